@@ -1,0 +1,1 @@
+"""What the runs mean: arithmetic only."""

@@ -1,0 +1,89 @@
+"""The command line: one file a command group, loaded when it is called, each command a few lines.
+
+The one place that catches `AssayError` and turns it into a message and an exit code.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from assay import __version__
+from assay.errors import EXIT_INTERRUPTED, AssayError
+
+# command → (module in this package, one line for --help); the module is imported only when it is called,
+# so that `assay --help` stays quick
+COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("init", "Write a starter suite for this machine."),
+    "doctor": ("doctor", "Say what is missing here, and the command that mends it."),
+    "plan": ("plan", "Show the trials of a suite and exactly what each would send."),
+    "run": ("run", "Run a suite, live; run it again to go on."),
+    "import": ("import_", "Take in logs and runs that others made."),
+    "score": ("score", "Score MLPerf training logs by the rules of their round."),
+    "list": ("list_", "List runs and imported sets."),
+    "show": ("show", "Show one run: numbers, spread, doubts, provenance."),
+    "diff": ("diff", "Show what differs between two runs' machines and software."),
+    "compare": ("compare", "Say whether B is as fast as A, with an interval and a verdict."),
+    "scale": ("scale", "Show throughput, speed-up and efficiency over worker counts."),
+    "report": ("report", "Make one page that can be sent to someone."),
+    "export": ("export", "Write measurements as CSV, Parquet or JSON."),
+    "index": ("index", "Rebuild the index of run directories."),
+    "schema": ("schema", "Print the JSON Schema of suite.yaml or systems.yaml."),
+}
+
+
+class LazyGroup(click.Group):
+    """Commands by name, imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order in which people meet them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command itself, or None where there is none of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"assay.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing one."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, prog_name="assay")
+def assay() -> None:
+    r"""Is this cluster as fast as it should be, how far does it scale, and where is the time lost.
+
+    \b
+    A first run:
+      assay doctor                 is this machine ready
+      assay init                   a starter suite
+      assay run suite.yaml         run it, live
+      assay compare A B            the verdict
+
+    \b
+    Exit codes: 0 fine; 1 the answer is no (a trial failed, a requirement does not hold);
+    2 wrong usage; 3 undecided; 4 input can't be used; 5 this machine can't do it; 6 busy;
+    130 interrupted.
+    """
+
+
+def main() -> Any:
+    """Entry point: runs a command, prints an AssayError as its message, exits with its code."""
+    try:
+        return assay.main(prog_name="assay", standalone_mode=True)
+    except AssayError as error:
+        click.echo(f"assay: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        click.echo("assay: interrupted", err=True)
+        sys.exit(EXIT_INTERRUPTED)

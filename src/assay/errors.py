@@ -1,0 +1,68 @@
+"""The error tree: one catch in the command line, one exit code a branch.
+
+A message says where, what was found, what was expected and what to do next. A finding about the user's
+input is an `InputError`; several at once are gathered as `Problem`s in one `InputError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+EXIT_OK = 0
+EXIT_WORSE = 1  # the answer is no: a trial failed, an expectation does not hold
+EXIT_USAGE = 2  # click's own: the command line is wrong
+EXIT_UNDECIDED = 3  # the answer is not known: too few runs
+EXIT_INPUT = 4
+EXIT_ENVIRONMENT = 5
+EXIT_BUSY = 6
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with an input, and where.
+
+    where  file, with a line where it is known: `suite.yaml:7`
+    what   what was found, what was expected, what to do
+    """
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+class AssayError(Exception):
+    """Anything that Assay reports to its user without a traceback."""
+
+    exit_code = EXIT_WORSE
+
+
+class InputError(AssayError):
+    """The user's files, logs or names can't be used as they are; holds every problem found."""
+
+    exit_code = EXIT_INPUT
+
+    def __init__(self, problems: Sequence[Problem] | str) -> None:
+        self.problems = (Problem("", problems),) if isinstance(problems, str) else tuple(problems)
+        super().__init__("\n".join(str(p) if p.where else p.what for p in self.problems))
+
+
+class HostError(AssayError):
+    """The machine can't do what was asked: no space, no permission, a program missing."""
+
+    exit_code = EXIT_ENVIRONMENT
+
+
+class BusyError(AssayError):
+    """Another Assay holds this run."""
+
+    exit_code = EXIT_BUSY
+
+
+class LaunchError(AssayError):
+    """A job could not be started or was lost by its platform."""
+
+    exit_code = EXIT_ENVIRONMENT

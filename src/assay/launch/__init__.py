@@ -1,0 +1,1 @@
+"""One file a way to start a job."""

@@ -1,0 +1,520 @@
+"""The frozen nouns that travel between the rooms, and their JSON form.
+
+Every record is a frozen dataclass of plain values, so that it can be written to a run directory, read back
+and compared. Times are seconds since the epoch (`…_at`) or durations in seconds (`…_s`) unless the name
+says otherwise.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from typing import Any, Literal, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter
+
+Scalar = str | int | float | bool | None
+T = TypeVar("T")
+Better = Literal["higher", "lower"]
+
+
+# What is to be measured ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, order=True)
+class Shape:
+    """Workers × accelerators per worker, optionally spread over so many nodes: `2x8`, `16x1x2`.
+
+    An accelerator is one process (rank) with one GPU, or one share of the cores where there is no GPU.
+    """
+
+    workers: int
+    accelerators: int
+    nodes: int | None = None
+
+    @property
+    def ranks(self) -> int:
+        """Processes in all."""
+        return self.workers * self.accelerators
+
+    def __str__(self) -> str:
+        tail = "" if self.nodes is None else f"x{self.nodes}"
+        return f"{self.workers}x{self.accelerators}{tail}"
+
+    @classmethod
+    def parse(cls, text: str) -> Shape:
+        """`"2x8"` or `"16x1x2"`. Raises ValueError on anything else."""
+        match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)(?:x([1-9]\d*))?", text)
+        if match is None:
+            raise ValueError(f"{text!r} is not a shape; write workers x accelerators, like 2x8")
+        workers, accelerators, nodes = int(match[1]), int(match[2]), match[3]
+        if nodes is not None and workers % int(nodes):
+            raise ValueError(f"{text!r}: {workers} workers can't be spread evenly over {nodes} nodes")
+        return cls(workers, accelerators, None if nodes is None else int(nodes))
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a workload reports.
+
+    name    the word that its log, tables and `expect:` use: `throughput`, `busbw`
+    unit    `images/s`, `B/s`, `s`, `FLOP/s`; "" for a plain number
+    better  which direction is an improvement; None where neither is (a count of epochs)
+    about   one line for people
+    """
+
+    name: str
+    unit: str
+    better: Better | None
+    about: str
+
+
+@dataclass(frozen=True)
+class TaskFile:
+    """A file that travels with a job into its working directory."""
+
+    __pydantic_config__ = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+
+    name: str
+    data: bytes
+
+    @property
+    def sha256(self) -> str:
+        """Hexadecimal digest of the content."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every rank of a trial runs: a workload's whole answer, before any launcher saw it.
+
+    argv     program and arguments; an element that is exactly `{python}` becomes the system's interpreter
+    env      variables added to the rank's environment
+    files    what lies in the working directory when it starts
+    cwd      an existing directory to run in; None is the job's own, which holds the files
+    outputs  file names or globs below the working directory that are kept
+    image    container image, where the system is a container platform and names none
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[TaskFile, ...] = ()
+    cwd: str | None = None
+    outputs: tuple[str, ...] = ()
+    image: str | None = None
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """An absolute requirement on a metric, in the metric's own unit: `busbw >= 1.1e10 B/s`."""
+
+    metric: str
+    relation: Literal[">=", "<="]
+    value: float
+    unit: str
+    written: str  # as the user wrote it
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One point of the sweep, one repetition, on one system.
+
+    id         typed by people: `resnet50-1x2-r03`; with several systems `resnet50-1x2-here-r03`
+    benchmark  the suite's name for it; workload is the program's
+    params     every parameter with its value, defaults filled in
+    varied     those of them that the suite sweeps
+    block      repetition, from 1; all systems and points of a block ran shuffled together
+    seed       for the program; equal for all systems and shapes of a block
+    digest     of everything that defines the trial except block and seed, the bytes of its programs too
+
+    What it runs is not kept here: `plan.task_of(trial)` makes it again; the digest says that it is the same.
+    """
+
+    id: str
+    suite: str
+    benchmark: str
+    workload: str
+    system: str
+    shape: Shape
+    params: Mapping[str, Any]
+    varied: Mapping[str, Any]
+    block: int
+    seed: int
+    timeout_s: float
+    retries: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Ordered trials and what an analysis has to know of the design.
+
+    suite_digest  of what is measured (benchmarks, parameters, shapes, programs), whatever the systems
+    digest        of the whole plan: an unfinished run goes on only under the same one
+    interleaved   each block held every system, shuffled: sides can be paired by block
+    """
+
+    suite: str
+    suite_digest: str
+    digest: str
+    seed: int
+    repeats: int
+    systems: tuple[str, ...]
+    baseline: str | None
+    margin: float
+    interleaved: bool
+    primary_metric: Mapping[str, str]  # benchmark → metric
+    expectations: Mapping[str, tuple[Expectation, ...]]  # benchmark → requirements
+    trials: tuple[Trial, ...]
+
+
+# How it is run -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a launcher is given. The token is unique and on disk before anything is submitted."""
+
+    token: str
+    trial_id: str
+    shape: Shape
+    task: Task
+    seed: int
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """What a launcher would send, as a person reads it: the dry run.
+
+    command  the command line, manifest or script, stable byte for byte for an equal job
+    env      variables that every rank gets beside its own rank variables
+    files    names of the files that travel, with their digests
+    """
+
+    command: str
+    env: Mapping[str, str]
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A submitted job, findable again by a later Assay. `data` is the launcher's own."""
+
+    launcher: str
+    token: str
+    data: Mapping[str, Scalar]
+
+
+class JobState(StrEnum):
+    """Where a job stands. The last five are final."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    TIMED_OUT = "timed out"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+
+    @property
+    def final(self) -> bool:
+        """Nothing more will happen."""
+        return self not in (JobState.PENDING, JobState.RUNNING)
+
+
+@dataclass(frozen=True)
+class RankExit:
+    """How one rank ended: an exit code, or the signal that killed it. `first`: the one that failed first."""
+
+    rank: int
+    exit_code: int | None
+    signal: str | None = None
+    first: bool = False
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """A job's state, with the cause in words and each rank's end once it is final."""
+
+    state: JobState
+    cause: str = ""
+    exits: tuple[RankExit, ...] = ()
+    started_at: float | None = None
+    ended_at: float | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """New bytes of one of a job's streams: `rank-0`, `rank-1`, … and `probe-0` (one a node).
+
+    Cut anywhere, in order, each byte exactly once when followed from the count of bytes already kept.
+    """
+
+    stream: str
+    data: bytes
+
+
+# What happened -------------------------------------------------------------------------------------------
+
+
+class RunState(StrEnum):
+    """State of an attempt in its run directory. The last two are final."""
+
+    SUBMITTING = "submitting"  # intent and token on disk, the job perhaps started
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+
+    @property
+    def final(self) -> bool:
+        """The attempt is over and its log complete."""
+        return self in (RunState.FINISHED, RunState.FAILED)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trial executed: one attempt. What `run.json` holds.
+
+    id          `suite/session/trial`, a path below the runs directory
+    session     the run directory it belongs to, named by its starting time
+    cause       why it failed, in words; "" when it did not
+    source      for an imported log: the file or directory it came from
+    """
+
+    schema: int
+    assay_version: str
+    id: str
+    suite: str
+    suite_digest: str
+    plan_digest: str
+    session: str
+    interleaved: bool
+    trial: Trial
+    attempt: int
+    token: str
+    state: RunState
+    created_at: float
+    started_at: float | None = None
+    ended_at: float | None = None
+    handle: Handle | None = None
+    exits: tuple[RankExit, ...] = ()
+    cause: str = ""
+    adopted: bool = False
+    source: str | None = None
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One figure that a run printed, and where.
+
+    labels  what tells it from others of the same metric: payload_bytes, dtype, size
+    file    log file's name within the run's directory, line counted from 1
+    """
+
+    metric: str
+    value: float
+    unit: str
+    labels: Mapping[str, Scalar]
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Series:
+    """A figure over steps, epochs or seconds since the start, in the order printed."""
+
+    name: str
+    unit: str
+    x_name: Literal["step", "epoch", "samples", "seconds"]
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+TrainingStatus = Literal["success", "aborted", "unfinished", "invalid"]
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """One training log that follows MLPerf's rules; None where the log does not say.
+
+    status             success; aborted (run_stop says so); unfinished (no run_stop); invalid (problem says)
+    minutes            run_stop − run_start; None unless the status is success
+    init_minutes       init_start to run_start, outside the score
+    epochs             epochs to the quality target
+    samples            samples seen to the quality target
+    evaluations        (epoch, or samples where epochs are unknown; value) in the order of the log
+    hyperparameters    every scalar the log states once: batch size, optimiser, target, seed …
+    """
+
+    file: str
+    status: TrainingStatus
+    problem: str
+    benchmark: str | None
+    round: str | None
+    minutes: float | None
+    init_minutes: float | None
+    epochs: float | None
+    samples: float | None
+    global_batch_size: int | None
+    train_samples: int | None
+    evaluations: tuple[tuple[float, float], ...]
+    hyperparameters: Mapping[str, Scalar]
+    notes: tuple[str, ...] = ()  # what was decided where the log is ambiguous
+
+    @property
+    def minutes_per_epoch(self) -> float | None:
+        """Time of one pass over the data, evaluation included."""
+        if self.minutes is None or not self.epochs:
+            return None
+        return self.minutes / self.epochs
+
+    @property
+    def samples_per_s(self) -> float | None:
+        """Training throughput over the whole run, evaluation included."""
+        if self.minutes is None or not self.minutes or self.samples is None:
+            return None
+        return self.samples / (self.minutes * 60)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a run's logs say: everything `read.py` found, made only from the run directory.
+
+    facts          what the program stated of itself: global_batch_size, precision, device, versions
+    problems       why this is not a result although the job ended well; empty when it is one
+    skipped_lines  lines that looked like the reader's own and could not be understood
+    """
+
+    measurements: tuple[Measurement, ...] = ()
+    series: tuple[Series, ...] = ()
+    facts: Mapping[str, Scalar] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    skipped_lines: int = 0
+    training: TrainingRun | None = None
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Everything that could have changed the number: one flat table a node, dotted names.
+
+    `{"cpu.model": "…", "gpu.0.name": "…", "python.torch": "2.8.0", "env.NCCL_DEBUG": "INFO"}`
+    """
+
+    nodes: tuple[Mapping[str, Scalar], ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run with what was read from it: the unit of replication, what analyse works on."""
+
+    run: Run
+    reading: Reading
+    provenance: Provenance | None = None
+
+
+# What it means -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure with its interval; low and high are None where n does not allow one."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    unit: str
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A reason not to take a figure at its face: code, the evidence in figures, what to do."""
+
+    code: str
+    evidence: str
+    remedy: str
+
+
+Verdict = Literal["equivalent", "faster", "slower", "undecided"]
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is held equal on both sides of a comparison: one metric at one point of the sweep."""
+
+    benchmark: str
+    shape: str
+    metric: str
+    unit: str
+    better: Better | None
+    labels: Mapping[str, Scalar]  # swept parameters and the measurement's own labels
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """B against A at one point.
+
+    ratio    geometric mean of B over that of A, in the metric's unit: below 1 is less, not worse
+    n        runs of A and of B that count
+    method   `welch` or `paired`; "" without an interval
+    verdict  of B relative to A, in the metric's better-direction
+    reason   why the verdict is what it is, in words a person can act on
+    """
+
+    point: Point
+    a: str
+    b: str
+    mean_a: float
+    mean_b: float
+    ratio: Estimate
+    n: tuple[int, int]
+    method: str
+    margin: float
+    verdict: Verdict
+    reason: str
+    smallest_visible: float | None  # half-width of the interval as a ratio − 1: what so many runs can show
+    doubts: tuple[Doubt, ...] = ()
+
+
+# JSON ----------------------------------------------------------------------------------------------------
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def to_plain(record: Any) -> Any:
+    """A record as dicts, lists and scalars, ready for `json.dumps`; bytes become base64 text."""
+    return _adapter(type(record)).dump_python(record, mode="json")
+
+
+def to_json(record: Any) -> str:
+    """A record as indented JSON with a stable order of keys, ending in a newline."""
+    return json.dumps(to_plain(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def from_json(kind: type[T], text: str | bytes) -> T:
+    """The inverse of `to_json`. Raises ValueError (pydantic's) when the text is not that record."""
+    record: T = _adapter(kind).validate_json(text)
+    return record
+
+
+def digest_of(value: Any) -> str:
+    """Digest of plain data that does not depend on the order of keys: 16 hexadecimal digits."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain_bytes)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _plain_bytes(value: Any) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return str(value)

@@ -1,0 +1,110 @@
+"""Conversions at the edges; inside everything is SI base units (bytes, seconds, hertz, FLOP).
+
+A unit is written the way it is printed: `images/s`, `MB/s`, `GB/s`, `GFLOP/s`, `s`, `ms`, `min`, `%`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_PREFIX = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*$")
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number and the unit it was written in."""
+
+    value: float
+    unit: str
+
+
+def parse_quantity(text: str) -> Quantity:
+    """`"11000 MB/s"` as number and unit. Raises ValueError where no number leads."""
+    match = _QUANTITY.match(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a quantity; write a number and a unit, like 11000 MB/s")
+    return Quantity(float(match[1]), match[2])
+
+
+def factor(unit: str) -> tuple[float, str]:
+    """Factor to base units and the base unit's name: `"MB/s"` gives (1e6, "B/s"), `"ms"` (0.001, "s").
+
+    A unit that is not known is its own base: `"images/s"` gives (1.0, "images/s").
+    """
+    if unit in _TIME:
+        return _TIME[unit], "s"
+    if unit == "%":
+        return 0.01, ""
+    head, slash, tail = unit.partition("/")
+    for base in ("FLOP", "B", "b", "Hz", "W", "J"):
+        if not head.endswith(base):
+            continue
+        prefix = head[: -len(base)]
+        scale = _PREFIX.get(prefix, _BINARY.get(prefix))
+        if scale is None:
+            continue
+        if base == "b":  # bits are bytes by eight
+            return scale / 8, "B" + slash + tail
+        return float(scale), base + slash + tail
+    return 1.0, unit
+
+
+def convert(value: float, unit: str, to: str) -> float:
+    """`value` in `unit`, expressed in `to`. Raises ValueError when the two measure different things."""
+    (up, base), (down, other) = factor(unit), factor(to)
+    if base != other:
+        raise ValueError(f"{unit!r} and {to!r} do not measure the same thing")
+    return value * up / down
+
+
+def seconds(text: str | float) -> float:
+    """A duration in seconds from `90`, `"90s"`, `"10min"` or `"2h"`. Raises ValueError otherwise."""
+    if isinstance(text, int | float):
+        return float(text)
+    quantity = parse_quantity(text)
+    if (quantity.unit or "s") not in _TIME:
+        raise ValueError(f"{text!r} is not a duration; write a number with s, min or h, like 10min")
+    return quantity.value * _TIME[quantity.unit or "s"]
+
+
+def fraction(text: str | float) -> float:
+    """A fraction from `0.02` or `"2%"`. Raises ValueError otherwise."""
+    if isinstance(text, int | float):
+        return float(text)
+    quantity = parse_quantity(text)
+    if quantity.unit not in ("", "%"):
+        raise ValueError(f"{text!r} is not a share; write it like 2% or 0.02")
+    return quantity.value * (0.01 if quantity.unit == "%" else 1.0)
+
+
+def human(value: float, unit: str) -> str:
+    """A figure as a person reads it, four significant digits and a fitting prefix: `7.096 GB/s`."""
+    scale, base = factor(unit)
+    if base.partition("/")[0] in ("FLOP", "B", "Hz", "W", "J"):
+        value *= scale
+        for prefix, size in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+            if abs(value) >= size:
+                return f"{value / size:.4g} {prefix}{base}"
+        return f"{value:.4g} {base}"
+    if base == "s" and unit in _TIME:
+        return human_seconds(value * scale)
+    digits = f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}"
+    return f"{digits} {unit}".strip()
+
+
+def human_seconds(value: float) -> str:
+    """A duration as a person reads it: `12.3 µs`, `4.20 ms`, `93.1 s`, `20.93 min`, `3.2 h`."""
+    size = abs(value)
+    if size >= 2 * 3600:
+        return f"{value / 3600:.4g} h"
+    if size >= 120:
+        return f"{value / 60:.4g} min"
+    if size >= 1 or size == 0:
+        return f"{value:.4g} s"
+    if size >= 1e-3:
+        return f"{value * 1e3:.4g} ms"
+    return f"{value * 1e6:.4g} µs"
