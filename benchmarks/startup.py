@@ -1,0 +1,25 @@
+"""Start-up: `assay --help` as a process, beside a Python that does nothing."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from pathlib import Path
+
+from paired import in_turn, ratio, wall_s
+
+ASSAY = str(Path(sys.executable).with_name("assay"))
+
+
+def main() -> None:
+    """Print both times and their ratio."""
+    ours, bare = in_turn(
+        lambda: wall_s([ASSAY, "--help"]), lambda: wall_s([sys.executable, "-c", "pass"]), pairs=15
+    )
+    print(f"assay --help      {statistics.median(ours) * 1e3:.0f} ms  (to be under 200 ms)")
+    print(f"python -c pass    {statistics.median(bare) * 1e3:.0f} ms")
+    print(f"ratio             {ratio(ours, bare)}")
+
+
+if __name__ == "__main__":
+    main()
