@@ -67,12 +67,15 @@ class Metric:
     unit    `images/s`, `B/s`, `s`, `FLOP/s`; "" for a plain number
     better  which direction is an improvement; None where neither is (a count of epochs)
     about   one line for people
+    scales  it ideally grows with the ranks (a time: falls with them), so it has a speed-up and an
+            efficiency; False for bus bandwidth, latency or accuracy
     """
 
     name: str
     unit: str
     better: Better | None
     about: str
+    scales: bool = True
 
 
 @dataclass(frozen=True)
@@ -482,6 +485,58 @@ class Comparison:
     reason: str
     smallest_visible: float | None  # half-width of the interval as a ratio − 1: what so many runs can show
     doubts: tuple[Doubt, ...] = ()
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """An absolute requirement held against the runs of one system at one point: an acceptance test.
+
+    estimate  geometric mean; each end of its 90 % interval is a one-sided 95 % bound. None: nothing measured
+    verdict   `holds` when the bound on the unfavourable side meets the requirement, `fails` when not even
+              the favourable one does, else `undecided`
+    """
+
+    system: str
+    point: Point
+    expectation: Expectation
+    estimate: Estimate | None
+    verdict: Literal["holds", "fails", "undecided"]
+    reason: str
+    doubts: tuple[Doubt, ...] = ()
+
+
+@dataclass(frozen=True)
+class ScalingPoint:
+    """One size of a scaling curve.
+
+    value       geometric mean over the runs, with its 95 % interval, in the metric's unit
+    speedup     against the smallest size, above 1 is faster (a time is inverted); unit ""
+    efficiency  speed-up over the ratio of ranks; 1 is ideal
+    method      of the speed-up's interval: `welch` or `paired`; "" without an interval
+
+    The smallest size itself has speed-up and efficiency 1 by definition, without an interval.
+    """
+
+    shape: str
+    ranks: int
+    value: Estimate
+    speedup: Estimate
+    efficiency: Estimate
+    method: str
+    doubts: tuple[Doubt, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A metric of one system over sizes, smallest first; `points[0]` is what the others are held against."""
+
+    system: str
+    benchmark: str
+    metric: str
+    unit: str
+    better: Better
+    labels: Mapping[str, Scalar]
+    points: tuple[ScalingPoint, ...]
 
 
 # JSON ----------------------------------------------------------------------------------------------------
