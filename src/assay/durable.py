@@ -1,0 +1,153 @@
+"""Bytes that reach the disk whole or not at all, and locks that die with their process.
+
+An `OSError` that a user can mend (no space, no permission) becomes a `HostError` that says where and what
+to do; every other one is a fault and stays what it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from assay.errors import BusyError, HostError, InputError
+from assay.units import human
+
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Say in the user's words why a write below `path` failed. Raises HostError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_SPACE:
+            raise HostError(_no_space(path, error)) from error
+        if error.errno in _NO_PERMISSION:
+            raise HostError(
+                f"{path}: can't be written ({error.strerror}); give yourself write access, or choose another "
+                "directory with --runs"
+            ) from error
+        raise
+
+
+def _no_space(path: Path, error: OSError) -> str:
+    directory = next(p for p in (path, *path.parents) if p.is_dir())
+    free = human(float(shutil.disk_usage(directory).free), "B")
+    return (
+        f"{path}: {error.strerror} ({free} free in {directory}). Nothing that was kept is lost and no "
+        "file is damaged; free some space and run the same command again to go on"
+    )
+
+
+def write_atomic(path: Path, data: bytes, *, lasting: bool = True) -> None:
+    """Replace `path` by `data`: a reader sees the old content or the new, never a part.
+
+    lasting  wait until the disk has it; False where losing it in a power cut costs nothing (a cache)
+
+    Raises HostError when there is no space or no permission; the old content stays.
+    """
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with writing(path):
+        try:
+            with unfinished.open("wb", buffering=0) as file:
+                _write_all(file.fileno(), data)
+                if lasting:
+                    os.fsync(file.fileno())
+            unfinished.replace(path)
+        except OSError:
+            with suppress(OSError):  # what is reported is why the write failed, not that a rest stayed
+                unfinished.unlink(missing_ok=True)
+            raise
+        if lasting:
+            sync_directory(path.parent)
+
+
+def append(path: Path, data: bytes) -> None:
+    """Add `data` to the end of `path`; after an error the file holds a prefix of it, so its size tells."""
+    with writing(path), path.open("ab", buffering=0) as file:
+        _write_all(file.fileno(), data)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def sync_file(path: Path) -> None:
+    """Wait until the disk has the file's content."""
+    with writing(path), path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def sync_directory(path: Path) -> None:
+    """Wait until the disk has the directory's names."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with writing(path):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path, what: str, *, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold `path` as a lock that ends with this process, however it ends.
+
+    what    what is held, as the user knows it
+    wait_s  how long to wait for another holder
+
+    Raises BusyError that names the holder's process, host and start.
+    """
+    with writing(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        deadline = time.monotonic() + wait_s
+        while not _take(descriptor):
+            if time.monotonic() >= deadline:
+                raise BusyError(f"{what} is held by {_holder(descriptor)}: wait until it ends, or stop it")
+            time.sleep(0.02)
+        with writing(path):
+            os.ftruncate(descriptor, 0)
+            about = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
+            os.pwrite(descriptor, json.dumps(about).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holder(descriptor: int) -> str:
+    """Who wrote the lock last; the words stay true when the holder is just writing."""
+    try:
+        about = json.loads(os.pread(descriptor, 4096, 0))
+        since = datetime.fromtimestamp(about["since"], UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return f"another assay, process {about['pid']} on {about['host']} since {since}"
+    except (ValueError, KeyError, TypeError):
+        return "another assay that has just begun"
+
+
+def read_bytes(path: Path) -> bytes:
+    """The file's content. Raises InputError when it is missing or can't be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror})") from error

@@ -1,0 +1,90 @@
+"""From an attempt's directory to its result. The reading is a cache; the logs are the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from assay.records import Metric, Reading, Result, Run, RunState, digest_of
+from assay.rundir import Attempt
+from assay.workloads import WORKLOADS
+
+# Raised when a log would be read differently although its workload's reader stayed the same.
+READ_VERSION = 1
+
+
+def result(attempt: Attempt) -> Result:
+    """A run with what its logs say, from the cache where that is still right.
+
+    A run that is not over has an empty reading: half a log is no result.
+    Raises InputError when a file of the attempt is damaged.
+    """
+    run = attempt.run()
+    return Result(run, reading(attempt, run) if run.state.final else Reading(), attempt.provenance())
+
+
+def reading(attempt: Attempt, run: Run) -> Reading:
+    """What the attempt's logs say; the same logs and reader always give the same."""
+    logs = ranks(attempt.logs())
+    key = _key(logs, run)
+    known = attempt.cached_reading(key)
+    if known is not None:
+        return known
+    made = read(logs, run)
+    attempt.cache_reading(key, made)
+    return made
+
+
+def read(logs: Mapping[str, Path], run: Run) -> Reading:
+    """What the logs of this run say, read anew."""
+    workload = WORKLOADS.get(run.trial.workload)
+    if workload is None:
+        return _unread(
+            f"this Assay knows no workload {run.trial.workload!r} (the run is from {run.assay_version})"
+        )
+    try:
+        params = workload.params(**run.trial.params)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        return _unread(
+            f"its parameters are not those of this Assay's {workload.name} "
+            f"(the run is from {run.assay_version}): {name}: {first['msg']}"
+        )
+    if not logs:
+        return _unread("it has no log")
+    return workload.read(logs, params)
+
+
+def metrics(run: Run) -> Mapping[str, Metric]:
+    """What the run's workload reports, by name, the primary one first; empty where it is not known."""
+    workload = WORKLOADS.get(run.trial.workload)
+    if workload is None:
+        return {}
+    try:
+        params = workload.params(**run.trial.params)
+    except ValidationError:  # `read` says it where it is looked for; here there is just nothing declared
+        return {}
+    return {metric.name: metric for metric in workload.metrics(params)}
+
+
+def is_result(found: Result) -> bool:
+    """Whether it counts as a replication: the run finished and its reading has no problem."""
+    return found.run.state is RunState.FINISHED and not found.reading.problems
+
+
+def ranks(logs: Mapping[str, Path]) -> dict[str, Path]:
+    """The logs that ranks wrote: all but the probes'."""
+    return {name: path for name, path in logs.items() if not name.startswith("probe-")}
+
+
+def _key(logs: Mapping[str, Path], run: Run) -> str:
+    workload = WORKLOADS.get(run.trial.workload)
+    sizes = {name: path.stat().st_size for name, path in logs.items()}
+    return digest_of([READ_VERSION, workload.version if workload else None, run.trial.params, sizes])
+
+
+def _unread(why: str) -> Reading:
+    return Reading(problems=(why,))

@@ -1,0 +1,275 @@
+"""The run directory: its layout, the states of an attempt, and everything that is written there.
+
+The layout is drawn in docs/architecture.md. Nobody else writes in it, but for the local launcher's `jobs/`.
+An attempt's state moves by one atomic rename of its `run.json`, so that killing Assay at any moment leaves
+a directory that the next one understands.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from assay import __version__
+from assay.durable import append, locked, sync_directory, sync_file, write_atomic, writing
+from assay.errors import InputError
+from assay.records import Plan, Provenance, Reading, Rendered, Run, RunState, Trial, from_json, to_json
+from assay.runfiles import SCHEMA, Cached, Header, Sent, read_record, record_json, safe_name, sent_json
+
+
+class Attempt:
+    """One try at a trial: its record, its logs, and what was made of them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"Attempt({str(self.path)!r})"
+
+    @property
+    def number(self) -> int:
+        """Counted from 1."""
+        return int(self.path.name.removeprefix("attempt-"))
+
+    def run(self) -> Run:
+        """The attempt's record. Raises InputError when the file is damaged or of a newer Assay."""
+        return read_record(self.path / "run.json", Run)
+
+    def sent(self) -> Sent:
+        """What was sent for it. Raises InputError; an imported log has none."""
+        return read_record(self.path / "plan.json", Sent)
+
+    def logs(self) -> dict[str, Path]:
+        """Log files by their name in `logs/`: `rank-0.log`, `probe-0.log`, an imported file's own name."""
+        directory = self.path / "logs"
+        if not directory.is_dir():
+            return {}
+        return {path.name: path for path in sorted(directory.iterdir(), key=_natural) if path.is_file()}
+
+    def kept(self) -> dict[str, int]:
+        """Bytes kept of each stream: where following the job goes on."""
+        return {path.stem: path.stat().st_size for path in self.logs().values()}
+
+    def provenance(self) -> Provenance | None:
+        """What the probe found on each node; None where there was none."""
+        path = self.path / "provenance.json"
+        return read_record(path, Provenance) if path.is_file() else None
+
+    def stamp(self) -> str:
+        """Changes when the attempt does: size and time of its record, which is always written last."""
+        about = (self.path / "run.json").stat()
+        return f"{self.number}-{about.st_size}-{about.st_mtime_ns}"
+
+    # Writing: only the Assay that holds the session's lock does it, but for the cache.
+
+    def append(self, stream: str, data: bytes) -> None:
+        """Keep what a stream printed. Raises HostError when the disk is full; what it took is kept."""
+        append(self.path / "logs" / f"{safe_name(stream)}.log", data)
+
+    def write_run(self, run: Run, *, lasting: bool = True) -> None:
+        """Move the attempt to another state."""
+        write_atomic(self.path / "run.json", record_json(run), lasting=lasting)
+
+    def write_provenance(self, provenance: Provenance) -> None:
+        """Keep what the probes reported."""
+        write_atomic(self.path / "provenance.json", record_json(provenance), lasting=False)
+
+    def settle(self, run: Run) -> None:
+        """Move to a final state; the disk has all of the log before it has the state."""
+        for path in self.logs().values():
+            sync_file(path)
+        self.write_run(run)
+
+    def keep_output(self, source: Path, name: str) -> None:
+        """Copy a file that the task asked to keep to `outputs/<name>`, a relative path."""
+        parts = Path(name).parts
+        if not parts or Path(name).is_absolute() or ".." in parts:
+            raise InputError(f"{name}: an output lies below the working directory of its job")
+        target = self.path.joinpath("outputs", *parts)
+        with writing(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target, follow_symlinks=True)
+
+    def cached_reading(self, key: str) -> Reading | None:
+        """The reading made under the same key; None when there is none, it is older or it is damaged."""
+        try:
+            text = (self.path / "reading.json").read_bytes()
+            cached = from_json(Cached, text)
+        except (OSError, ValueError):  # a cache: whatever is wrong with it, the log is read again
+            return None
+        return cached.reading if cached.key == key else None
+
+    def cache_reading(self, key: str, reading: Reading) -> None:
+        """Keep a reading. Where the directory can't be written, it is simply read again next time."""
+        try:
+            (self.path / "reading.json").touch()
+        except OSError:
+            return
+        write_atomic(self.path / "reading.json", to_json(Cached(key, reading)).encode(), lasting=False)
+
+    def sweep(self) -> None:
+        """Remove what a killed Assay had half written."""
+        for path in self.path.glob(".*.tmp"):
+            path.unlink(missing_ok=True)
+
+
+class Session:
+    """One `assay run`, gone on with until it is complete, or one imported set."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"Session({str(self.path)!r})"
+
+    @property
+    def name(self) -> str:
+        """The session's own name: its start, UTC."""
+        return self.path.name
+
+    @property
+    def id(self) -> str:
+        """`suite/session`, as a person types it."""
+        return f"{self.path.parent.name}/{self.path.name}"
+
+    @property
+    def spool(self) -> Path:
+        """Where the local launcher keeps its jobs."""
+        return self.path / "jobs"
+
+    @cached_property
+    def header(self) -> Header:
+        """Who asked for what. Raises InputError when the file is damaged or of a newer Assay."""
+        return read_record(self.path / "session.json", Header)
+
+    def plan(self) -> Plan:
+        """What was asked. Raises InputError when the file is damaged."""
+        return read_record(self.path / "plan.json", Plan)
+
+    def attempts(self) -> Iterator[Attempt]:
+        """Every attempt at every trial, trials by name, attempts in their order."""
+        for trial in sorted(self.path.iterdir()):
+            if trial.is_dir() and trial.name != "jobs":
+                yield from self.attempts_at(trial.name)
+
+    def attempts_at(self, trial_id: str) -> list[Attempt]:
+        """The attempts at one trial in their order."""
+        directory = self.path / trial_id
+        if not directory.is_dir():
+            return []
+        found = [Attempt(p) for p in directory.iterdir() if re.fullmatch(r"attempt-[1-9]\d*", p.name)]
+        return sorted(found, key=lambda attempt: attempt.number)
+
+    def last_attempts(self) -> dict[str, Attempt]:
+        """The newest attempt at each trial that has one: what counts."""
+        return {attempt.path.parent.name: attempt for attempt in self.attempts()}
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Hold the session, so that one Assay works on it. Raises BusyError."""
+        return locked(self.path / "lock", self.id)
+
+    def begin(self, trial: Trial, token: str, rendered: Rendered) -> tuple[Attempt, Run]:
+        """A new attempt in state SUBMITTING: intent and token are on the disk when this returns."""
+        plan, before = self.header, self.attempts_at(trial.id)
+        run = Run(
+            schema=SCHEMA,
+            assay_version=__version__,
+            id=f"{self.id}/{trial.id}",
+            suite=plan.suite,
+            suite_digest=plan.suite_digest,
+            plan_digest=plan.plan_digest,
+            session=self.name,
+            interleaved=self.interleaved,
+            trial=trial,
+            attempt=before[-1].number + 1 if before else 1,
+            token=token,
+            state=RunState.SUBMITTING,
+            created_at=time.time(),
+        )
+        return self.add(run, Sent(SCHEMA, trial, rendered)), run
+
+    @cached_property
+    def interleaved(self) -> bool:
+        """Whether the plan shuffled the systems together within each block."""
+        return self.plan().interleaved
+
+    def add(self, run: Run, sent: Sent | None, logs: Sequence[tuple[str, Path]] = ()) -> Attempt:
+        """A new attempt with its record, what was sent, and logs that exist already, all or nothing."""
+        trial = self.path / safe_name(run.trial.id)
+        made, final = trial / f".attempt-{run.attempt}.new", trial / f"attempt-{run.attempt}"
+        with writing(trial):
+            trial.mkdir(exist_ok=True)
+            shutil.rmtree(made, ignore_errors=True)  # left by an Assay that was killed here
+            (made / "logs").mkdir(parents=True)
+            for name, source in logs:
+                shutil.copyfile(source, made / "logs" / safe_name(name))
+                sync_file(made / "logs" / name)
+            if sent is not None:
+                write_atomic(made / "plan.json", sent_json(sent), lasting=False)
+            write_atomic(made / "run.json", record_json(run))
+            made.rename(final)
+            sync_directory(trial)
+            sync_directory(self.path)
+        return Attempt(final)
+
+
+def create(root: Path, header: Header, plan: Plan, inputs: Mapping[str, str]) -> Session:
+    """A new session below `root`, complete when it appears.
+
+    inputs  the user's files as text by name (`suite.yaml`, `systems.yaml`), already without secrets
+    """
+    suite = root / safe_name(plan.suite)
+    with writing(root):
+        suite.mkdir(parents=True, exist_ok=True)
+        path = _free_name(suite, header.created_at)
+        made = suite / f".{path.name}.new"
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir()
+        write_atomic(made / "session.json", record_json(header))
+        write_atomic(made / "plan.json", record_json(plan))
+        for name, text in inputs.items():
+            write_atomic(made / safe_name(name), text.encode())
+        made.rename(path)
+        sync_directory(suite)
+    return Session(path)
+
+
+def choosing(root: Path, suite: str) -> AbstractContextManager[None]:
+    """Hold the choice between going on and beginning anew, so that two Assays don't both begin."""
+    directory = root / safe_name(suite)
+    with writing(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    return locked(directory / ".lock", f"{directory}", wait_s=30)
+
+
+def sessions(root: Path) -> Iterator[Session]:
+    """Every session below the runs directory, by suite, oldest first."""
+    for header in sorted(root.glob("*/*/session.json")):
+        if not header.parent.name.startswith("."):
+            yield Session(header.parent)
+
+
+def sessions_of(root: Path, suite: str) -> list[Session]:
+    """One suite's sessions, oldest first."""
+    return [
+        Session(p.parent) for p in sorted((root / suite).glob("*/session.json")) if p.parent.name[0] != "."
+    ]
+
+
+def _free_name(suite: Path, created_at: float) -> Path:
+    stem = datetime.fromtimestamp(created_at, UTC).strftime("%Y-%m-%dT%H%M%SZ")
+    path, again = suite / stem, 2
+    while path.exists():
+        path, again = suite / f"{stem}.{again}", again + 1
+    return path
+
+
+def _natural(path: Path) -> list[int | str]:
+    """rank-2 before rank-10."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", path.name)]

@@ -1,0 +1,132 @@
+"""The JSON files of a run directory: what they hold, how they are checked, what is kept out of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from assay import __version__
+from assay.durable import read_bytes
+from assay.errors import InputError, Problem
+from assay.records import Reading, Rendered, Scalar, Trial, from_json, to_plain
+from assay.redact import REDACTED, redacted, secrets_in
+
+SCHEMA = 1
+T = TypeVar("T")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,199}")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What `session.json` holds: who asked for what, when, from where.
+
+    command_line  as it was typed, without secrets
+    suite_file    the suite's path as it was given; "" for imported logs
+    git           state of the repository that holds the suite: commit, branch, dirty
+    content       digest of what was imported; "" for what Assay ran itself
+    """
+
+    schema: int
+    assay_version: str
+    suite: str
+    suite_digest: str
+    plan_digest: str
+    created_at: float
+    host: str
+    command_line: tuple[str, ...] = ()
+    suite_file: str = ""
+    git: Mapping[str, Scalar] = field(default_factory=dict)
+    content: str = ""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What an attempt's `plan.json` holds: the trial and exactly what was sent for it."""
+
+    schema: int
+    trial: Trial
+    rendered: Rendered
+
+
+@dataclass(frozen=True)
+class Cached:
+    """What an attempt's `reading.json` holds: a reading, and what it was made from and by."""
+
+    key: str
+    reading: Reading
+
+
+def safe_name(name: str) -> str:
+    """A name that is one entry of a directory, whoever wrote it."""
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} can't name a file: write at most 200 letters, digits and . _ + = @ -, "
+            "a letter or digit first"
+        )
+    return name
+
+
+def read_record(path: Path, kind: type[T]) -> T:
+    """The record that a file holds. Raises InputError when it is missing, damaged or of a newer Assay."""
+    text = read_bytes(path)
+    try:
+        record = from_json(kind, text)
+    except ValueError as error:
+        raise InputError([_damage(path, text, error)]) from error
+    found = getattr(record, "schema", SCHEMA)
+    if found > SCHEMA:
+        raise InputError([_newer(path, found)])
+    return record
+
+
+def _newer(path: Path, found: int) -> Problem:
+    return Problem(
+        str(path),
+        f"written by a newer Assay (schema {found}; this is {__version__}, schema {SCHEMA}): use that Assay",
+    )
+
+
+def _damage(path: Path, text: bytes, error: ValueError) -> Problem:
+    """Why a record can't be read, and what to do."""
+    mend = "restore the file, or remove its directory to have it done again"
+    try:
+        plain = json.loads(text)
+    except ValueError as wrong:
+        where = f"{path}:{wrong.lineno}" if isinstance(wrong, json.JSONDecodeError) else str(path)
+        return Problem(where, f"not JSON ({wrong}): {mend}")
+    if isinstance(plain, dict) and isinstance(plain.get("schema"), int) and plain["schema"] > SCHEMA:
+        return _newer(path, plain["schema"])
+    first = str(error).split("\n")[1:3]
+    return Problem(str(path), f"not what Assay writes ({' '.join(line.strip() for line in first)}): {mend}")
+
+
+def record_json(record: Any) -> bytes:
+    """A record as JSON, without secrets in what the user wrote (parameters, command line, a node's table)."""
+    plain = to_plain(record)
+    for part in (plain, plain.get("trial", {}), *plain.get("trials", ())):
+        for key in ("params", "varied", "nodes", "command_line"):
+            if key in part:
+                part[key] = redacted(part[key])
+    return _text(plain)
+
+
+def sent_json(sent: Sent) -> bytes:
+    """What was sent, with secrets hidden in the environment and wherever else they appear."""
+    plain = to_plain(sent)
+    hidden = secrets_in(sent.trial.params) | secrets_in(sent.rendered.env)
+    plain["trial"]["params"], plain["trial"]["varied"] = (
+        redacted(plain["trial"]["params"]),
+        redacted(plain["trial"]["varied"]),
+    )
+    plain["rendered"]["env"] = redacted(plain["rendered"]["env"])
+    for secret in sorted(hidden, key=len, reverse=True):
+        plain["rendered"]["command"] = plain["rendered"]["command"].replace(secret, REDACTED)
+    return _text(plain)
+
+
+def _text(plain: Any) -> bytes:
+    return (json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
