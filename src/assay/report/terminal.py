@@ -1,0 +1,201 @@
+"""The tables that `run`, `compare` and `scale` print; they read well at 80 columns and without colour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from assay.records import Comparison, Doubt, Requirement, Scalar, Scaling, ScalingPoint, Verdict
+from assay.report import figures
+from assay.report.sentences import SYMBOLS, headline, questions
+
+_STYLES = {
+    "equivalent": "green",
+    "faster": "bold green",
+    "slower": "bold red",
+    "undecided": "yellow",
+    "holds": "green",
+    "fails": "bold red",
+}
+_WIDEST_NAME = 10  # of a system, in a column's heading; a longer one is folded
+Row = Sequence[str | Text]  # the place first, then one cell a column
+
+_REQUIREMENT_SYMBOLS = {"holds": "✓", "fails": "✗", "undecided": "?"}
+
+
+def verdicts(comparisons: Sequence[Comparison]) -> RenderableType:
+    """Every comparison as a row under its pair and metric, then what is to be doubted about them."""
+    if not comparisons:
+        return Text("Nothing to compare: the sides have no metric at a common point.")
+    parts: list[RenderableType] = []
+    for (a, b), group in groupby(comparisons, key=lambda c: (c.a, c.b)):
+        of_pair = list(group)
+        parts += [
+            Text(headline(questions(of_pair)), style="bold"),
+            _verdict_table(a, b, of_pair),
+        ]
+    parts.append(doubts(figures.distinct_doubts(comparisons), len(comparisons)))
+    return Group(*parts)
+
+
+def _verdict_table(a: str, b: str, comparisons: Sequence[Comparison]) -> RenderableType:
+    sections = []
+    for (benchmark, metric), group in groupby(comparisons, key=lambda c: (c.point.benchmark, c.point.metric)):
+        of_metric = list(group)
+        point = of_metric[0].point
+        unit, texts = figures.column([v for c in of_metric for v in (c.mean_a, c.mean_b)], point.unit)
+        rows: list[Row] = [
+            (_place(c.point.shape, c.point.labels), left, right, *_ratio(c), _verdict(c.verdict))
+            for c, left, right in zip(of_metric, texts[::2], texts[1::2], strict=True)
+        ]
+        sections.append((_heading(benchmark, metric, unit, point.better), rows))
+    columns = (a, b, "B/A", "95 % CI", "n", "verdict")
+    return Group(_sections(columns, sections), Text(_how_to_read(comparisons), style="dim"))
+
+
+def _ratio(c: Comparison) -> tuple[str, str, str]:
+    runs = str(c.n[0]) if c.n[0] == c.n[1] else f"{c.n[0]}+{c.n[1]}"
+    if c.ratio.low is None or c.ratio.high is None:
+        return f"{c.ratio.value:.3f}", "none", runs
+    return f"{c.ratio.value:.3f}", f"{c.ratio.low:.3f}–{c.ratio.high:.3f}", runs
+
+
+def _how_to_read(comparisons: Sequence[Comparison]) -> str:
+    margins = sorted({c.margin for c in comparisons})
+    visible = [c.smallest_visible for c in comparisons if c.smallest_visible is not None]
+    words = f"margin ±{' and ±'.join(figures.percent(m) for m in margins)}; n runs a side"
+    if visible:
+        words += "; so many runs can show a difference of " + _span(min(visible), max(visible))
+    return words
+
+
+def _span(least: float, most: float) -> str:
+    low, high = figures.percent(least), figures.percent(most)
+    return low if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
+def scaling(curves: Sequence[Scaling]) -> RenderableType:
+    """Value, speed-up and efficiency over sizes for each system and metric."""
+    if not curves:
+        return Text("Nothing to scale: no metric was measured at two sizes.")
+    sections = []
+    for curve in curves:
+        unit, texts = figures.column([p.value.value for p in curve.points], curve.unit)
+        heading = _heading(f"{curve.system} · {curve.benchmark}", curve.metric, unit, curve.better)
+        if curve.labels:
+            heading.append(f", {figures.labels(curve.labels)}")
+        sections.append(
+            (heading, [_scaling_row(p, text) for p, text in zip(curve.points, texts, strict=True)])
+        )
+    table = _sections(("value", "speed-up", "95 % interval", "efficiency", "n"), sections)
+    every = [(d, p) for c in curves for p in c.points for d in p.doubts]
+    return Group(table, doubts(_by_code(every), sum(len(c.points) for c in curves)))
+
+
+def _scaling_row(point: ScalingPoint, value: str) -> Row:
+    low, high = point.speedup.low, point.speedup.high
+    return (
+        point.shape,
+        value,
+        f"{point.speedup.value:.2f}×",
+        "" if low is None or high is None else f"{low:.2f}–{high:.2f}",
+        f"{point.efficiency.value * 100:.0f} %",
+        str(point.value.n),
+    )
+
+
+def requirements(held: Sequence[Requirement]) -> RenderableType:
+    """Each requirement with what was measured, its one-sided bounds and whether it holds."""
+    table = _table()
+    table.add_column("requirement", ratio=1, overflow="fold")
+    for name in ("measured", "90 % CI"):
+        table.add_column(name, justify="right")
+    table.add_column("n", justify="right")
+    table.add_column("verdict", no_wrap=True)
+    for r in held:
+        words = f"{r.system} · {r.point.benchmark} {figures.metric(r.point.metric)} {r.expectation.written}"
+        verdict = Text(f"{_REQUIREMENT_SYMBOLS[r.verdict]} {r.verdict}", style=_STYLES[r.verdict])
+        table.add_row(f"{words}\n  {figures.where(r.point)}", *measured(r), verdict)
+    every = [(d, r) for r in held for d in r.doubts]
+    return Group(table, doubts(_by_code(every), len(held)))
+
+
+def measured(r: Requirement) -> tuple[str, str, str]:
+    """What was measured, its interval and n as texts; a dash where nothing was."""
+    if r.estimate is None:
+        return "nothing", "–", "0"
+    e = r.estimate
+    ends = [e.value] if e.low is None or e.high is None else [e.value, e.low, e.high]
+    unit, texts = figures.column(ends, e.unit)
+    interval = " to ".join(texts[1:]) or "none"
+    return f"{texts[0]} {unit}".strip(), interval, str(e.n)
+
+
+def doubts(found: Iterable[tuple[Doubt, Sequence[object]]], of: int) -> RenderableType:
+    """Each doubt once: its code, how many of the figures it concerns, the evidence and the remedy."""
+    table = Table.grid(padding=(0, 1), expand=False)
+    table.add_column("code", style="yellow", no_wrap=True)
+    table.add_column("evidence", overflow="fold")
+    for doubt, concerned in found:
+        reach = "" if len(concerned) == of else f" ({len(concerned)} of {of})"
+        table.add_row(f"! {doubt.code}", Text(f"{doubt.evidence}{reach}. {doubt.remedy}".replace("..", ".")))
+    return table
+
+
+def _by_code(found: Iterable[tuple[Doubt, object]]) -> list[tuple[Doubt, list[object]]]:
+    groups: dict[str, tuple[Doubt, list[object]]] = {}
+    for doubt, concerned in found:
+        groups.setdefault(doubt.code, (doubt, []))[1].append(concerned)
+    return list(groups.values())
+
+
+def _sections(columns: Sequence[str], sections: Sequence[tuple[Text, Sequence[Row]]]) -> RenderableType:
+    """Rows under headings as wide as the table: one grid a section, all of the same columns."""
+    every = [row for _, rows in sections for row in rows]
+    widths = [
+        max(min(len(name), _WIDEST_NAME), *(len(row[place]) for row in every))
+        for place, name in enumerate(columns, start=1)
+    ]
+    parts: list[RenderableType] = [_grid(columns, widths, show_header=True)]
+    for heading, rows in sections:
+        table = _grid(columns, widths, show_header=False)
+        for row in rows:
+            table.add_row(f" {row[0]}", *row[1:])
+        parts += [heading, table]
+    return Group(*parts)
+
+
+def _grid(columns: Sequence[str], widths: Sequence[int], *, show_header: bool) -> Table:
+    table = _table(show_header=show_header)
+    table.add_column("", ratio=1, overflow="fold")
+    for name, width in zip(columns, widths, strict=True):
+        table.add_column(name, width=width, overflow="fold", justify="left" if name == "verdict" else "right")
+    return table
+
+
+def _table(*, show_header: bool = True) -> Table:
+    return Table(
+        box=None, padding=(0, 1), pad_edge=False, header_style="dim", expand=True, show_header=show_header
+    )
+
+
+def _place(shape: str, labels: Mapping[str, Scalar]) -> str:
+    return f"{shape} {figures.labels(labels)}".strip()
+
+
+def _heading(benchmark: str, metric: str, unit: str, better: str | None) -> Text:
+    text = Text(f"{benchmark} {figures.metric(metric)}", style="bold")
+    notes = [unit] if unit else []
+    if better == "lower":
+        notes.append("less is better")
+    if notes:
+        text.append(f" ({', '.join(notes)})", style="not bold dim")
+    return text
+
+
+def _verdict(verdict: Verdict) -> Text:
+    return Text(f"{SYMBOLS[verdict]} {verdict}", style=_STYLES[verdict])
