@@ -66,3 +66,9 @@ class LaunchError(AssayError):
     """A job could not be started or was lost by its platform."""
 
     exit_code = EXIT_ENVIRONMENT
+
+
+class InterruptedRun(AssayError):
+    """The user stopped it (Ctrl-C, SIGTERM); what was started has been ended."""
+
+    exit_code = EXIT_INTERRUPTED

@@ -287,7 +287,9 @@ class Run:
 
     id          `suite/session/trial`, a path below the runs directory
     session     the run directory it belongs to, named by its starting time
+    job         how its job ended; None until then, and for an imported log
     cause       why it failed, in words; "" when it did not
+    adopted     a later Assay than the one that submitted it took it over, running or lost
     source      for an imported log: the file or directory it came from
     """
 
@@ -308,6 +310,7 @@ class Run:
     ended_at: float | None = None
     handle: Handle | None = None
     exits: tuple[RankExit, ...] = ()
+    job: JobState | None = None
     cause: str = ""
     adopted: bool = False
     source: str | None = None
