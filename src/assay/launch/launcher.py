@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from assay.records import Handle, Job, JobStatus, Output, Rendered
@@ -13,16 +13,26 @@ class Launcher(Protocol):
 
     Ranks run whether or not Assay lives: nothing of a job may depend on a pipe to Assay or on its being a
     parent. The job's own time limit is kept by the job.
+
+    The order of a life: `submit` (or `find`, by an Assay that comes later), `follow` to its end, `status`
+    for how it ended, `fetch` for the files it wrote, `forget`. `cancel` may come at any point after submit.
     """
 
     name: str
 
     def render(self, job: Job) -> Rendered:
-        """What `submit` would send, byte for byte the same for an equal job. Pure."""
+        """What `submit` would send, byte for byte the same for an equal job. Pure.
+
+        Raises InputError for a job that can't be run here: a shape, a file name, a variable.
+        """
         ...
 
     def submit(self, job: Job) -> Handle:
-        """Start the job. Raises LaunchError when the platform refuses it."""
+        """Start the job, once: a token that was submitted or given up before is refused.
+
+        Raises LaunchError when the platform refuses it, InputError as `render` does. When it is interrupted
+        (KeyboardInterrupt, kill -9) the job may run all the same: `find` tells.
+        """
         ...
 
     def find(self, token: str) -> Handle | None:
@@ -36,18 +46,36 @@ class Launcher(Protocol):
     def follow(self, handle: Handle, kept: Mapping[str, int]) -> Iterator[Output | None]:
         """What the job printed, from `kept` bytes a stream on, until it has ended and all was given.
 
-        Yields None at least every 0.2 s when there is nothing new, so that the caller can act.
+        Yields None at least every 0.2 s when there is nothing new, so that the caller can act. When it
+        returns, `status` is final and no process of the job is left. No `Output` exceeds 1 MiB.
         """
         ...
 
     def status(self, handle: Handle) -> JobStatus:
-        """Where the job stands."""
+        """Where the job stands. Changes nothing."""
         ...
 
     def cancel(self, handle: Handle) -> None:
-        """End all ranks: asked first, killed after a grace time. Returns when none is left."""
+        """End all ranks: asked first, killed after a grace time. Returns when none is left.
+
+        Of a job that has ended it changes nothing. Raises LaunchError when something can't be ended.
+        """
+        ...
+
+    def fetch(self, handle: Handle, patterns: Sequence[str]) -> Iterator[Output]:
+        """Files that an ended job wrote below its working directory and that match one of the globs.
+
+        `Output.stream` is the file's name relative to that directory; a file comes whole, in order, in
+        parts of at most 1 MiB, before the next begins; an empty file is one empty part. Files that were
+        there before the job began and did not change are not the job's. Links are not followed out of the
+        directory. A pattern that matches nothing yields nothing: whether that matters, the caller knows.
+        Raises LaunchError for a file that can't be read or is larger than the launcher carries.
+        """
         ...
 
     def forget(self, handle: Handle) -> None:
-        """Remove what the launcher kept for a job that has ended and whose output is safe."""
+        """Remove what the launcher kept for a job that has ended and whose output is safe.
+
+        Raises LaunchError for a job that still runs. Forgetting twice is once.
+        """
         ...

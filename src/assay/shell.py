@@ -1,0 +1,94 @@
+"""Run a command on this machine and keep what it was, what it said and how long it took.
+
+The one seam through which Assay asks foreign tools (`nvidia-smi`, `git`, `sbatch`); tests fake it here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay.errors import HostError
+
+
+class ProgramMissing(HostError):  # noqa: N818  (named by what is wrong, as its siblings are read)
+    """The command's program is not installed here, or may not be executed."""
+
+
+class CommandTimeout(HostError):  # noqa: N818
+    """The command did not end in time and was killed, with everything it had started."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that ran to its end, whatever its exit code.
+
+    exit_code   0 to 255, or minus the number of the signal that killed it
+    stdout      decoded as UTF-8; bytes that are not become U+FFFD
+    duration_s  on a monotonic clock
+    """
+
+    argv: tuple[str, ...]
+    exit_code: int
+    stdout: str
+    stderr: str
+    duration_s: float
+
+    @property
+    def ok(self) -> bool:
+        """The command said that it succeeded."""
+        return self.exit_code == 0
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    timeout_s: float = 30.0,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stdin: str = "",
+) -> Completed:
+    """Run `argv` without a shell and wait for it; a non-zero exit code is a result, not an error.
+
+    env  added to Assay's own environment
+
+    Raises ProgramMissing where there is no such program, CommandTimeout after `timeout_s`.
+
+    >>> run(["printf", "%s", "a b"]).stdout
+    'a b'
+    """
+    began = time.monotonic()
+    try:
+        process = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **env} if env else None,
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+        raise ProgramMissing(f"{error.filename}: {error.strerror}; install it or put it on PATH") from error
+    with process:
+        try:
+            stdout, stderr = process.communicate(stdin.encode(), timeout=timeout_s)
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise CommandTimeout(f"{argv[0]}: no answer within {timeout_s:g} s") from None
+            raise
+    return Completed(
+        argv=tuple(argv),
+        exit_code=process.returncode,
+        stdout=stdout.decode(errors="replace"),
+        stderr=stderr.decode(errors="replace"),
+        duration_s=time.monotonic() - began,
+    )
