@@ -1,0 +1,161 @@
+"""Results grouped into points: what is held equal when runs are compared, and each run's one value there."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from assay.records import Measurement, Metric, Point, Result, Run, RunState, Scalar
+from assay.units import convert, factor
+
+Metrics = Callable[[Run], Mapping[str, Metric]]
+"""What a run's workload declares, by name, the primary metric first; empty where it is not known."""
+
+
+class Place(NamedTuple):
+    """A point of the sweep, whatever was measured there; `varied` as JSON."""
+
+    benchmark: str
+    shape: str
+    varied: str
+
+
+class Key(NamedTuple):
+    """Equal for two points whose values may be set against each other; units agree up to a factor."""
+
+    place: Place
+    metric: str
+    base_unit: str
+    labels: str
+
+
+class Sample(NamedTuple):
+    """One run's value at a point, in the point's unit."""
+
+    result: Result
+    value: float
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs at one point.
+
+    samples   one a run that counts, in the order of the results
+    left_out  runs at this place that ended without a result: failed, or their log has a problem
+    lacking   runs that count but did not report this metric
+    """
+
+    point: Point
+    samples: tuple[Sample, ...]
+    left_out: tuple[Result, ...] = ()
+    lacking: int = 0
+
+    @property
+    def values(self) -> list[float]:
+        """One value a run, in the point's unit."""
+        return [sample.value for sample in self.samples]
+
+    def in_unit(self, unit: str) -> Group:
+        """The same with values in another unit of the same base."""
+        if unit == self.point.unit:
+            return self
+        samples = tuple(Sample(s.result, convert(s.value, self.point.unit, unit)) for s in self.samples)
+        point = Point(
+            self.point.benchmark,
+            self.point.shape,
+            self.point.metric,
+            unit,
+            self.point.better,
+            self.point.labels,
+        )
+        return Group(point, samples, self.left_out, self.lacking)
+
+
+def counts(result: Result) -> bool:
+    """Whether it is a replication: the run finished and its log has no problem."""
+    return result.run.state is RunState.FINISHED and not result.reading.problems
+
+
+def cause(result: Result) -> str:
+    """Why a run does not count, in words; "" for one that does."""
+    return result.run.cause or "; ".join(result.reading.problems)
+
+
+def place_of(run: Run) -> Place:
+    """Where on the sweep a run was."""
+    return Place(run.trial.benchmark, str(run.trial.shape), _plain(run.trial.varied))
+
+
+@dataclass
+class _Gathering:
+    """A group while its runs are being gathered."""
+
+    point: Point
+    by_run: dict[int, tuple[Result, list[float]]] = field(default_factory=dict)
+
+
+def group(results: Iterable[Result], metrics: Metrics) -> dict[Key, Group]:
+    """The runs by point, in the order in which the workloads declare their metrics.
+
+    A metric that a run printed several times under the same labels counts once, as the geometric mean of
+    what was printed (the arithmetic mean where a value is not positive): the run is the unit.
+    """
+    declared: dict[tuple[str, str], Mapping[str, Metric]] = {}
+    found: dict[Key, _Gathering] = {}
+    reported: dict[Place, int] = {}
+    left_out: dict[Place, list[Result]] = {}
+    for number, result in enumerate(results):
+        place = place_of(result.run)
+        if not counts(result):
+            if result.run.state.final:
+                left_out.setdefault(place, []).append(result)
+            continue
+        reported[place] = reported.get(place, 0) + 1
+        kind = (result.run.trial.benchmark, result.run.trial.digest)
+        if kind not in declared:
+            declared[kind] = metrics(result.run)
+        for measurement in result.reading.measurements:
+            _add(found, place, number, result, measurement, declared[kind])
+    order = {metric: at for table in reversed(declared.values()) for at, metric in enumerate(table)}
+    keys = sorted(found, key=lambda key: order.get(key.metric, len(order)))
+    return {key: _finished(found[key], reported[key.place], left_out.get(key.place, ())) for key in keys}
+
+
+def _add(
+    found: dict[Key, _Gathering],
+    place: Place,
+    number: int,
+    result: Result,
+    measurement: Measurement,
+    declared: Mapping[str, Metric],
+) -> None:
+    labels = {**result.run.trial.varied, **measurement.labels}
+    key = Key(place, measurement.metric, factor(measurement.unit)[1], _plain(labels))
+    gathering = found.get(key)
+    if gathering is None:
+        metric = declared.get(measurement.metric)
+        better = None if metric is None else metric.better
+        point = Point(place.benchmark, place.shape, measurement.metric, measurement.unit, better, labels)
+        gathering = found[key] = _Gathering(point)
+    value = convert(measurement.value, measurement.unit, gathering.point.unit)
+    gathering.by_run.setdefault(number, (result, []))[1].append(value)
+
+
+def _finished(gathering: _Gathering, reported: int, left_out: Sequence[Result]) -> Group:
+    samples = tuple(Sample(result, _one_value(values)) for result, values in gathering.by_run.values())
+    return Group(gathering.point, samples, tuple(left_out), reported - len(samples))
+
+
+def _one_value(values: Sequence[float]) -> float:
+    if len(values) == 1:
+        return values[0]
+    if min(values) > 0:
+        return math.exp(math.fsum(map(math.log, values)) / len(values))
+    return math.fsum(values) / len(values)
+
+
+def _plain(labels: Mapping[str, Scalar]) -> str:
+    return json.dumps(dict(labels), sort_keys=True, default=str) if labels else "{}"

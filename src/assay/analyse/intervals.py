@@ -1,0 +1,117 @@
+"""Intervals for geometric means and their ratios: t on the logarithms, the run as the unit of replication.
+
+Coverage of the nominal 95 % for 3, 5 and 10 runs a side is between 95 and 97.5 % under normal, lognormal
+and t3 runs (simulated in tests/test_compare.py). No bootstrap: of 3 runs its percentile interval covers
+80 %. No rank method: with 3 runs a side its smallest two-sided p is 0.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.records import Estimate
+
+ROUNDING = 1e-12  # of a logarithm: values that differ by less are one value, printed once more
+
+
+@dataclass(frozen=True)
+class LogInterval:
+    """Centre and half-width on the log scale; `half` is None where the runs allow no interval.
+
+    why  why there is none, in words; "" where there is one
+    """
+
+    centre: float
+    half: float | None
+    n: int
+    why: str = ""
+
+    def estimate(self, unit: str, confidence: float = 0.95) -> Estimate:
+        """Back on the scale of the figure."""
+        value = math.exp(self.centre)
+        if self.half is None:
+            return Estimate(value, None, None, self.n, unit, confidence)
+        low, high = math.exp(self.centre - self.half), math.exp(self.centre + self.half)
+        return Estimate(value, low, high, self.n, unit, confidence)
+
+
+def t_quantile(p: float, degrees: float) -> float:
+    """Quantile of Student's t with so many (not necessarily whole) degrees of freedom."""
+    from scipy.special import stdtrit  # a third of scipy.stats' import time
+
+    return float(stdtrit(degrees, p))
+
+
+def constant(logs: Sequence[float]) -> bool:
+    """Whether all values are one and the same."""
+    return max(logs) - min(logs) < ROUNDING
+
+
+def one_mean(logs: Sequence[float], confidence: float = 0.95) -> LogInterval:
+    """Mean of logarithms with its two-sided t interval; none from one run or from identical ones."""
+    n = len(logs)
+    centre, variance = _moments(logs)
+    if n < 2:
+        return LogInterval(centre, None, n, "one run has no spread")
+    if constant(logs):
+        return LogInterval(centre, None, n, f"all {n} runs gave the same value: their spread is hidden")
+    return LogInterval(centre, t_quantile((1 + confidence) / 2, n - 1) * math.sqrt(variance / n), n)
+
+
+def welch(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> LogInterval:
+    """Mean log of B − mean log of A, spreads not assumed equal.
+
+    Source: Welch, Biometrika 34 (1947) 28-35; degrees of freedom by Satterthwaite.
+    """
+    (mean_a, variance_a), (mean_b, variance_b) = _moments(a), _moments(b)
+    centre, n = mean_b - mean_a, len(a) + len(b)
+    if min(len(a), len(b)) < 2:
+        return LogInterval(centre, None, n, _too_few(len(a), len(b)))
+    if constant(a) and constant(b):
+        return LogInterval(
+            centre,
+            None,
+            n,
+            "on each side all runs gave the same value: the spread is hidden by its resolution",
+        )
+    part_a, part_b = variance_a / len(a), variance_b / len(b)
+    degrees = (part_a + part_b) ** 2 / (part_a**2 / (len(a) - 1) + part_b**2 / (len(b) - 1))
+    return LogInterval(centre, t_quantile((1 + confidence) / 2, degrees) * math.sqrt(part_a + part_b), n)
+
+
+def paired(pairs: Sequence[tuple[float, float]], confidence: float = 0.95) -> LogInterval:
+    """Mean of log B − log A over blocks that held both.
+
+    Differences that are all exactly alike while the values vary give an interval of no width: that is what
+    deterministic programs under equal seeds do.
+    """
+    differences = [b - a for a, b in pairs]
+    centre, variance = _moments(differences)
+    n = len(pairs)
+    if n < 2:
+        return LogInterval(centre, None, n, "one block with both sides has no spread")
+    if not constant(differences):
+        return LogInterval(centre, t_quantile((1 + confidence) / 2, n - 1) * math.sqrt(variance / n), n)
+    if constant([a for a, _ in pairs]):
+        return LogInterval(
+            centre,
+            None,
+            n,
+            "on each side all runs gave the same value: the spread is hidden by its resolution",
+        )
+    return LogInterval(centre, 0.0, n)
+
+
+def _moments(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and variance (n − 1); the variance of one value is nan and not to be used."""
+    n = len(values)
+    mean = math.fsum(values) / n
+    return mean, math.fsum((v - mean) ** 2 for v in values) / (n - 1) if n > 1 else math.nan
+
+
+def _too_few(a: int, b: int) -> str:
+    if a == b == 1:
+        return "one run a side has no spread to judge by"
+    return f"{'A' if a < 2 else 'B'} has one run only, so its spread is not known"

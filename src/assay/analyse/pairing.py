@@ -1,0 +1,39 @@
+"""Which runs of two groups are pairs: decided by how they were run, never by what they gave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.analyse.groups import Sample
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Runs of A and B from the same shuffled blocks.
+
+    pairs    a run of each side by block, in the order of sessions and blocks
+    dropped  blocks that lack one side
+    """
+
+    pairs: tuple[tuple[Sample, Sample], ...]
+    dropped: int
+
+
+def pairing(a: Sequence[Sample], b: Sequence[Sample]) -> Pairing | None:
+    """The pairs, where both sides ran in the same interleaved sessions of one suite digest; else None."""
+    runs = [sample.result.run for sample in (*a, *b)]
+    if not all(run.interleaved for run in runs) or len({run.suite_digest for run in runs}) != 1:
+        return None
+    by_block_a, by_block_b = _by_block(a), _by_block(b)
+    if {session for session, _ in by_block_a} != {session for session, _ in by_block_b}:
+        return None
+    if len(by_block_a) < len(a) or len(by_block_b) < len(b):  # a side with two runs in a block is no design
+        return None
+    both = sorted(by_block_a.keys() & by_block_b.keys())
+    dropped = len(by_block_a.keys() | by_block_b.keys()) - len(both)
+    return Pairing(tuple((by_block_a[at], by_block_b[at]) for at in both), dropped)
+
+
+def _by_block(samples: Sequence[Sample]) -> dict[tuple[str, int], Sample]:
+    return {(s.result.run.session, s.result.run.trial.block): s for s in samples}
