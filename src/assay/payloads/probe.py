@@ -454,11 +454,11 @@ SECRET_VALUE = re.compile(
     r"|-----BEGIN",
     re.IGNORECASE,
 )
-REDACTED = "<redacted>"
+REDACTED = "(redacted)"
 
 
 def redacted(name: str, value: str) -> str:
-    """The value, or `<redacted>` where the name or the value looks like it holds a secret."""
+    """The value, or `(redacted)` where the name or the value looks like it holds a secret."""
     return REDACTED if SECRET_NAME.search(name) or SECRET_VALUE.search(value) else value
 
 

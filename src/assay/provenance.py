@@ -1,0 +1,203 @@
+"""What the probe told of each node, made comparable: parse, set side by side, digest.
+
+Names fall into groups by what they are to a reader of a figure. Two groups never make configurations
+differ: `identity` (which machine it was, of many equal ones) and `momentary` (load, clocks, free space).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from assay.records import Provenance, Scalar, digest_of
+
+MARK = ":::ASSAY-PROBE "
+_NAME = re.compile(r"[\w.:@+-]{1,200}", re.ASCII)
+_PROBED = "probe.version"  # the fact that every table of the probe has
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+
+# group → what a person calls it, in the order of reading
+GROUPS: dict[str, str] = {
+    "probe": "Not known",
+    "suite": "Suite and Assay",
+    "hardware": "Hardware",
+    "system": "Kernel, drivers and settings",
+    "limits": "What the job was allowed",
+    "libraries": "Python and libraries",
+    "environment": "Environment",
+    "packages": "Other packages",
+    "identity": "Which machine",
+    "momentary": "At that moment",
+}
+INCIDENTAL = frozenset({"identity", "momentary"})
+
+# the first pattern that matches a name's beginning says its group; a name that none knows is `system`
+_GROUP_OF: tuple[tuple[str, str], ...] = (
+    ("probe", r"unreadable$|probe\.version$"),
+    ("momentary", r"probe\.|load\.|boot_id$|.*_now(_|$)|.*(free|available)_bytes$|.*\.temperature_c$"),
+    ("identity", r"host$|gpu\..*\.uuid$|env\.SLURM_(JOB|STEP)_?(ID|UID|NAME|NODELIST|START_TIME|END_TIME)$"),
+    ("identity", r"env\.SLURM_(STEPID|JOBID|SUBMIT_HOST|LAUNCH_\w+|SRUN_COMM_\w+|STEP_LAUNCHER_PORT)$"),
+    ("suite", r"suite\.|assay\."),
+    ("packages", r"package\."),
+    ("libraries", r"python\."),
+    ("environment", r"env\."),
+    ("limits", r"limits\.|cpu\.(allowed|quota)|memory\.limit_bytes$|shm\.|disk\."),
+    ("system", r"gpu\.(driver|cuda)$|gpu\.[^.]+\.(ecc|mig|persistence|compute_mode|power_limit_w|vbios)$"),
+    ("system", r"cpu\.(governor|smt|boost|microcode)$|memory\.(transparent_)?hugepages$|.*\.firmware$"),
+    ("hardware", r"cpu\.|memory\.|numa\.|gpu\.|pci\.|infiniband\.|net\.|machine\."),
+)
+_DERIVED = frozenset({"python.packages_digest"})  # the packages themselves are compared
+
+
+def group_of(name: str) -> str:
+    """The group of a fact, a key of `GROUPS`."""
+    for group, pattern in _GROUP_OF:
+        if re.match(pattern, name):
+            return group
+    return "system"
+
+
+# Reading -------------------------------------------------------------------------------------------------
+
+
+def parse(texts: Sequence[str], also: Mapping[str, Scalar] | None = None) -> Provenance:
+    """The tables of all nodes from what the probe printed on each, one text a node.
+
+    also  facts known only where Assay runs (the suite's git state), added to each node
+
+    Never raises on a text: a node whose probe printed nothing usable has one fact, `unreadable`, that says
+    why; entries of a table that are not plain values are left out and counted there.
+    """
+    return Provenance(tuple({**_node(text), **(also or {})} for text in texts))
+
+
+def _node(text: str) -> dict[str, Scalar]:
+    problem = "the probe printed no line that begins with " + MARK.strip()
+    for line in text.splitlines():
+        _, mark, body = line.partition(MARK)
+        if not mark:
+            continue
+        try:
+            table = json.loads(body, parse_constant=_refuse, parse_float=_finite)
+        except (ValueError, RecursionError) as error:
+            problem = f"the probe's line is not JSON: {error}"
+            continue
+        if isinstance(table, dict):
+            return _plain(table)
+        problem = "the probe's line is not a table of facts"
+    last = _CONTROL.sub(" ", "".join(text.splitlines()[-1:]))[:200]
+    return {"unreadable": problem + (f"; its last line: {last}" if last else "")}
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a value")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"{digits} is too large")
+    return value
+
+
+def _plain(table: Mapping[str, Any]) -> dict[str, Scalar]:
+    """The entries that are facts. Text loses control characters: it is printed on people's terminals."""
+    facts: dict[str, Scalar] = {}
+    for name, value in table.items():
+        if not _NAME.fullmatch(name):
+            continue
+        if isinstance(value, str):
+            facts[name] = _CONTROL.sub(" ", value).encode("utf-8", "replace").decode()
+        elif isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 2**63):
+            facts[name] = value
+    refused = len(table) - len(facts)
+    if refused:
+        told = facts.get("unreadable")
+        note = f"{refused} of the probe's entries are not plain facts"
+        facts["unreadable"] = f"{told}; {note}" if told else note
+    return facts
+
+
+def known(provenance: Provenance) -> bool:
+    """Whether the probe of at least one node could be read."""
+    return any(_PROBED in node for node in provenance.nodes)
+
+
+# Comparing -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One fact on two sides, each with its distinct values over nodes, runs and GPUs; None is absent."""
+
+    name: str
+    group: str
+    a: tuple[Scalar, ...]
+    b: tuple[Scalar, ...]
+
+    @property
+    def differs(self) -> bool:
+        """The two sides do not have the same values."""
+        return self.a != self.b
+
+    @property
+    def matters(self) -> bool:
+        """It differs, and not only in which machine it was or in what was so at that moment."""
+        return self.differs and self.group not in INCIDENTAL
+
+
+def side_by_side(a: Iterable[Provenance], b: Iterable[Provenance]) -> tuple[Fact, ...]:
+    """Every fact that either side knows, in the order of `GROUPS`, then by name.
+
+    The GPUs of a node become one fact, `gpu.*.name`, with all their values. A node whose probe failed adds
+    no values, so a side of which nothing is known (`known`) differs in everything.
+    """
+    left, right = _values(a), _values(b)
+    order = {group: place for place, group in enumerate(GROUPS)}
+    facts = (
+        Fact(name, group_of(name), left.get(name, (None,)), right.get(name, (None,)))
+        for name in left.keys() | right.keys()
+        if name not in _DERIVED
+    )
+    return tuple(sorted(facts, key=lambda fact: (order[fact.group], fact.name)))
+
+
+def differences(a: Iterable[Provenance], b: Iterable[Provenance]) -> tuple[Fact, ...]:
+    """Those of `side_by_side` that differ."""
+    return tuple(fact for fact in side_by_side(a, b) if fact.differs)
+
+
+def _values(provenances: Iterable[Provenance]) -> dict[str, tuple[Scalar, ...]]:
+    nodes = [_gpus_as_one(node) for provenance in provenances for node in provenance.nodes]
+    values: dict[str, tuple[Scalar, ...]] = {}
+    for name in {name for node in nodes for name in node}:
+        found = {json.dumps(value): value for node in nodes for value in node.get(name, _missing(node))}
+        values[name] = tuple(found[key] for key in sorted(found))
+    return values
+
+
+def _missing(node: Mapping[str, object]) -> tuple[None, ...]:
+    return (None,) if _PROBED in node else ()  # a probe that failed does not say that something is absent
+
+
+def _gpus_as_one(node: Mapping[str, Scalar]) -> dict[str, set[Scalar]]:
+    values: dict[str, set[Scalar]] = {}
+    for name, value in node.items():
+        values.setdefault(re.sub(r"^gpu\.\d+\.", "gpu.*.", name), set()).add(value)
+    return values
+
+
+def digest(provenance: Provenance) -> str:
+    """Digest of the configuration, which leaves out what machine it was, when, and how many nodes."""
+    nodes = {
+        digest_of({name: value for name, value in node.items() if _counts(name)}) for node in provenance.nodes
+    }
+    return digest_of(sorted(nodes))
+
+
+def _counts(name: str) -> bool:
+    return name not in _DERIVED and group_of(name) not in INCIDENTAL and group_of(name) != "probe"
