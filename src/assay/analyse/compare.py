@@ -7,13 +7,12 @@ where, and only where, both sides were run in the same shuffled blocks.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 
-from assay.analyse import doubts, intervals
+from assay.analyse import doubts
 from assay.analyse.doubts import percent
 from assay.analyse.groups import Group, Metrics, group
-from assay.analyse.pairing import pairing
+from assay.analyse.ratio import Ratio, has_ratio, mean, ratio
 from assay.errors import InputError
 from assay.records import Better, Comparison, Estimate, Point, Result, Verdict
 
@@ -35,11 +34,8 @@ def compare(
         raise InputError(
             f"{min(shared)} is on both sides ({names[0]} and {names[1]}): compare two different sets of runs"
         )
-    side_a, side_b = group(a, metrics), group(b, metrics)
     return tuple(
-        _compare_point(side_a[key], side_b[key].in_unit(side_a[key].point.unit), margin, names)
-        for key in side_a
-        if key in side_b and _have_ratio(side_a[key], side_b[key])
+        _compare_point(ratio(*sides), margin, names) for sides in _shared(a, b, metrics) if has_ratio(*sides)
     )
 
 
@@ -48,14 +44,23 @@ def uncompared(
 ) -> tuple[tuple[Point, str], ...]:
     """Points that `compare` leaves out, each with the reason in words."""
     side_a, side_b = group(a, metrics), group(b, metrics)
-    found = [(side_a[key].point, f"no run of {names[1]} has it") for key in side_a if key not in side_b]
-    found += [(side_b[key].point, f"no run of {names[0]} has it") for key in side_b if key not in side_a]
-    found += [
-        (side_a[key].point, "a mean that is not above 0 has no ratio")
-        for key in side_a
-        if key in side_b and not _have_ratio(side_a[key], side_b[key])
-    ]
-    return tuple(found)
+    return (
+        *((side_a[key].point, f"no run of {names[1]} has it") for key in side_a if key not in side_b),
+        *((side_b[key].point, f"no run of {names[0]} has it") for key in side_b if key not in side_a),
+        *(
+            (sides[0].point, "a mean that is not above 0 has no ratio")
+            for sides in _shared(a, b, metrics)
+            if not has_ratio(*sides)
+        ),
+    )
+
+
+def _shared(a: Sequence[Result], b: Sequence[Result], metrics: Metrics) -> Iterator[tuple[Group, Group]]:
+    """Both sides' runs at every point that both have, in A's unit."""
+    side_a, side_b = group(a, metrics), group(b, metrics)
+    for key, found in side_a.items():
+        if key in side_b:
+            yield found, side_b[key].in_unit(found.point.unit)
 
 
 def compare_systems(
@@ -78,77 +83,39 @@ def compare_systems(
     )
 
 
-@dataclass(frozen=True)
-class _Basis:
-    """What a verdict at one point rests on: the runs that count there, and the interval from them."""
-
-    a: Group
-    b: Group
-    ratio: Estimate
-    smallest_visible: float | None
-    method: str
-    why: str  # there is no interval
-    paired: bool
-    dropped: int
-
-
-def _compare_point(a: Group, b: Group, margin: float, names: tuple[str, str]) -> Comparison:
-    basis = _basis(a, b)
-    verdict, reason = decide(basis.ratio, margin, a.point.better)
-    sides = (doubts.Side(names[0], basis.a), doubts.Side(names[1], basis.b))
-    case = doubts.Case(sides, basis.ratio, margin, basis.paired, basis.dropped)
+def _compare_point(found: Ratio, margin: float, names: tuple[str, str]) -> Comparison:
+    half, why = found.interval.half, found.interval.why
+    verdict, reason = decide(found.estimate, margin, found.a.point.better)
+    sides = (doubts.Side(names[0], found.a), doubts.Side(names[1], found.b))
+    case = doubts.Case(sides, found.estimate, margin, found.paired, found.dropped)
     return Comparison(
-        point=a.point,
+        point=found.a.point,
         a=names[0],
         b=names[1],
-        mean_a=_mean(basis.a.values),
-        mean_b=_mean(basis.b.values),
-        ratio=basis.ratio,
-        n=(len(basis.a.samples), len(basis.b.samples)),
-        method=basis.method,
+        mean_a=mean(found.a.values),
+        mean_b=mean(found.b.values),
+        ratio=found.estimate,
+        n=(len(found.a.samples), len(found.b.samples)),
+        method=found.method,
         margin=margin,
         verdict=verdict,
-        reason=basis.why or reason,
-        smallest_visible=basis.smallest_visible,
+        reason=f"{why}: no interval" if why else reason,
+        smallest_visible=None if half is None else math.expm1(half),
         doubts=doubts.of(case),
     )
 
 
-def _basis(a: Group, b: Group) -> _Basis:
-    """The interval by the method that the design fixes; what it gives is never looked at to choose."""
-    design = pairing(a.samples, b.samples)
-    paired, dropped = design is not None, 0 if design is None else design.dropped
-    if min(*a.values, *b.values) <= 0:
-        value = _mean(b.values) / _mean(a.values)
-        why = f"{a.point.metric} is not above 0 in every run, so there is no interval of its ratio"
-        return _Basis(a, b, _bare(value, a, b), None, "", why, paired, dropped)
-    if design is not None and not design.pairs:
-        why = "no block holds a run of both sides, so there is no interval"
-        return _Basis(a, b, _bare(_mean(b.values) / _mean(a.values), a, b), None, "", why, paired, dropped)
-    if design is not None:
-        a = replace(a, samples=tuple(pair[0] for pair in design.pairs))
-        b = replace(b, samples=tuple(pair[1] for pair in design.pairs))
-        interval = intervals.paired(list(zip(_logs(a), _logs(b), strict=True)))
-    else:
-        interval = intervals.welch(_logs(a), _logs(b))
-    half = interval.half
-    if half is None:
-        return _Basis(a, b, interval.estimate(""), None, "", f"{interval.why}: no interval", paired, dropped)
-    method = "paired" if paired else "welch"
-    return _Basis(a, b, interval.estimate(""), math.expm1(half), method, "", paired, dropped)
-
-
-def decide(ratio: Estimate, margin: float, better: Better | None) -> tuple[Verdict, str]:
+def decide(estimate: Estimate, margin: float, better: Better | None) -> tuple[Verdict, str]:
     """The verdict on B from the interval alone, and why, in words.
 
     Inside [1/(1 + margin), 1 + margin] it is `equivalent`; else, where the interval excludes 1, `faster` or
     `slower`; else, and where there is no interval, `undecided`.
     """
-    low, high = ratio.low, ratio.high
+    low, high = estimate.low, estimate.high
     if low is None or high is None:
         return "undecided", "there is no interval"
     least, most = 1 / (1 + margin), 1 + margin
-    reach = f"the interval {_ratio(low)} to {_ratio(high)}"
+    reach = f"the interval {_written(low)} to {_written(high)}"
     if least <= low and high <= most:
         return "equivalent", f"{reach} lies within the margin of ±{percent(margin)}"
     if low <= 1 <= high:
@@ -163,24 +130,5 @@ def decide(ratio: Estimate, margin: float, better: Better | None) -> tuple[Verdi
     return verdict, f"{reach} excludes 1, {by}"
 
 
-def _bare(value: float, a: Group, b: Group) -> Estimate:
-    return Estimate(value, None, None, len(a.samples) + len(b.samples), "")
-
-
-def _have_ratio(a: Group, b: Group) -> bool:
-    return _mean(a.values) > 0 and _mean(b.values) > 0
-
-
-def _logs(side: Group) -> list[float]:
-    return [math.log(value) for value in side.values]
-
-
-def _mean(values: Sequence[float]) -> float:
-    """Geometric; arithmetic where a value is not above 0."""
-    if min(values) <= 0:
-        return math.fsum(values) / len(values)
-    return math.exp(math.fsum(map(math.log, values)) / len(values))
-
-
-def _ratio(value: float) -> str:
+def _written(value: float) -> str:
     return f"{value:.3f}" if abs(value - 1) >= 0.002 else f"{value:.4f}"

@@ -69,12 +69,12 @@ def too_few_runs(case: Case) -> Doubt | None:
 
 
 def wider_than_margin(case: Case) -> Doubt | None:
-    """An interval so wide that it could not lie within the margin whatever the ratio."""
+    """An interval so wide that it could not lie within the margin; no matter where it lies outside."""
     low, high = case.estimate.low, case.estimate.high
     if case.margin is None or low is None or high is None:
         return None
     half = math.log(high / low) / 2
-    if half <= math.log1p(case.margin):
+    if half <= math.log1p(case.margin) or low > 1 + case.margin or high < 1 / (1 + case.margin):
         return None
     return Doubt(
         "wider-than-margin",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from assay.records import Measurement, Metric, Point, Result, Run, RunState, Scalar
+from assay.records import Measurement, Metric, Point, Result, Run, RunState, Scalar, Shape
 from assay.units import convert, factor
 
 Metrics = Callable[[Run], Mapping[str, Metric]]
@@ -98,7 +98,7 @@ class _Gathering:
 
 
 def group(results: Iterable[Result], metrics: Metrics) -> dict[Key, Group]:
-    """The runs by point, in the order in which the workloads declare their metrics.
+    """The runs by point: by benchmark, its metrics as declared, then by size and labels.
 
     A metric that a run printed several times under the same labels counts once, as the geometric mean of
     what was printed (the arithmetic mean where a value is not positive): the run is the unit.
@@ -119,9 +119,24 @@ def group(results: Iterable[Result], metrics: Metrics) -> dict[Key, Group]:
             declared[kind] = metrics(result.run)
         for measurement in result.reading.measurements:
             _add(found, place, number, result, measurement, declared[kind])
-    order = {metric: at for table in reversed(declared.values()) for at, metric in enumerate(table)}
-    keys = sorted(found, key=lambda key: order.get(key.metric, len(order)))
+    rank = {
+        (benchmark, metric): at
+        for (benchmark, _), table in declared.items()
+        for at, metric in enumerate(table)
+    }
+    keys = sorted(found, key=lambda key: _order(found[key].point, rank))
     return {key: _finished(found[key], reported[key.place], left_out.get(key.place, ())) for key in keys}
+
+
+def _order(point: Point, rank: Mapping[tuple[str, str], int]) -> tuple[object, ...]:
+    """Where a point stands among others; what is not declared comes last, by name."""
+    shape = Shape.parse(point.shape)
+    place = rank.get((point.benchmark, point.metric), len(rank))
+    labels = [
+        (name, (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value)))
+        for name, value in sorted(point.labels.items())
+    ]
+    return point.benchmark, place, point.metric, shape.ranks, shape, labels
 
 
 def _add(

@@ -1,0 +1,107 @@
+"""Absolute requirements held against runs: an acceptance test with a one-sided verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from assay.analyse import doubts, intervals
+from assay.analyse.groups import Group, Metrics, group, place_of
+from assay.records import Estimate, Expectation, Point, Requirement, Result
+from assay.units import convert, human
+
+CONFIDENCE = 0.9  # two-sided, so that each end is a one-sided 95 % bound
+
+
+def check(
+    results: Sequence[Result], expectations: Mapping[str, Sequence[Expectation]], *, metrics: Metrics
+) -> tuple[Requirement, ...]:
+    """One verdict a system, requirement and point of the sweep that ran: it is held at every one of them.
+
+    expectations  by benchmark, each in a unit of the metric's kind
+    metrics       what a run's workload declares
+
+    A point whose runs all failed, or don't report the metric, is `undecided` and not forgotten.
+    Raises ValueError when a requirement's unit can't be that of its metric (a plan refuses such).
+    """
+    by_system: dict[str, list[Result]] = {}
+    for result in results:
+        if result.run.state.final:
+            by_system.setdefault(result.run.trial.system, []).append(result)
+    return tuple(
+        requirement
+        for system in sorted(by_system)
+        for requirement in _of_system(system, by_system[system], expectations, metrics)
+    )
+
+
+def _of_system(
+    system: str,
+    results: Sequence[Result],
+    expectations: Mapping[str, Sequence[Expectation]],
+    metrics: Metrics,
+) -> Iterator[Requirement]:
+    groups = group(results, metrics)
+    places = {place_of(result.run): result.run for result in results}
+    for benchmark, wanted in expectations.items():
+        for expectation in wanted:
+            here = {
+                key: found
+                for key, found in groups.items()
+                if (key.place.benchmark, key.metric) == (benchmark, expectation.metric)
+            }
+            yield from (_verdict(system, found, expectation) for found in here.values())
+            measured = {key.place for key in here}
+            for place, run in places.items():
+                if place.benchmark == benchmark and place not in measured:
+                    point = Point(
+                        benchmark, place.shape, expectation.metric, expectation.unit, None, run.trial.varied
+                    )
+                    yield Requirement(
+                        system,
+                        point,
+                        expectation,
+                        None,
+                        "undecided",
+                        f"no run that counts reports {expectation.metric}",
+                    )
+
+
+def _verdict(system: str, found: Group, expectation: Expectation) -> Requirement:
+    estimate, why = _estimate(found)
+    needed = convert(expectation.value, expectation.unit, found.point.unit)
+    verdict, reason = decide(estimate, expectation.relation, needed)
+    case = doubts.Case((doubts.Side(system, found),), estimate)
+    return Requirement(system, found.point, expectation, estimate, verdict, why or reason, doubts.of(case))
+
+
+def decide(
+    estimate: Estimate, relation: Literal[">=", "<="], needed: float
+) -> tuple[Literal["holds", "fails", "undecided"], str]:
+    """Whether the requirement holds by the one-sided bounds at the interval's ends, and why, in words.
+
+    needed  in the estimate's unit
+    """
+    low, high, unit = estimate.low, estimate.high, estimate.unit
+    if low is None or high is None:
+        return "undecided", "there is no bound"
+    asked = f"{relation} {human(needed, unit)}"
+    sign = 1 if relation == ">=" else -1
+    safe, hopeful = (low, high) if relation == ">=" else (high, low)
+    if sign * (safe - needed) >= 0:
+        return "holds", f"the 95 % bound {human(safe, unit)} is {asked}"
+    if sign * (hopeful - needed) < 0:
+        return "fails", f"even the favourable 95 % bound {human(hopeful, unit)} is not {asked}"
+    between = f"{human(low, unit)} and {human(high, unit)}"
+    return "undecided", f"{human(needed, unit)} lies between the 95 % bounds {between}: more runs"
+
+
+def _estimate(found: Group) -> tuple[Estimate, str]:
+    """Geometric mean with its bounds, and why there are none."""
+    values, unit = found.values, found.point.unit
+    if min(values) <= 0:
+        mean = math.fsum(values) / len(values)
+        return Estimate(mean, None, None, len(values), unit, CONFIDENCE), "a value is not above 0: no bound"
+    interval = intervals.one_mean([math.log(value) for value in values], CONFIDENCE)
+    return interval.estimate(unit, CONFIDENCE), f"{interval.why}: no bound" if interval.why else ""

@@ -1,0 +1,93 @@
+"""Throughput, speed-up and efficiency over sizes, each against the smallest size with its interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from assay.analyse import doubts, intervals
+from assay.analyse.groups import Group, Key, Metrics, group
+from assay.analyse.ratio import logs, ratio
+from assay.records import Better, Estimate, Metric, Result, Run, Scaling, ScalingPoint, Shape
+
+
+def scale(results: Iterable[Result], *, metrics: Metrics, metric: str | None = None) -> tuple[Scaling, ...]:
+    """One curve a system, benchmark and swept point, over at least two sizes.
+
+    metrics  what a run's workload declares
+    metric   whose curve; None is each workload's first metric that scales with the ranks
+
+    The speed-up's interval is paired by block where sizes were shuffled together, else Welch's.
+    Metrics that don't scale (bus bandwidth, latency, accuracy), or of which neither direction is better,
+    and those with values that are not above 0, have no curve.
+    """
+    curves: dict[tuple[str, str, Key], _Curve] = {}
+    by_system: dict[str, list[Result]] = {}
+    for result in results:
+        by_system.setdefault(result.run.trial.system, []).append(result)
+    for system, runs in by_system.items():
+        for key, found in group(runs, metrics).items():
+            better = _scales(found, metrics, metric)
+            if better is None or min(found.values) <= 0:
+                continue
+            anywhere = key._replace(place=key.place._replace(shape=""))
+            curve = curves.setdefault((system, key.metric, anywhere), _Curve(system, better, []))
+            curve.groups.append(found)
+    return tuple(curve.scaling() for curve in curves.values() if len(curve.groups) > 1)
+
+
+def _scales(found: Group, metrics: Metrics, wanted: str | None) -> Better | None:
+    """The metric's better-direction where it is one whose curve is asked for."""
+    run: Run = found.samples[0].result.run
+    declared = metrics(run)
+    name = wanted or next((m.name for m in declared.values() if m.scales and m.better is not None), None)
+    here: Metric | None = declared.get(found.point.metric)
+    if here is None or here.name != name or not here.scales:
+        return None
+    return here.better
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """Groups of one system and metric at several sizes, the smallest first."""
+
+    system: str
+    better: Better
+    groups: list[Group]
+
+    def scaling(self) -> Scaling:
+        first = self.groups[0]
+        return Scaling(
+            system=self.system,
+            benchmark=first.point.benchmark,
+            metric=first.point.metric,
+            unit=first.point.unit,
+            better=self.better,
+            labels=first.point.labels,
+            points=tuple(self._point(at) for at in self.groups),
+        )
+
+    def _point(self, at: Group) -> ScalingPoint:
+        first, at = self.groups[0], at.in_unit(self.groups[0].point.unit)
+        ranks = Shape.parse(at.point.shape).ranks
+        value = intervals.one_mean(logs(at)).estimate(at.point.unit)
+        if at is first:
+            one = Estimate(1.0, None, None, len(at.samples), "")
+            alone = doubts.Case((doubts.Side(self.system, at),), value)
+            return ScalingPoint(at.point.shape, ranks, value, one, one, "", doubts.of(alone))
+        found = ratio(first, at)
+        sign = 1 if self.better == "higher" else -1  # a time is inverted
+        speedup = replace(found.interval, centre=sign * found.interval.centre)
+        ideal = math.log(ranks / Shape.parse(first.point.shape).ranks)
+        sides = (doubts.Side(first.point.shape, found.a), doubts.Side(at.point.shape, found.b))
+        estimate = speedup.estimate("")
+        return ScalingPoint(
+            shape=at.point.shape,
+            ranks=ranks,
+            value=value,
+            speedup=estimate,
+            efficiency=replace(speedup, centre=speedup.centre - ideal).estimate(""),
+            method=found.method,
+            doubts=doubts.of(doubts.Case(sides, estimate, None, found.paired, found.dropped)),
+        )
