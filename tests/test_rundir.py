@@ -17,7 +17,7 @@ import pytest
 from assay import rundir
 from assay.durable import append, write_atomic
 from assay.errors import BusyError, HostError, InputError
-from assay.records import Handle, Plan, Provenance, Reading, Rendered, RunState, Shape, Trial
+from assay.records import Handle, Output, Plan, Provenance, Reading, Rendered, RunState, Shape, Trial
 from assay.runfiles import SCHEMA, Header
 
 PARAMS = {"argv": ["train", "--api-key", "hunter2"], "env": {"HF_TOKEN": "hunter3", "DEPTH": "50"}}
@@ -204,8 +204,25 @@ def test_a_name_that_would_leave_the_directory_is_refused(tmp_path: Path) -> Non
     for name in ("../x", "a/b", ".hidden", "", "a\nb"):
         with pytest.raises(InputError, match="can't name a file"):
             session.begin(trial(name), "t", Rendered("", {}, {}))
-    with pytest.raises(InputError, match="below the working directory"):
-        begun(tmp_path).keep_output(tmp_path / "x", "../../x")
+    for name in ("../../x", "/etc/x", "a/../../x", ""):
+        with pytest.raises(InputError, match="below the working directory"):
+            begun(tmp_path).keep_outputs([Output(name, b"x")])
+
+
+def test_outputs_are_kept_anew_so_that_collecting_twice_doubles_nothing(tmp_path: Path) -> None:
+    attempt = begun(tmp_path)
+    parts = [Output("model/a.bin", b"one"), Output("model/a.bin", b"two"), Output("empty", b"")]
+    for _ in range(2):
+        assert attempt.keep_outputs(parts) == {"model/a.bin", "empty"}
+        assert (attempt.path / "outputs/model/a.bin").read_bytes() == b"onetwo"
+        assert (attempt.path / "outputs/empty").read_bytes() == b""
+
+
+def test_a_session_that_is_marked_finished_reads_so(tmp_path: Path) -> None:
+    session = new_session(tmp_path)
+    assert session.header.finished_at is None
+    rundir.mark_finished(session, 5.0)
+    assert session.header.finished_at == rundir.Session(session.path).header.finished_at == 5.0
 
 
 def test_a_reading_is_cached_under_its_key_and_a_damaged_cache_is_no_cache(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from assay.records import Metric, Reading, Result, Run, RunState, digest_of
+from assay.redact import redacted
 from assay.rundir import Attempt
 from assay.workloads import WORKLOADS
 
@@ -83,7 +84,8 @@ def ranks(logs: Mapping[str, Path]) -> dict[str, Path]:
 def _key(logs: Mapping[str, Path], run: Run) -> str:
     workload = WORKLOADS.get(run.trial.workload)
     sizes = {name: path.stat().st_size for name, path in logs.items()}
-    return digest_of([READ_VERSION, workload.version if workload else None, run.trial.params, sizes])
+    version = workload.version if workload else None
+    return digest_of([READ_VERSION, version, run.trial.workload, redacted(run.trial.params), sizes])
 
 
 def _unread(why: str) -> Reading:

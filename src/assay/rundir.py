@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +20,18 @@ from pathlib import Path
 from assay import __version__
 from assay.durable import append, locked, sync_directory, sync_file, write_atomic, writing
 from assay.errors import InputError
-from assay.records import Plan, Provenance, Reading, Rendered, Run, RunState, Trial, from_json, to_json
+from assay.records import (
+    Output,
+    Plan,
+    Provenance,
+    Reading,
+    Rendered,
+    Run,
+    RunState,
+    Trial,
+    from_json,
+    to_json,
+)
 from assay.runfiles import SCHEMA, Cached, Header, Sent, read_record, record_json, safe_name, sent_json
 
 
@@ -86,15 +98,20 @@ class Attempt:
             sync_file(path)
         self.write_run(run)
 
-    def keep_output(self, source: Path, name: str) -> None:
-        """Copy a file that the task asked to keep to `outputs/<name>`, a relative path."""
-        parts = Path(name).parts
-        if not parts or Path(name).is_absolute() or ".." in parts:
-            raise InputError(f"{name}: an output lies below the working directory of its job")
-        target = self.path.joinpath("outputs", *parts)
-        with writing(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target, follow_symlinks=True)
+    def keep_outputs(self, parts: Iterable[Output]) -> frozenset[str]:
+        """Keep the files that a task asked for below `outputs/`, anew from the first byte; gives their names.
+
+        parts  each file in order, its name relative to the job's working directory as `stream`
+        """
+        directory, names = self.path / "outputs", set()
+        with writing(directory):
+            shutil.rmtree(directory, ignore_errors=True)
+            for part in parts:
+                target = directory.joinpath(*_relative(part.stream))
+                target.parent.mkdir(parents=True, exist_ok=True)
+                append(target, part.data)
+                names.add(part.stream)
+        return frozenset(names)
 
     def cached_reading(self, key: str) -> Reading | None:
         """The reading made under the same key; None when there is none, it is older or it is damaged."""
@@ -248,6 +265,13 @@ def choosing(root: Path, suite: str) -> AbstractContextManager[None]:
     return locked(directory / ".lock", f"{directory}", wait_s=30)
 
 
+def mark_finished(session: Session, at: float) -> None:
+    """Say that the session is complete: `assay run` begins a new one from now on."""
+    header = replace(session.header, finished_at=at)
+    write_atomic(session.path / "session.json", record_json(header))
+    session.__dict__.pop("header", None)
+
+
 def sessions(root: Path) -> Iterator[Session]:
     """Every session below the runs directory, by suite, oldest first."""
     for header in sorted(root.glob("*/*/session.json")):
@@ -268,6 +292,14 @@ def _free_name(suite: Path, created_at: float) -> Path:
     while path.exists():
         path, again = suite / f"{stem}.{again}", again + 1
     return path
+
+
+def _relative(name: str) -> tuple[str, ...]:
+    """The parts of a path that stays below the directory it is relative to."""
+    parts = Path(name).parts
+    if not parts or Path(name).is_absolute() or ".." in parts:
+        raise InputError(f"{name!r}: an output lies below the working directory of its job")
+    return parts
 
 
 def _natural(path: Path) -> list[int | str]:

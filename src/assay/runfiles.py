@@ -27,6 +27,7 @@ class Header:
     command_line  as it was typed, without secrets
     suite_file    the suite's path as it was given; "" for imported logs
     git           state of the repository that holds the suite: commit, branch, dirty
+    finished_at   when its last trial was settled; None while it is unfinished
     content       digest of what was imported; "" for what Assay ran itself
     """
 
@@ -40,6 +41,7 @@ class Header:
     command_line: tuple[str, ...] = ()
     suite_file: str = ""
     git: Mapping[str, Scalar] = field(default_factory=dict)
+    finished_at: float | None = None
     content: str = ""
 
 
