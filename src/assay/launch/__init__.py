@@ -1,1 +1,26 @@
-"""One file a way to start a job."""
+"""One file a way to start a job; here only which there are and how one is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from assay.errors import InputError
+from assay.launch.launcher import Launcher
+from assay.launch.local import LocalLauncher, LocalSystem
+
+# launcher → what a system in systems.yaml may say of it; each has `max_nodes`, None where there is no limit
+SYSTEM_MODELS: dict[str, type[BaseModel]] = {"local": LocalSystem}
+
+
+def make(name: str, options: BaseModel, *, spool: Path) -> Launcher:
+    """The launcher of this name for a system with these options, an instance of `SYSTEM_MODELS[name]`.
+
+    spool  a directory of the launcher's own, the same whenever a job has to be found again
+
+    Raises InputError where there is none of this name.
+    """
+    if isinstance(options, LocalSystem) and name == LocalLauncher.name:
+        return LocalLauncher(options, spool)
+    raise InputError(f"launcher: found {name!r}; choose from {', '.join(SYSTEM_MODELS)}")

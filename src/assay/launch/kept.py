@@ -1,0 +1,129 @@
+"""The directory that a keeper keeps a job in, as others read it (see payloads/keeper.py, which writes it)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assay.errors import LaunchError
+from assay.launch import processes
+from assay.records import JobState, JobStatus, Output, RankExit
+
+CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """The process that took a job, so described that no later one is taken for it."""
+
+    host: str
+    boot_id: str
+    pid: int
+    start_ticks: int
+
+    def runs(self) -> bool:
+        """Whether it lives. Raises LaunchError where that can't be seen from here."""
+        if self.boot_id == processes.boot_id():
+            return processes.runs(self.pid, self.start_ticks)
+        if self.host == processes.host():  # started anew since
+            return False
+        raise LaunchError(
+            f"the job was started on {self.host} and this is {processes.host()}: go on there, "
+            "or remove the job's directory if that machine is gone"
+        )
+
+
+@dataclass(frozen=True)
+class KeptJob:
+    """One job's directory."""
+
+    directory: Path
+
+    @property
+    def work(self) -> Path:
+        """Where the task's files lie."""
+        return self.directory / "work"
+
+    def spec(self) -> dict[str, Any]:
+        """What was asked. Raises LaunchError where the directory is gone."""
+        spec = _read(self.directory / "spec.json")
+        if spec is None:
+            raise LaunchError(f"nothing is left of the job in {self.directory}")
+        return spec
+
+    def keeper(self) -> Keeper | None:
+        """Who took the job; None where nobody has, or it was given up."""
+        owner = _read(self.directory / "claim.json")
+        if owner is None or owner["by"] != "keeper":
+            return None
+        return Keeper(owner["host"], owner["boot_id"], owner["pid"], owner["start_ticks"])
+
+    def give_up(self) -> None:
+        """Take the job so that no keeper can, unless one has. A hard link is made once or not at all."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        draft = self.directory / f"claim.{os.getpid()}"
+        draft.write_text(json.dumps({"by": "nobody"}))
+        with suppress(FileExistsError):
+            (self.directory / "claim.json").hardlink_to(draft)
+        draft.unlink()
+
+    def status(self) -> JobStatus:
+        """Where the job stands; lost where its keeper is gone and left no word."""
+        ended = self._ended()
+        if ended is not None:
+            return ended
+        keeper, started = self.keeper(), _read(self.directory / "started.json")
+        started_at = started["started_at"] if started else None
+        if keeper is not None and keeper.runs():
+            return JobStatus(JobState.RUNNING if started else JobState.PENDING, started_at=started_at)
+        lost = JobStatus(JobState.LOST, self._why_lost(keeper), started_at=started_at)
+        return self._ended() or lost  # it may have ended between the two looks
+
+    def new_bytes(self, taken: dict[str, int]) -> Iterator[Output]:
+        """At most 1 MiB of each stream beyond what was taken, which is counted up."""
+        for path in sorted((self.directory / "streams").glob("*.log")):
+            offset = taken.get(path.stem, 0)
+            if path.stat().st_size > offset:
+                with path.open("rb") as file:
+                    file.seek(offset)
+                    data = file.read(CHUNK_BYTES)
+                taken[path.stem] = offset + len(data)
+                yield Output(path.stem, data)
+
+    def keeper_said(self) -> str:
+        """The last line of what the keeper itself printed; it prints only when something is wrong."""
+        log = self.directory / "keeper.log"
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        return lines[-1] if lines else ""
+
+    def _ended(self) -> JobStatus | None:
+        end = _read(self.directory / "ended.json")
+        if end is None:
+            return None
+        exits = tuple(RankExit(**rank) for rank in end["exits"])
+        return JobStatus(JobState(end["state"]), end["cause"], exits, end["started_at"], end["ended_at"])
+
+    def _why_lost(self, keeper: Keeper | None) -> str:
+        if keeper is None:
+            return f"nothing is left of the job in {self.directory}"
+        if keeper.boot_id != processes.boot_id():
+            return "the machine was started anew while the job ran"
+        if said := self.keeper_said():
+            return f"the job's keeper failed: {said}"
+        if shutil.disk_usage(self.directory).free < 1 << 20:
+            return f"the job's keeper ended without a word: the disk of {self.directory} is full"
+        return f"the job's keeper (process {keeper.pid}) was killed while the job ran"
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        value: dict[str, Any] = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    return value

@@ -1,0 +1,285 @@
+"""Jobs on this machine: a keeper of their own runs them, so that they need no Assay to go on.
+
+A job is a directory `SPOOL/TOKEN`: what is sent (`spec.json`, `keeper.py`, `probe.py`, the task's files in
+`work/`) and what the keeper adds: who took the job, how it ended, and a file for each stream.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from assay import units
+from assay.errors import InputError, LaunchError
+from assay.launch import outputs, processes
+from assay.launch.kept import KeptJob
+from assay.records import Handle, Job, JobStatus, Output, Rendered
+
+LOOK_EVERY_S = 0.1  # far below what a measured program would notice; the job's end wakes at once
+OUTPUT_LIMIT_BYTES = 1 << 30
+PROBE_TIMEOUT_S = 20.0
+KEEPER_START_S = 60.0  # it takes 30 ms; a machine that is short of memory may take long
+KEEPER_SLACK_S = 8.0  # beyond the grace time: a keeper's own wait after SIGKILL, and some
+KILL_PATIENCE_S = 10.0
+TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+OWN_VARIABLES = frozenset({
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK",
+    "MASTER_ADDR", "MASTER_PORT", "ASSAY_TOKEN", "ASSAY_SEED",
+})  # fmt: skip
+
+
+def _check_env(env: Mapping[str, str]) -> Mapping[str, str]:
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise ValueError(f"{name!r} can't be the name of a variable, or its value holds a NUL")
+        if name in OWN_VARIABLES:
+            raise ValueError(f"{name} is set by the launcher for each rank; leave it out")
+    return env
+
+
+class LocalSystem(BaseModel):
+    """What systems.yaml may say of this machine."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+    max_nodes: ClassVar[int | None] = 1
+
+    python: str | None = Field(
+        None, description="Interpreter of the trials, one that has torch; by default the one that runs Assay."
+    )
+    env: Annotated[dict[str, str], AfterValidator(_check_env)] = Field(
+        default_factory=dict, description="Variables added to the environment of every trial."
+    )
+    pin_cpus: bool = Field(
+        False, description="Give each rank its own cores: contiguous, disjoint, equally many."
+    )
+    grace: Annotated[float, BeforeValidator(units.seconds), Field(ge=0)] = Field(
+        5.0, description="Time between asking a trial to end and killing it: seconds, or like 10s, 1min."
+    )
+
+
+class LocalLauncher:
+    """Runs jobs on this machine, one process a rank. `Launcher` says what each method promises."""
+
+    name = "local"
+
+    def __init__(self, system: LocalSystem, spool: Path) -> None:
+        self.system = system
+        self.spool = spool.absolute()
+
+    def render(self, job: Job) -> Rendered:
+        """The command of each rank; what differs from rank to rank or run to run in angle brackets."""
+        self._check(job)
+        ranks = str(job.shape.ranks)
+        command = shlex.join(self._argv(job))
+        if self.system.pin_cpus:
+            command = f"taskset --cpu-list '<cores of the rank>' {command}"
+        if job.task.cwd is not None:
+            command = f"cd {shlex.quote(job.task.cwd)} && {command}"
+        env = {
+            "PYTHONUNBUFFERED": "1",
+            "OMP_NUM_THREADS": f"<allowed cores / {ranks}, unless set>",
+            **self._env(job),
+            "WORLD_SIZE": ranks,
+            "LOCAL_WORLD_SIZE": ranks,
+            "GROUP_RANK": "0",
+            "NODE_RANK": "0",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": "<a free port>",
+            "ASSAY_TOKEN": "<token>",
+            "ASSAY_SEED": str(job.seed),
+        }
+        return Rendered(command, env, {file.name: f"sha256:{file.sha256}" for file in job.task.files})
+
+    def submit(self, job: Job) -> Handle:
+        """Write the job's directory and start its keeper; returns when the keeper has taken the job."""
+        self._check(job)
+        directory = self._kept(job.token).directory
+        try:
+            directory.mkdir(mode=0o700, parents=True)  # its spec may hold a user's secret variables
+            self._write(job, directory)
+            self._start_keeper(job, directory)
+        except FileExistsError as error:
+            raise LaunchError(f"job {job.token} was submitted or given up before: {directory}") from error
+        except OSError as error:
+            raise LaunchError(
+                f"can't start the job: {error.filename or directory}: {error.strerror}"
+            ) from error
+        handle = self.find(job.token)
+        if handle is None:
+            said = self._kept(job.token).keeper_said() or f"it did not start within {KEEPER_START_S:g} s"
+            raise LaunchError(f"the job's keeper did not take the job: {said}")
+        return handle
+
+    def find(self, token: str) -> Handle | None:
+        """The job, if a keeper has taken it; else it is taken here, so that none ever will."""
+        self._kept(token).give_up()
+        return self._handle(token)
+
+    def follow(self, handle: Handle, kept: Mapping[str, int]) -> Iterator[Output | None]:
+        """New bytes of the streams' files, looked for ten times a second, and at once when the job ends."""
+        job, taken = self._kept(handle.token), dict(kept)
+        keeper = job.keeper()
+        pidfd = processes.open_pidfd(keeper.pid) if keeper and keeper.runs() else None
+        try:
+            over = behind = False
+            while behind or not over:
+                if not over:
+                    over = self._over(handle)  # before the look: what the last look must not miss
+                found = behind = False
+                for output in job.new_bytes(taken):
+                    found, behind = True, behind or len(output.data) == outputs.CHUNK_BYTES
+                    yield output
+                if not found:
+                    yield None
+                if not behind and not over:
+                    processes.pause(pidfd, LOOK_EVERY_S)
+        finally:
+            if pidfd is not None:
+                os.close(pidfd)
+
+    def status(self, handle: Handle) -> JobStatus:
+        """From what the keeper wrote, and whether it lives."""
+        return self._kept(handle.token).status()
+
+    def cancel(self, handle: Handle) -> None:
+        """Ask the keeper to end the job; kill whatever carries the token where it does not."""
+        job = self._kept(handle.token)
+        keeper = job.keeper()
+        if keeper is not None and keeper.runs():
+            give_up = time.monotonic() + job.spec()["grace_s"] + KEEPER_SLACK_S
+            for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped keeper hears nothing
+                with suppress(ProcessLookupError):
+                    os.kill(keeper.pid, number)
+            while keeper.runs() and time.monotonic() < give_up:
+                time.sleep(0.01)
+        self._kill_rest(handle.token)
+
+    def fetch(self, handle: Handle, patterns: Sequence[str]) -> Iterator[Output]:
+        """From the directory that the ranks ran in; at most 1 GiB a job."""
+        for pattern in patterns:
+            outputs.check_name(pattern)
+        spec = self._kept(handle.token).spec()
+        before = {name: tuple(stamp) for name, stamp in spec["files_before"].items()}
+        return outputs.written(Path(spec["cwd"]), patterns, before, OUTPUT_LIMIT_BYTES)
+
+    def forget(self, handle: Handle) -> None:
+        """Remove the job's directory."""
+        job = self._kept(handle.token)
+        if not job.directory.exists():
+            return
+        if not job.status().state.final:
+            raise LaunchError(f"job {handle.token} still runs; cancel it first")
+        shutil.rmtree(job.directory)
+
+    def _kept(self, token: str) -> KeptJob:
+        if TOKEN.fullmatch(token) is None:
+            raise ValueError(f"{token!r} is not a token: letters, digits, dots, dashes and underscores")
+        return KeptJob(self.spool / token)
+
+    def _handle(self, token: str) -> Handle | None:
+        keeper = self._kept(token).keeper()
+        return None if keeper is None else Handle(self.name, token, asdict(keeper))
+
+    def _over(self, handle: Handle) -> bool:
+        """Whether the job has ended; then nothing of it runs, even where its keeper was killed."""
+        over = self.status(handle).state.final
+        if over:
+            self._kill_rest(handle.token)
+        return over
+
+    def _kill_rest(self, token: str) -> None:
+        left = processes.kill_with_variable("ASSAY_TOKEN", token, KILL_PATIENCE_S)
+        if left:
+            raise LaunchError(f"processes {left} of job {token} can't be killed: they hang in the kernel")
+
+    # What is sent
+
+    def _check(self, job: Job) -> None:
+        """Raises InputError for a job that can't be run on one machine."""
+        task, shape = job.task, job.shape
+        if shape.nodes not in (None, 1):
+            raise InputError(
+                f"{job.trial_id}: shape {shape} asks for {shape.nodes} nodes and launcher local has one: "
+                f"write {shape.workers}x{shape.accelerators}, or choose another system"
+            )
+        try:
+            _check_env(task.env)
+        except ValueError as error:
+            raise InputError(f"{job.trial_id}: env: {error}") from error
+        for name in (*(file.name for file in task.files), *task.outputs):
+            outputs.check_name(name)
+        if task.cwd is not None and not Path(task.cwd).is_absolute():
+            raise InputError(f"{job.trial_id}: cwd: found {task.cwd!r}; expected an absolute path")
+
+    def _python(self) -> str:
+        return self.system.python or sys.executable
+
+    def _argv(self, job: Job) -> list[str]:
+        return [self._python() if word == "{python}" else word for word in job.task.argv]
+
+    def _env(self, job: Job) -> dict[str, str]:
+        return {**self.system.env, **job.task.env}
+
+    def _write(self, job: Job, directory: Path) -> None:
+        work = directory / "work"
+        work.mkdir()
+        for file in job.task.files:
+            path = work / file.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.data)
+            if file.data.startswith(b"#!"):
+                path.chmod(0o755)
+        payloads = resources.files("assay.payloads")
+        for name in ("keeper.py", "probe.py"):
+            (directory / name).write_bytes((payloads / name).read_bytes())
+        cwd = Path(job.task.cwd or work)
+        spec = {
+            "token": job.token,
+            "trial": job.trial_id,
+            "argv": self._argv(job),
+            "cwd": str(cwd),
+            "env": self._env(job),
+            "ranks": job.shape.ranks,
+            "seed": job.seed,
+            "timeout_s": job.timeout_s,
+            "grace_s": self.system.grace,
+            "pin_cpus": self.system.pin_cpus,
+            "probe": [self._python(), str(directory / "probe.py")],
+            "probe_timeout_s": PROBE_TIMEOUT_S,
+            "files_before": outputs.stamps(cwd, job.task.outputs),
+        }
+        (directory / "spec.json").write_text(json.dumps(spec))
+
+    def _start_keeper(self, job: Job, directory: Path) -> None:
+        """Start it in a session of its own, where no Ctrl-C and no end of Assay reaches it.
+
+        It detaches itself once it has taken the job. Whether it has is seen in the directory, not here.
+        """
+        argv = [sys.executable, "-I", "-S", str(directory / "keeper.py"), str(directory), "--detach"]
+        with (directory / "keeper.log").open("wb") as log, suppress(subprocess.TimeoutExpired):
+            subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=directory,
+                env={**os.environ, "ASSAY_TOKEN": job.token},
+                start_new_session=True,
+                timeout=KEEPER_START_S,
+                check=False,
+            )

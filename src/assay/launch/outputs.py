@@ -1,0 +1,73 @@
+"""Files that a job wrote into its working directory, told from those that lay there before."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+
+from assay.errors import InputError, LaunchError
+from assay.records import Output
+
+Stamp = tuple[int, int, int]
+"""Time of change in ns, size in bytes, inode: equal as long as nobody wrote the file."""
+
+CHUNK_BYTES = 1 << 20
+
+
+def check_name(name: str) -> None:
+    """Raises InputError for a file name or glob that leads out of the working directory."""
+    path = PurePath(name)
+    if not name or "\0" in name or path.is_absolute() or ".." in path.parts:
+        raise InputError(
+            f"{name!r} is not a file below the working directory; write a relative path without .."
+        )
+
+
+def stamps(directory: Path, patterns: Sequence[str]) -> dict[str, Stamp]:
+    """Regular files below a directory that match one of the globs: name → stamp.
+
+    Links are followed only as far as they stay inside.
+    """
+    inside = directory.resolve()
+    found = {}
+    for pattern in patterns:
+        for path in directory.glob(pattern):
+            try:
+                facts = path.stat()
+            except FileNotFoundError:  # a link to nowhere
+                continue
+            if stat.S_ISREG(facts.st_mode) and path.resolve().is_relative_to(inside):
+                found[str(path.relative_to(directory))] = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
+    return dict(sorted(found.items()))
+
+
+def written(
+    directory: Path, patterns: Sequence[str], before: Mapping[str, Stamp], limit_bytes: int
+) -> Iterator[Output]:
+    """The matching files that changed since `before`, in parts of at most 1 MiB.
+
+    Raises LaunchError where they are larger than `limit_bytes` together, before any part is given, and
+    where one can't be read.
+    """
+    changed = {n: s for n, s in stamps(directory, patterns).items() if before.get(n) != s}
+    total = sum(size for _, size, _ in changed.values())
+    if total > limit_bytes:
+        largest = max(changed, key=lambda name: changed[name][1])
+        raise LaunchError(
+            f"outputs: {total} bytes in {len(changed)} files of {directory}, the largest {largest}; "
+            f"at most {limit_bytes} are kept: name fewer files, or write large ones to a disk of their own"
+        )
+    for name in changed:
+        try:
+            yield from _parts(name, directory / name)
+        except OSError as error:
+            raise LaunchError(f"outputs: can't read {directory / name}: {error.strerror}") from error
+
+
+def _parts(name: str, path: Path) -> Iterator[Output]:
+    with path.open("rb") as file:
+        data = file.read(CHUNK_BYTES)
+        yield Output(name, data)
+        while data := file.read(CHUNK_BYTES):
+            yield Output(name, data)

@@ -1,0 +1,76 @@
+"""Processes of this machine, told apart for certain: a process id alone is used again after a while."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+
+PROC = Path("/proc")
+GONE = (FileNotFoundError, ProcessLookupError)
+
+
+def boot_id() -> str:
+    """What tells this start of the machine from every other."""
+    return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
+def host() -> str:
+    """The name of this machine."""
+    return socket.gethostname()
+
+
+def runs(pid: int, start_ticks: int) -> bool:
+    """Whether the process that had this id and start time (clock ticks after boot) still runs."""
+    try:
+        fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except GONE:
+        return False
+    return fields[0] not in "ZX" and int(fields[19]) == start_ticks
+
+
+def open_pidfd(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends; None where the kernel has none (< 5.3)."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
+
+
+def pause(pidfd: int | None, seconds: float) -> None:
+    """Sleep so long, or until the process of the descriptor ends."""
+    if pidfd is None:
+        time.sleep(seconds)
+    else:
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        poll.poll(seconds * 1000)
+
+
+def with_variable(name: str, value: str) -> list[int]:
+    """Processes whose environment had this variable when their program started, as far as we may look."""
+    wanted = f"{name}={value}".encode()
+    found = []
+    for entry in PROC.iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with suppress(PermissionError, *GONE):
+                if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+    return found
+
+
+def kill_with_variable(name: str, value: str, patience_s: float) -> list[int]:
+    """Kill every process with this variable, again until none is left; those that are, if any."""
+    give_up = time.monotonic() + patience_s
+    while found := with_variable(name, value):
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > give_up:
+            return found
+        time.sleep(0.01)
+    return []
