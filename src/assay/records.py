@@ -560,6 +560,11 @@ def to_json(record: Any) -> str:
     return json.dumps(to_plain(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def to_compact_json(record: Any) -> str:
+    """A record as JSON on one line, for machines; `from_json` reads it back."""
+    return _adapter(type(record)).dump_json(record).decode()
+
+
 def from_json(kind: type[T], text: str | bytes) -> T:
     """The inverse of `to_json`. Raises ValueError (pydantic's) when the text is not that record."""
     record: T = _adapter(kind).validate_json(text)

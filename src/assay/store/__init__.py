@@ -1,0 +1,26 @@
+"""The index of run directories: one DuckDB file that is always whole, made again by `assay index`.
+
+A writer builds the new index beside the old one and renames it into place, so readers are never blocked,
+never see half, and keep the one they opened. The run directories are the truth; nothing is lost with it.
+DuckDB and the records are imported where they are used, so that a list of runs comes quickly.
+"""
+
+from __future__ import annotations
+
+from assay.store.layout import index_path, trouble
+from assay.store.query import Filter, export, listed_runs, listed_sets
+from assay.store.references import find
+from assay.store.writer import Update, known, update
+
+__all__ = [
+    "Filter",
+    "Update",
+    "export",
+    "find",
+    "index_path",
+    "known",
+    "listed_runs",
+    "listed_sets",
+    "trouble",
+    "update",
+]

@@ -1,0 +1,114 @@
+"""The index file: its place, its tables, and how it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assay.errors import HostError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SCHEMA = 1
+
+# Run and reading are kept whole as JSON, so that what is analysed is what was read; the columns are for
+# finding them. A node's table is the same for most runs of a session and kept once.
+TABLES = """
+CREATE TABLE about (schema INTEGER, assay_version VARCHAR);
+CREATE TABLE runs (
+    id VARCHAR, suite VARCHAR, session VARCHAR, suite_digest VARCHAR, plan_digest VARCHAR,
+    trial VARCHAR, benchmark VARCHAR, workload VARCHAR, system VARCHAR,
+    shape VARCHAR, workers INTEGER, accelerators INTEGER, block INTEGER, attempt INTEGER,
+    state VARCHAR, cause VARCHAR, created_at DOUBLE, duration_s DOUBLE,
+    provenance_digest VARCHAR, stamp VARCHAR, run_json VARCHAR, reading_json VARCHAR
+);
+CREATE TABLE measurements (
+    run_id VARCHAR, metric VARCHAR, value DOUBLE, unit VARCHAR, labels VARCHAR, file VARCHAR, line INTEGER
+);
+CREATE TABLE provenances (digest VARCHAR, provenance_json VARCHAR);
+"""
+
+
+def index_path(root: Path) -> Path:
+    """Where the index of a runs directory is."""
+    return root / "index.duckdb"
+
+
+def trouble(root: Path) -> str | None:
+    """Why the index can't be read, in words; None where it can."""
+    path = index_path(root)
+    if not path.is_file():
+        return "there is no index"
+    import duckdb
+
+    try:
+        with closing(_attached(path, read_only=True)) as connection:
+            found = connection.execute("SELECT schema FROM about").fetchall()
+    except duckdb.Error as error:  # whatever is wrong with it, it is made again from the run directories
+        return f"it can't be read ({str(error).splitlines()[0]})"
+    if found != [(SCHEMA,)]:
+        return f"another Assay made it (schema {found[0][0] if found else 'unknown'}, this is {SCHEMA})"
+    return None
+
+
+@contextmanager
+def reading(root: Path) -> Iterator[DuckDBPyConnection]:
+    """The index, to be read; it stays as it is now, whatever is written meanwhile.
+
+    Raises HostError where there is none or it is damaged.
+    """
+    import duckdb
+
+    path = index_path(root)
+    if not path.is_file():
+        raise HostError(f"{path}: there is no index; make it with `assay index`")
+    try:
+        with closing(_attached(path, read_only=True)) as connection:
+            yield connection
+    except (duckdb.IOException, duckdb.SerializationException, duckdb.InternalException) as error:
+        what = str(error).splitlines()[0]
+        raise HostError(f"{path}: damaged ({what}); make it again with `assay index --rebuild`") from error
+
+
+@contextmanager
+def writing_at(path: Path) -> Iterator[DuckDBPyConnection]:
+    """An index that nobody else knows yet, made where there is none; the file is whole when this ends.
+
+    Raises HostError when there is no space or no permission.
+    """
+    import duckdb
+
+    fresh = not path.exists()
+    try:
+        with closing(_attached(path, read_only=False)) as connection:
+            connection.execute("BEGIN")
+            if fresh:
+                connection.execute(TABLES)
+            yield connection
+            connection.execute("COMMIT")
+            connection.execute("CHECKPOINT")
+    except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
+        what = str(error).splitlines()[0]
+        raise HostError(
+            f"{path}: the index can't be written ({what}); the old one stays. Free some space or give "
+            "yourself write access, then run `assay index`"
+        ) from error
+
+
+def _attached(path: Path, *, read_only: bool) -> DuckDBPyConnection:
+    """A connection of its own: DuckDB gives the old file again to a process that still has it open."""
+    import duckdb
+
+    connection = duckdb.connect(":memory:")
+    try:
+        mode = "READ_ONLY" if read_only else "READ_WRITE"
+        quoted = str(path).replace("'", "''")
+        connection.execute(f"ATTACH '{quoted}' AS index_file (TYPE duckdb, {mode})")
+        connection.execute("USE index_file")
+    except duckdb.Error:
+        connection.close()
+        raise
+    return connection

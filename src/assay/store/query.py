@@ -1,0 +1,104 @@
+"""What is in the index: lists of runs and sets, and measurements written as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from assay.errors import HostError
+from assay.store.layout import reading
+
+Format = Literal["csv", "parquet", "json"]
+
+_RUN_COLUMNS = (
+    "id", "suite", "session", "trial", "benchmark", "workload", "system", "shape", "block", "attempt",
+    "state", "cause", "created_at", "duration_s",
+)  # fmt: skip
+_COUNTS = "state = 'finished' AND cause = ''"  # what analyse takes for a replication
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which runs are asked for; None asks for all. `since` is seconds since the epoch."""
+
+    suite: str | None = None
+    system: str | None = None
+    workload: str | None = None
+    benchmark: str | None = None
+    state: str | None = None
+    since: float | None = None
+
+    def sql(self) -> tuple[str, list[Any]]:
+        """A WHERE clause and its parameters."""
+        wanted = {
+            "suite = ?": self.suite,
+            "system = ?": self.system,
+            "workload = ?": self.workload,
+            "benchmark = ?": self.benchmark,
+            "state = ?": self.state,
+            "created_at >= ?": self.since,
+        }
+        asked = {test: value for test, value in wanted.items() if value is not None}
+        return " AND ".join(["true", *asked]), list(asked.values())
+
+
+def listed_runs(root: Path, only: Filter, limit: int) -> list[dict[str, Any]]:
+    """Runs, newest first, as plain columns; `cause` is why a run gave no result, "" where it did."""
+    where, values = only.sql()
+    columns = ", ".join(_RUN_COLUMNS)
+    query = f"SELECT {columns} FROM runs WHERE {where} ORDER BY created_at DESC, id DESC LIMIT ?"  # noqa: S608 - our own columns
+    with reading(root) as index:
+        rows = index.execute(query, [*values, limit]).fetchall()
+    return [dict(zip(_RUN_COLUMNS, row, strict=True)) for row in rows]
+
+
+def listed_sets(root: Path, only: Filter, limit: int) -> list[dict[str, Any]]:
+    """What can be compared: the runs of one system in one session, newest first.
+
+    reference   as the other commands take it
+    finished    runs that count; failed: that ended without a result; open: not over
+    benchmarks  sorted names
+    """
+    where, values = only.sql()
+    query = f"""
+        SELECT suite || '/' || session || ':' || system, suite, session, system,
+            count(*) FILTER ({_COUNTS}),
+            count(*) FILTER (state IN ('finished', 'failed') AND NOT ({_COUNTS})),
+            count(*) FILTER (state NOT IN ('finished', 'failed')),
+            list_sort(list(DISTINCT benchmark)), max(created_at)
+        FROM runs WHERE {where} GROUP BY suite, session, system
+        ORDER BY max(created_at) DESC, suite, session, system LIMIT ?"""  # noqa: S608 - our own tests
+    names = (
+        "reference", "suite", "session", "system", "finished", "failed", "open", "benchmarks", "created_at",
+    )  # fmt: skip
+    with reading(root) as index:
+        rows = index.execute(query, [*values, limit]).fetchall()
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def export(root: Path, ids: Sequence[str], path: Path, form: Format) -> int:
+    """Write the measurements of these runs to a file, one row each, and give their number.
+
+    Runs that did not give a result have no rows. Raises HostError where the file can't be written.
+    """
+    import duckdb
+
+    options = {"csv": "FORMAT csv, HEADER", "parquet": "FORMAT parquet", "json": "FORMAT json, ARRAY true"}
+    labels = "labels::JSON AS labels" if form == "json" else "labels"
+    query = f"""
+        SELECT system, benchmark, workload, shape, metric, unit, id AS run, suite, session, block, value,
+            {labels}, file, line
+        FROM measurements JOIN runs ON run_id = id
+        WHERE {_COUNTS} AND id IN (SELECT unnest(?))
+        ORDER BY suite, session, benchmark, shape, system, block, metric, line"""  # noqa: S608 - our own tests
+    quoted = str(path).replace("'", "''")
+    with reading(root) as index:
+        index.execute(f"CREATE TEMP TABLE exported AS {query}", [list(ids)])
+        row = index.execute("SELECT count(*) FROM exported").fetchone()
+        try:
+            index.execute(f"COPY (FROM exported) TO '{quoted}' ({options[form]})")
+        except duckdb.IOException as error:
+            raise HostError(f"{path}: can't be written ({str(error).splitlines()[0]})") from error
+    return int(row[0]) if row else 0

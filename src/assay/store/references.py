@@ -1,0 +1,119 @@
+"""From what people type to results: `suite`, `suite/session`, `suite:system`, a trial, a directory."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from assay.errors import InputError
+from assay.store.layout import reading
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from assay.records import Provenance, Result
+
+_WRITTEN = re.compile(r"([^/:]+)(?:/([^/:]+))?(?:/([^/:]+))?(?::([^/:]+))?")
+
+
+class Reference(NamedTuple):
+    """The parts of `suite/session/trial:system`; only the suite is always there."""
+
+    suite: str
+    session: str | None
+    trial: str | None
+    system: str | None
+
+
+def parse(text: str) -> Reference | None:
+    """The parts of what was typed; None where it has not that form."""
+    match = _WRITTEN.fullmatch(text.strip())
+    return None if match is None else Reference(*match.groups())
+
+
+def find(root: Path, reference: str) -> list[Result]:
+    """The results that a reference names, in the order in which they were made, failed and open ones too.
+
+    `suite` is its newest session; `suite:system` every run of that system under the digest of the newest
+    session; a path to a suite's, session's or trial's directory below `root` names what is in it.
+
+    Raises InputError with the nearest names where nothing fits.
+    """
+    from assay.records import Reading, Result, Run, from_json
+
+    with reading(root) as index:
+        found = parse(reference)
+        rows = [] if found is None else _rows(index, found)
+        if not rows and Path(reference).is_dir():
+            found = _from_path(root, reference)
+            rows = _rows(index, found)
+        if not rows:
+            raise InputError(_nothing(index, reference))
+        tables = _provenances(index, {row[2] for row in rows})
+    return [
+        Result(from_json(Run, run), from_json(Reading, read), tables.get(digest))
+        for run, read, digest in rows
+    ]
+
+
+def _rows(index: DuckDBPyConnection, wanted: Reference) -> list[tuple[str, str, str | None]]:
+    """Run, reading and the digest of the provenance."""
+    tests: dict[str, Any] = {"suite = ?": wanted.suite}
+    if wanted.session is not None:
+        tests["session = ?"] = wanted.session
+    elif wanted.system is None:
+        tests["session = (SELECT max(session) FROM runs WHERE suite = ?)"] = wanted.suite
+    else:
+        tests["suite_digest = (SELECT arg_max(suite_digest, session) FROM runs WHERE suite = ?)"] = (
+            wanted.suite
+        )
+    if wanted.trial is not None:
+        tests["trial = ?"] = wanted.trial
+    if wanted.system is not None:
+        tests["system = ?"] = wanted.system
+    query = f"""
+        SELECT run_json, reading_json, provenance_digest FROM runs
+        WHERE {" AND ".join(tests)} ORDER BY created_at, id"""  # noqa: S608 - our own tests
+    return index.execute(query, list(tests.values())).fetchall()
+
+
+def _provenances(index: DuckDBPyConnection, digests: set[str | None]) -> dict[str | None, Provenance]:
+    from assay.records import Provenance, from_json
+
+    rows = index.execute(
+        "SELECT digest, provenance_json FROM provenances WHERE digest IN (SELECT unnest(?))",
+        [sorted(digest for digest in digests if digest is not None)],
+    ).fetchall()
+    return {digest: from_json(Provenance, text) for digest, text in rows}
+
+
+def _from_path(root: Path, text: str) -> Reference:
+    path = Path(text).resolve()
+    try:
+        parts = path.relative_to(root.resolve()).parts
+    except ValueError:
+        raise InputError(
+            f"{text}: not below the runs directory {root}; name the one that holds it with --runs, or "
+            "take it in with `assay import`"
+        ) from None
+    if not 1 <= len(parts) <= 4:
+        raise InputError(f"{text}: name a suite's, a session's or a trial's directory below {root}")
+    suite, session, trial = (*parts, None, None)[:3]
+    return Reference(str(suite), session, trial, None)
+
+
+def _nothing(index: DuckDBPyConnection, reference: str) -> str:
+    """Why nothing was found, with the names that are nearest to what was typed."""
+    sets = index.execute("SELECT DISTINCT suite, session, system FROM runs").fetchall()
+    if not sets:
+        return f"{reference}: there are no runs yet; make some with `assay run SUITE`"
+    names = {name for suite, session, system in sets for name in _names_of(suite, session, system)}
+    near = get_close_matches(reference, sorted(names), n=3, cutoff=0.5)
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"{reference}: no runs of that name; {meant}`assay list` shows what there is"
+
+
+def _names_of(suite: str, session: str, system: str) -> tuple[str, ...]:
+    return suite, f"{suite}:{system}", f"{suite}/{session}", f"{suite}/{session}:{system}"
