@@ -1,0 +1,271 @@
+"""Suite × systems → ordered, seeded trials. Pure: equal input, equal plan.
+
+Repeats are blocks: each holds every point once on every system, shuffled, so that drift of the machine falls
+on all sides alike. A trial's place in its block is the rank of a hash of the seed, the block and the trial.
+So a block depends on nothing but suite, seed and its own number, a run can go on for more blocks later, and
+a run of one side keeps the order that its trials have in the whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from assay.errors import InputError, Problem
+from assay.records import Plan, Shape, Task, Trial, digest_of
+from assay.suite import Benchmark, Point, Suite, System, Systems, requirements
+from assay.suite.findings import in_order, unknown
+from assay.suite.requirements import MetricsOf
+from assay.workloads import WORKLOADS, Workload
+
+MAX_TRIALS = 100_000
+MAX_ID = 120
+_ANY_SEED = 0  # a task is made with a fixed seed where a digest must not depend on the seed
+
+
+def make(
+    suite: Suite,
+    systems: Systems,
+    *,
+    only: Sequence[str] = (),
+    workloads: Mapping[str, Workload] = WORKLOADS,
+) -> Plan:
+    """The plan of a whole run.
+
+    only  systems to run; all of the suite's where empty
+
+    Raises InputError with every problem: a requirement on a metric that is not reported or in a unit that is
+    not the metric's, a shape that a workload can't have, a system that is not the suite's, too many trials.
+    """
+    chosen = _chosen(suite, only)
+    asked = requirements(suite.benchmarks, suite.expect, suite.primary, suite.where, metrics_of(workloads))
+    tasks, wrong = _point_digests(suite, workloads)
+    problems = [*asked.problems, *wrong, *_too_many(suite, chosen)]
+    if problems:
+        raise InputError(in_order(problems, suite.source.file))
+    templates = _templates(suite, systems, tasks)
+    repeats = {benchmark.name: benchmark.repeats for benchmark in suite.benchmarks}
+    blocks = [
+        [t for t in _block(suite, templates, number, chosen) if number <= repeats[t.benchmark]]
+        for number in range(1, max(repeats.values()) + 1)
+    ]
+    if suite.order == "sequential":
+        trials = [t for name in chosen for block in blocks for t in block if t.system == name]
+    else:
+        trials = [trial for block in blocks for trial in block]
+    suite_digest = digest_of({"seed": suite.seed, "points": sorted(tasks.values())})
+    return Plan(
+        suite=suite.name,
+        suite_digest=suite_digest,
+        digest=_plan_digest(suite, systems, chosen, suite_digest),
+        seed=suite.seed,
+        repeats=max(repeats.values()),
+        systems=chosen,
+        baseline=suite.baseline,
+        margin=suite.margin,
+        interleaved=suite.order == "interleaved" and len(chosen) > 1,
+        primary_metric=asked.primary_metric,
+        expectations=asked.expectations,
+        trials=tuple(trials),
+    )
+
+
+def block(
+    suite: Suite,
+    systems: Systems,
+    number: int,
+    *,
+    only: Sequence[str] = (),
+    workloads: Mapping[str, Workload] = WORKLOADS,
+) -> tuple[Trial, ...]:
+    """The trials of one block, from 1, in the order they run in; every benchmark, whatever its repeats.
+
+    A block beyond the suite's repeats is what a suite with more of them would run.
+
+    Raises InputError as `make` does for systems and shapes.
+    """
+    chosen = _chosen(suite, only)
+    tasks, problems = _point_digests(suite, workloads)
+    if problems:
+        raise InputError(problems)
+    return _block(suite, _templates(suite, systems, tasks), number, chosen)
+
+
+def task_of(trial: Trial, workloads: Mapping[str, Workload] = WORKLOADS) -> Task:
+    """What every rank of a trial runs. Raises InputError where this Assay has no such workload."""
+    if trial.workload not in workloads:
+        raise InputError(f"trial {trial.id}: {unknown('workload', trial.workload, workloads)}")
+    workload = workloads[trial.workload]
+    return workload.task(workload.params(**trial.params), trial.shape, trial.seed)
+
+
+def metrics_of(workloads: Mapping[str, Workload] = WORKLOADS) -> MetricsOf:
+    """What `suite.load` wants as `metrics`: a workload's name and parameters → what it reports."""
+    return lambda name, params: workloads[name].metrics(workloads[name].params(**params))
+
+
+def _chosen(suite: Suite, only: Sequence[str]) -> tuple[str, ...]:
+    strangers = [name for name in only if name not in suite.systems]
+    if strangers:
+        where = suite.where("systems")
+        raise InputError(
+            [Problem(where, unknown("system of this suite", name, suite.systems)) for name in strangers]
+        )
+    return tuple(name for name in suite.systems if name in only or not only)
+
+
+def _too_many(suite: Suite, chosen: Sequence[str]) -> list[Problem]:
+    count = sum(len(b.points) * len(b.shapes) * b.repeats for b in suite.benchmarks) * len(chosen)
+    if count <= MAX_TRIALS:
+        return []
+    return [Problem(suite.where(), f"the suite makes {count} trials; {MAX_TRIALS} are the most")]
+
+
+# Digests -------------------------------------------------------------------------------------------------
+
+_Place = tuple[str, int, Shape]  # benchmark, index of its point, shape
+
+
+def _point_digests(
+    suite: Suite, workloads: Mapping[str, Workload]
+) -> tuple[dict[_Place, str], list[Problem]]:
+    """The digest of what is measured at each place of the sweep, the bytes of its programs included."""
+    digests: dict[_Place, str] = {}
+    problems: dict[Problem, None] = {}
+    for benchmark in suite.benchmarks:
+        workload = workloads[benchmark.workload]
+        for index, point in enumerate(benchmark.points):
+            params = workload.params(**point.params)
+            for number, shape in enumerate(benchmark.shapes):
+                try:
+                    task = workload.task(params, shape, _ANY_SEED)
+                except (ValueError, InputError) as error:
+                    where = _where_shape(suite, benchmark, number)
+                    problems[Problem(where, f"{benchmark.name} can't have shape {shape}: {error}")] = None
+                    continue
+                content = [benchmark.name, benchmark.workload, point.params, str(shape), _plain(task)]
+                digests[benchmark.name, index, shape] = digest_of(content)
+    return digests, list(problems)
+
+
+def _where_shape(suite: Suite, benchmark: Benchmark, number: int) -> str:
+    own = (*benchmark.path, "shapes")
+    return suite.where(*(own if own in suite.source.lines else ("shapes",)), number)
+
+
+def _plain(task: Task) -> dict[str, Any]:
+    return {
+        "argv": task.argv,
+        "env": dict(task.env),
+        "files": {file.name: file.sha256 for file in task.files},
+        "cwd": task.cwd,
+        "outputs": task.outputs,
+        "image": task.image,
+    }
+
+
+def _plan_digest(suite: Suite, systems: Systems, chosen: Sequence[str], suite_digest: str) -> str:
+    return digest_of(
+        {
+            "suite": suite_digest,
+            "systems": [[name, systems.by_name[name].definition] for name in chosen],
+            "all": suite.systems,
+            "repeats": {benchmark.name: benchmark.repeats for benchmark in suite.benchmarks},
+            "order": suite.order,
+            "seed": suite.seed,
+        }
+    )
+
+
+# Trials --------------------------------------------------------------------------------------------------
+
+
+def _templates(suite: Suite, systems: Systems, tasks: Mapping[_Place, str]) -> list[Trial]:
+    """Each point on each system as a trial that is in no block yet; its id lacks the block."""
+    templates = [
+        _template(suite, benchmark, point, shape, systems.by_name[name], tasks[benchmark.name, index, shape])
+        for benchmark in suite.benchmarks
+        for index, point in enumerate(benchmark.points)
+        for shape in benchmark.shapes
+        for name in suite.systems
+    ]
+    names = Counter(trial.id.casefold() for trial in templates)  # some file systems ignore case
+    problems = [
+        Problem(suite.where("benchmarks"), f"several trials would be called {name}; rename a benchmark")
+        for name, count in names.items()
+        if count > 1
+    ]
+    if problems:
+        raise InputError(problems)
+    return templates
+
+
+def _template(
+    suite: Suite, benchmark: Benchmark, point: Point, shape: Shape, system: System, task_digest: str
+) -> Trial:
+    return Trial(
+        id=_stem(benchmark, point, shape, system.name if len(suite.systems) > 1 else None),
+        suite=suite.name,
+        benchmark=benchmark.name,
+        workload=benchmark.workload,
+        system=system.name,
+        shape=shape,
+        params=point.params,
+        varied=point.varied,
+        block=0,
+        seed=0,
+        timeout_s=benchmark.timeout_s,
+        retries=benchmark.retries,
+        digest=digest_of([task_digest, system.name, system.definition]),
+    )
+
+
+def _block(suite: Suite, templates: Sequence[Trial], number: int, chosen: Sequence[str]) -> tuple[Trial, ...]:
+    trials = [
+        replace(
+            trial,
+            id=f"{trial.id}-r{number:02d}",
+            block=number,
+            seed=_hash(suite.seed, number, trial.benchmark) >> 225,  # 31 bits: every framework takes them
+        )
+        for trial in templates
+        if trial.system in chosen
+    ]
+
+    def place(trial: Trial) -> tuple[int, int]:
+        side = chosen.index(trial.system) if suite.order == "sequential" else 0
+        point = [trial.benchmark, trial.varied, str(trial.shape), trial.system]
+        return side, _hash(suite.seed, number, *point)
+
+    return tuple(sorted(trials, key=place))
+
+
+def _hash(*words: Any) -> int:
+    """256 bits that are the same on every machine and in every version of Python."""
+    text = json.dumps(words, sort_keys=True, separators=(",", ":"))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest())
+
+
+# Ids -----------------------------------------------------------------------------------------------------
+
+
+def _stem(benchmark: Benchmark, point: Point, shape: Shape, system: str | None) -> str:
+    """`train-batch_size32-2x1-here`: what people type, less the block. File-name safe, at most 112 long."""
+    swept = [f"{name}{_value_word(value)}" for name, value in point.varied.items()]
+    stem = "-".join([benchmark.name, *swept, str(shape), *([system] if system else [])])
+    if len(stem) <= MAX_ID - len("-r10000"):
+        return stem
+    return f"{stem[:96]}-{digest_of(stem)[:8]}"
+
+
+def _value_word(value: Any) -> str:
+    """A swept value as a part of an id; one that had to be changed for it carries a digest."""
+    items = value if isinstance(value, list) else [value]
+    plain = "+".join(item if isinstance(item, str) else json.dumps(item) for item in items)
+    word = re.sub(r"[^A-Za-z0-9._+-]+", "_", plain)[:32]
+    return word if word == plain else f"{word}_{digest_of(value)[:6]}"

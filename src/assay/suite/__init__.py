@@ -1,0 +1,9 @@
+"""The user's two files: what is to be measured (suite.yaml) and where (systems.yaml)."""
+
+from __future__ import annotations
+
+from assay.suite.load import load
+from assay.suite.model import Benchmark, Point, Suite, System, Systems
+from assay.suite.requirements import requirements
+
+__all__ = ["Benchmark", "Point", "Suite", "System", "Systems", "load", "requirements"]

@@ -1,0 +1,178 @@
+"""suite.yaml and systems.yaml → Suite and Systems, or everything that is wrong with them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from assay.errors import InputError, Problem
+from assay.suite import document
+from assay.suite.document import Document, Key
+from assay.suite.findings import checked, in_order, shown, unknown
+from assay.suite.model import Benchmark, BenchmarkEntry, Point, Suite, SuiteFile, System, Systems
+from assay.suite.requirements import MetricsOf, requirements
+from assay.suite.sweep import points
+from assay.suite.systems import THIS_MACHINE, read_file, systems, written_names
+
+Models = Mapping[str, type[BaseModel]]
+
+
+def load(
+    suite_path: Path,
+    systems_path: Path | None = None,
+    *,
+    params_models: Models,
+    launcher_models: Models,
+    metrics: MetricsOf | None = None,
+) -> tuple[Suite, Systems]:
+    """What the two files say.
+
+    systems_path     else systems.yaml beside the suite, if there is one
+    params_models    workload → model of its parameters
+    launcher_models  launcher → model of a system's options
+    metrics          what a workload reports: then `expect` and `primary` are checked here too
+
+    Raises InputError with every problem of both files, in the order of their lines.
+    """
+    file = document.read(Path(suite_path))
+    systems_file = read_file(Path(suite_path), None if systems_path is None else Path(systems_path))
+    known, system_problems = systems(systems_file, launcher_models)
+    reading = _Reading(file)
+    suite = reading.suite(params_models, known, written_names(systems_file), metrics)
+    if suite is None or reading.problems or system_problems:
+        raise InputError(in_order([*reading.problems, *system_problems], file.file, systems_file.file))
+    return suite, Systems(Path(systems_file.file) if systems_file.file else None, known, systems_file)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A benchmark as written: its name, where it stands and what stands there."""
+
+    name: str
+    path: tuple[Key, ...]
+    content: Mapping[str, Any]
+
+
+class _Reading:
+    """One reading of a suite's file: notes a problem and goes on, so that all are told at once."""
+
+    def __init__(self, file: Document) -> None:
+        self.file = file
+        self.problems = list(file.problems)
+
+    def suite(
+        self,
+        params_models: Models,
+        known: Mapping[str, System],
+        written: Sequence[str],
+        metrics: MetricsOf | None,
+    ) -> Suite | None:
+        """The suite; None where problems leave none.
+
+        known    systems that can be used
+        written  every name in systems.yaml, in its order
+        """
+        if self.file.data is None and self.file.problems:
+            return None
+        if not isinstance(self.file.data, dict):
+            self._note((), f"found {shown(self.file.data)}; expected a mapping, like suite: NAME")
+            return None
+        content, problems = checked(SuiteFile, self.file.data, self.file.where)
+        self.problems += problems
+        entries = self._entries()
+        benchmarks = [made for entry in entries if (made := self._benchmark(entry, params_models, content))]
+        names = self._system_names(known, written)
+        if content is None:
+            return None
+        if metrics is not None:
+            whole = len(benchmarks) == len(
+                entries
+            )  # else a metric may be one that a broken benchmark reports
+            expect, primary = (content.expect, content.primary) if whole else ({}, None)
+            self.problems += requirements(benchmarks, expect, primary, self.file.where, metrics).problems
+        return Suite(
+            name=content.suite,
+            benchmarks=tuple(benchmarks),
+            systems=names,
+            baseline=content.baseline or (names[0] if len(names) > 1 else None),
+            margin=content.margin,
+            seed=content.seed,
+            order=content.order,
+            expect=content.expect,
+            primary=content.primary,
+            source=self.file,
+        )
+
+    def _note(self, path: tuple[Key, ...], what: str) -> None:
+        self.problems.append(Problem(self.file.where(*path), what))
+
+    def _entries(self) -> list[_Entry]:
+        data = self.file.data
+        several, alone = data.get("benchmarks"), data.get("workload")
+        if several is None and alone is None:
+            self._note((), "neither workload nor benchmarks stands here, so there is nothing to measure")
+        if several is not None and ("workload" in data or "params" in data):
+            key = "workload" if "workload" in data else "params"
+            self._note((key,), f"{key} and benchmarks exclude each other; move {key} into a benchmark")
+        if isinstance(several, dict):
+            pairs = several.items()
+            return [_Entry(name, ("benchmarks", name), e) for name, e in pairs if isinstance(e, dict)]
+        if not isinstance(alone, str):
+            return []
+        return [_Entry(alone, (), {key: data[key] for key in ("workload", "params") if key in data})]
+
+    def _benchmark(self, entry: _Entry, params_models: Models, content: SuiteFile | None) -> Benchmark | None:
+        """The benchmark, where all of it is right."""
+        workload = entry.content.get("workload")
+        if not isinstance(workload, str):
+            return None  # told by the file's model
+        if workload not in params_models:
+            self._note((*entry.path, "workload"), f"workload: {unknown('workload', workload, params_models)}")
+            return None
+        written = entry.content.get("params", {})
+        if not isinstance(written, dict):
+            return None
+        at = (*entry.path, "params")
+        grid, problems = points(written, params_models[workload], self.file.where, at)
+        self.problems += problems
+        own, wrong = checked(BenchmarkEntry, entry.content, self.file.where)
+        if problems or wrong or own is None or content is None:
+            return None
+        return _complete(entry, own, content, grid)
+
+    def _system_names(self, known: Mapping[str, System], written: Sequence[str]) -> tuple[str, ...]:
+        names = self.file.data.get("systems")
+        if names is None:
+            names = list(written) or [THIS_MACHINE]
+        if not isinstance(names, list):
+            return ()  # told by the file's model
+        words = {*known, *written}  # one that is written wrongly has been told already
+        for index, name in enumerate(names):
+            if isinstance(name, str) and name not in words:
+                self._note(("systems", index), f"systems: {unknown('system in systems.yaml', name, words)}")
+        baseline = self.file.data.get("baseline")
+        if isinstance(baseline, str) and baseline not in names:
+            self._note(
+                ("baseline",), f"baseline: {unknown('system of this suite', baseline, map(str, names))}"
+            )
+        return tuple(map(str, names))
+
+
+def _complete(entry: _Entry, own: BenchmarkEntry, content: SuiteFile, grid: tuple[Point, ...]) -> Benchmark:
+    """The benchmark with what it takes over from the suite."""
+    return Benchmark(
+        name=entry.name,
+        workload=own.workload,
+        points=grid,
+        shapes=tuple(own.shapes or content.shapes),
+        repeats=own.repeats or content.repeats,
+        timeout_s=own.timeout or content.timeout,
+        retries=content.retries if own.retries is None else own.retries,
+        expect=own.expect,
+        primary=own.primary,
+        path=entry.path,
+    )

@@ -1,0 +1,263 @@
+"""What stands in suite.yaml, as the user writes it, and what is made of it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    WithJsonSchema,
+)
+
+from assay import units
+from assay.records import Shape
+from assay.suite.document import Document, Key
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+_REQUIREMENT = re.compile(r"\s*(>=|<=)\s*(.+)")
+
+
+def parse_requirement(text: str) -> tuple[Literal[">=", "<="], units.Quantity]:
+    """`">= 11000 MB/s"` as relation and quantity. Raises ValueError on anything else."""
+    match = _REQUIREMENT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a requirement; write it like '>= 11000 MB/s' or '<= 20 min'")
+    quantity = units.parse_quantity(match[2])
+    if not math.isfinite(quantity.value):
+        raise ValueError(f"{text!r} is not a finite requirement")
+    return (">=" if match[1] == ">=" else "<="), quantity
+
+
+def _name(text: str) -> str:
+    if _NAME.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not a name; use up to 40 letters, digits, dots, dashes and _")
+    return text
+
+
+def _shape(value: Any) -> Shape:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a shape; write workers x accelerators, like 2x8")  # noqa: TRY004 pydantic reports ValueError only
+    return Shape.parse(value)
+
+
+def _number(value: Any, read: Callable[[str | float], float], example: str) -> float:
+    """`value` through one of the readers in units, more than 0. Raises ValueError."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{value!r} can't stand here; write it like {example}")  # noqa: TRY004 as above
+    try:
+        number = read(value)
+    except ValueError as error:
+        raise ValueError(f"{value!r} can't be read; write it like {example}") from error
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError(f"{value!r} must be more than 0; write it like {example}")
+    return number
+
+
+def _duration(value: Any) -> float:
+    return _number(value, units.seconds, "10min")
+
+
+def _margin(value: Any) -> float:
+    share = _number(value, units.fraction, "2%")
+    if share >= 1:
+        raise ValueError(f"{value!r} is no margin below 100%; write it like 2%")
+    return share
+
+
+def _requirement(text: str) -> str:
+    parse_requirement(text)
+    return text
+
+
+def _without_repeats(values: list[Any]) -> list[Any]:
+    twice = [str(value) for i, value in enumerate(values) if value in values[:i]]
+    if twice:
+        raise ValueError(f"{', '.join(twice)} stands here twice")
+    return values
+
+
+Name = Annotated[
+    str, AfterValidator(_name), WithJsonSchema({"type": "string", "pattern": f"^{_NAME.pattern}$"})
+]
+ShapeText = Annotated[
+    Shape,
+    PlainValidator(_shape),
+    WithJsonSchema({"type": "string", "pattern": r"^[1-9]\d*x[1-9]\d*(x[1-9]\d*)?$", "examples": ["2x8"]}),
+]
+Shapes = Annotated[list[ShapeText], Field(min_length=1), AfterValidator(_without_repeats)]
+Duration = Annotated[
+    float,
+    BeforeValidator(_duration),
+    WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0, "examples": ["90s", "10min", "2h"]}),
+]
+Margin = Annotated[
+    float,
+    BeforeValidator(_margin),
+    WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0, "examples": ["2%", 0.02]}),
+]
+Requirement = Annotated[
+    str,
+    AfterValidator(_requirement),
+    WithJsonSchema({"type": "string", "pattern": r"^\s*(>=|<=)", "examples": [">= 11000 MB/s"]}),
+]
+Repeats = Annotated[int, Field(ge=1, le=10_000)]
+Retries = Annotated[int, Field(ge=0, le=100)]
+Order = Literal["interleaved", "sequential"]
+
+
+class BenchmarkEntry(BaseModel):
+    """One benchmark of several: what it runs, and what it does otherwise than the suite."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workload: str = Field(description="Which program: one of the workloads that Assay knows.")
+    params: dict[str, Any] = Field(
+        default_factory=dict,
+        description="The workload's parameters; a list where one value is wanted is swept.",
+    )
+    shapes: Shapes | None = Field(default=None, description="Instead of the suite's shapes.")
+    repeats: Repeats | None = Field(default=None, description="Instead of the suite's repeats.")
+    timeout: Duration | None = Field(default=None, description="Instead of the suite's timeout.")
+    retries: Retries | None = Field(default=None, description="Instead of the suite's retries.")
+    expect: dict[str, Requirement] = Field(
+        default_factory=dict, description="Absolute requirements, metric by metric: '>= 11000 MB/s'."
+    )
+    primary: str | None = Field(default=None, description="The metric that stands for this benchmark.")
+
+
+class SuiteFile(BaseModel):
+    """suite.yaml: what is to be measured, on which systems, how often."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    suite: Name = Field(description="The suite's name; its runs are kept under it.")
+    workload: str | None = Field(default=None, description="For a suite of one benchmark: which program.")
+    params: dict[str, Any] = Field(
+        default_factory=dict, description="With `workload`: its parameters; a list is swept."
+    )
+    benchmarks: dict[Name, BenchmarkEntry] | None = Field(
+        default=None, min_length=1, description="For a suite of several benchmarks: each by a name of yours."
+    )
+    systems: Annotated[list[Name], Field(min_length=1), AfterValidator(_without_repeats)] | None = Field(
+        default=None,
+        description="Names from systems.yaml; all of them where this is left out. `local` is this machine.",
+    )
+    baseline: Name | None = Field(
+        default=None, description="The system that the others are compared with; else the first."
+    )
+    shapes: Shapes = Field(
+        default=[Shape(1, 1)],
+        validate_default=False,
+        description="Workers x accelerators per worker, optionally x nodes: 2x8, 16x1x2.",
+    )
+    repeats: Repeats = Field(
+        default=5, description="Runs of each point on each system: the sample that the interval is made from."
+    )
+    margin: Margin = Field(
+        default=0.02, description="How far from 1 a ratio may be and still count as equal: 2%."
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**53)] = Field(
+        default=1, description="Orders the trials and seeds the programs."
+    )
+    order: Order = Field(
+        default="interleaved",
+        description="interleaved: systems take turns within each repeat, so that drift hits all alike; "
+        "sequential: one system after another.",
+    )
+    timeout: Duration = Field(
+        default=1800.0, description="A trial that takes longer is ended: 90s, 10min, 2h."
+    )
+    retries: Retries = Field(default=0, description="How often a failed trial is tried again.")
+    expect: dict[str, Requirement] = Field(
+        default_factory=dict,
+        description="Absolute requirements on every benchmark that reports the metric: '>= 11000 MB/s'.",
+    )
+    primary: str | None = Field(
+        default=None, description="The metric that stands for the benchmarks that report it."
+    )
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a benchmark's sweep: every parameter, defaults filled in, and those that are swept."""
+
+    params: Mapping[str, Any]
+    varied: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One benchmark with all that it takes over from its suite. `expect` and `primary` are its own only."""
+
+    name: str
+    workload: str
+    points: tuple[Point, ...]
+    shapes: tuple[Shape, ...]
+    repeats: int
+    timeout_s: float
+    retries: int
+    expect: Mapping[str, str]
+    primary: str | None
+    path: tuple[Key, ...]  # where it stands in the file
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What the user wants measured, checked.
+
+    systems  names in the order written, at least one
+    expect   requirements on every benchmark that reports the metric, as written
+    source   the file, for `where`
+    """
+
+    name: str
+    benchmarks: tuple[Benchmark, ...]
+    systems: tuple[str, ...]
+    baseline: str | None
+    margin: float
+    seed: int
+    order: Order
+    expect: Mapping[str, str]
+    primary: str | None
+    source: Document
+
+    def where(self, *path: Key) -> str:
+        """`suite.yaml:12`: the line of what stands at a path of keys, or of the nearest thing around it."""
+        return self.source.where(*path)
+
+
+@dataclass(frozen=True)
+class System:
+    """Where to measure: a launcher and its options, as that launcher's own model."""
+
+    name: str
+    launcher: str
+    options: BaseModel
+
+    @property
+    def definition(self) -> Mapping[str, Any]:
+        """Plain data, for digests and `systems.yaml` in a run directory."""
+        return {"launcher": self.launcher, **self.options.model_dump(mode="json")}
+
+
+@dataclass(frozen=True)
+class Systems:
+    """The systems by name. `path` is None where no file was needed."""
+
+    path: Path | None
+    by_name: Mapping[str, System]
+    source: Document
+
+    def where(self, *path: Key) -> str:
+        """`systems.yaml:3`: the line of what stands at a path of keys."""
+        return self.source.where(*path)

@@ -1,0 +1,68 @@
+"""systems.yaml → the systems by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from assay.errors import Problem
+from assay.suite import document
+from assay.suite.document import Document
+from assay.suite.findings import checked, shown, unknown
+from assay.suite.model import System
+
+THIS_MACHINE = "local"  # a system that needs no entry, where a launcher of that name is known
+FILE_NAME = "systems.yaml"
+
+
+def read_file(suite_path: Path, systems_path: Path | None) -> Document:
+    """The file that was named, else systems.yaml beside the suite, else an empty one without a name."""
+    if systems_path is not None:
+        return document.read(systems_path)
+    beside = suite_path.parent / FILE_NAME
+    return document.read(beside) if beside.exists() else Document("", {})
+
+
+def written_names(file: Document) -> Sequence[str]:
+    """The names in the file, usable or not."""
+    return list(file.data) if isinstance(file.data, dict) else []
+
+
+def systems(
+    file: Document, launchers: Mapping[str, type[BaseModel]]
+) -> tuple[dict[str, System], list[Problem]]:
+    """Every system that can be used, `local` too where it is not written; and all that is wrong."""
+    problems = list(file.problems)
+    if file.data is not None and not isinstance(file.data, dict):
+        expected = "a mapping, like here: {launcher: local}"
+        problems.append(Problem(file.where(), f"found {shown(file.data)}; expected {expected}"))
+    found: dict[str, System] = {}
+    for name in written_names(file):
+        system, wrong = _system(name, file.data[name], file, launchers)
+        problems += wrong
+        if system is not None:
+            found[name] = system
+    if THIS_MACHINE in launchers and THIS_MACHINE not in written_names(file):
+        found[THIS_MACHINE] = System(THIS_MACHINE, THIS_MACHINE, launchers[THIS_MACHINE]())
+    return found, problems
+
+
+def _system(
+    name: str, entry: Any, file: Document, launchers: Mapping[str, type[BaseModel]]
+) -> tuple[System | None, list[Problem]]:
+    if not isinstance(entry, dict):
+        what = f"{name}: found {shown(entry)}; expected a mapping, like {{launcher: local}}"
+        return None, [Problem(file.where(name), what)]
+    launcher = entry.get("launcher")
+    if not isinstance(launcher, str) or launcher not in launchers:
+        choice = f"choose from {', '.join(sorted(launchers))}"
+        words = (
+            f"this key is missing; {choice}" if launcher is None else unknown("launcher", launcher, launchers)
+        )
+        return None, [Problem(file.where(name, "launcher"), f"{name}.launcher: {words}")]
+    options = {key: value for key, value in entry.items() if key != "launcher"}
+    made, problems = checked(launchers[launcher], options, file.where, (name,))
+    return (None if made is None else System(name, launcher, made)), problems
