@@ -5,6 +5,7 @@ A unit is written the way it is printed: `images/s`, `MB/s`, `GB/s`, `GFLOP/s`, 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -23,9 +24,9 @@ class Quantity:
 
 
 def parse_quantity(text: str) -> Quantity:
-    """`"11000 MB/s"` as number and unit. Raises ValueError where no number leads."""
-    match = _QUANTITY.match(text)
-    if match is None:
+    """`"11000 MB/s"` as number and unit. Raises ValueError on what is no text with a finite number first."""
+    match = _QUANTITY.match(text) if isinstance(text, str) else None
+    if match is None or not math.isfinite(float(match[1])):
         raise ValueError(f"{text!r} is not a quantity; write a number and a unit, like 11000 MB/s")
     return Quantity(float(match[1]), match[2])
 
