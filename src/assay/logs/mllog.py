@@ -17,55 +17,76 @@ import gzip
 import json
 import lzma
 import re
+import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, Final, Literal, NamedTuple
+from typing import IO, Annotated, Any, Final, Literal, TypeVar
 
-from pydantic_core import from_json
+import msgspec
 
 from assay.errors import InputError, Problem
 
 Kind = Literal["start", "end", "point"]
+EventType = Literal["INTERVAL_START", "INTERVAL_END", "POINT_IN_TIME"]
 Form = Literal["v0.5", "v0.6", "v0.7"]
+S = TypeVar("S", bound=msgspec.Struct)
 
-BLOCK_BYTES: Final = 1 << 18  # stays in the second-level cache while it is searched and its lines counted
-LONGEST_LINE_BYTES: Final = 1 << 23  # beyond it a line is cut, so that a file without newlines fits too
+BLOCK_BYTES: Final = 1 << 19  # measured: smaller costs calls, larger falls out of the cache between passes
+LONGEST_LINE_BYTES: Final = 1 << 20  # beyond it a line is cut, so that a file without newlines fits too
+LONGEST_SALVAGE_BYTES: Final = (
+    1 << 16
+)  # of a line that isn't plain JSON to its end: bounds a hostile file's cost
+LATEST_MS: Final = 1e15  # a float counts milliseconds exactly to far beyond it
 SKIPPED_SHOWN: Final = 5
 
 _TOKEN = re.compile(rb":::ML(?:LOG|L|Pv)")
-_V05 = re.compile(rb"0\.5\.\d+ (\S+) (\d+\.?\d*) \((.*?):(\d+)\) (\w+)(?::[ \t]*(.*))?", re.DOTALL)
-_V06 = re.compile(rb" (\d+\.?\d*) (\w+)[ ]?:\s+(.*)", re.DOTALL)
+_TOKEN_LINE = re.compile(
+    rb":::ML(?:LOG(.*)|L(.*)|Pv(.*))"
+)  # from the first token of a line to the line's end
+_V05 = re.compile(
+    rb"0\.5\.\d+ (\S{1,200}) (\d+\.?\d*) \(([^)]{1,1000}):(\d{1,9})\) (\w+)(?::(.*))?", re.DOTALL
+)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_KINDS: Final[Mapping[str, Kind]] = {
+_CUT_SHORT = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+_NOT_UNDERSTOOD = (msgspec.MsgspecError, ValueError, RecursionError)
+_KINDS: Final[dict[EventType, Kind]] = {
     "INTERVAL_START": "start",
     "INTERVAL_END": "end",
     "POINT_IN_TIME": "point",
 }
-_CUT_SHORT = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
-_DECODER = json.JSONDecoder()
+
+_Milliseconds = Annotated[float, msgspec.Meta(ge=-LATEST_MS, le=LATEST_MS)]
 
 
-class Event(NamedTuple):
+# gc=False: what comes out of JSON holds no cycles, and hundreds of thousands of events are made quickly.
+# The names with a blank can't stand in a log: `line` and `form` are ours, whatever a line says.
+class Event(msgspec.Struct, frozen=True, gc=False, rename={"line": " line", "form": " form"}):
     """One token line.
 
-    line      in the file (after decompression), from 1
-    time_ms   time of day in milliseconds since the epoch; None where the line says null
-    kind      start or end of an interval, or a point in time; by the key's ending before v0.7
-    key       `run_start`, `eval_accuracy`, …
-    value     any JSON value; before v0.6 also a bare word as text
-    metadata  what stands beside it: `epoch_num`, `status`, `file`, `lineno`; v0.5 adds `benchmark`
-    form      which of the three forms the line has
+    line        in the file (after decompression), from 1
+    time_ms     time of day in milliseconds since the epoch; None where the line says null
+    event_type  as v0.7 writes it; `kind` in short
+    key         `run_start`, `eval_accuracy`, …
+    value       any JSON value; before v0.6 also a bare word as text
+    metadata    what stands beside it: `epoch_num`, `status`, `file`, `lineno`; v0.5 adds `benchmark`
+    form        which of the three forms the line has
     """
 
-    line: int
-    time_ms: float | None
-    kind: Kind
+    time_ms: _Milliseconds | None
     key: str
-    value: Any
-    metadata: Mapping[str, Any]
-    form: Form
+    event_type: EventType = "POINT_IN_TIME"
+    value: Any = None
+    metadata: dict[str, Any] = {}  # msgspec gives each event its own
+    line: int = 0
+    form: Form = "v0.7"
+
+    @property
+    def kind(self) -> Kind:
+        """Start or end of an interval, or a point in time; before v0.7 by the ending of the key."""
+        return _KINDS[self.event_type]
 
 
 class EventReader:
@@ -94,17 +115,12 @@ class EventReader:
         self.cut = False
         self.problem = ""
         self._line = 1  # of the first byte that was not scanned yet
+        self._rest = b""  # a line whose end was not read yet
 
     def __iter__(self) -> Iterator[Event]:
-        rest = b""
         try:
             with open_log(self.path) as log:
-                read = _reading_once(log)
-                while data := read(BLOCK_BYTES):
-                    block = rest + data if rest else data
-                    end = _end_of_whole_lines(block)
-                    yield from self._scan(block, end)
-                    rest = block[end:]
+                yield from self._whole_lines(_reading_once(log))
         except _CUT_SHORT as error:
             self.problem = f"compressed file is damaged or cut short ({error}); read up to line {self._line}"
         except OSError as error:
@@ -112,31 +128,59 @@ class EventReader:
                 [Problem(str(self.path), f"can't be read: {error.strerror or error}")]
             ) from error
         before = self.skipped
-        yield from self._scan(rest, len(rest))
+        yield from self._scan(self._rest)
         self.cut = self.skipped > before
 
-    def _scan(self, block: bytes, end: int) -> list[Event]:
-        """Events of `block[:end]`, lines counted on."""
+    def _whole_lines(self, read: Callable[[int], bytes]) -> Iterator[Event]:
+        """Events of all lines that end; what follows the last newline stays in `_rest`."""
+        while block := read(BLOCK_BYTES):
+            end = block.rfind(b"\n") + 1
+            if end:
+                begin = block.find(b"\n") + 1 if self._rest else 0
+                if begin:
+                    yield from self._scan(self._rest + block[:begin])
+                yield from self._scan(block, begin, end)
+                self._rest = block[end:]
+            elif len(self._rest) < LONGEST_LINE_BYTES:
+                self._rest += block
+            else:  # cut the line; a token that is cut with it is found when its other half has come
+                line, kept = self._rest + block, len(b":::MLLO")
+                yield from self._scan(line, 0, len(line) - kept)
+                self._rest = line[-kept:]
+
+    def _scan(self, block: bytes, begin: int = 0, end: int = sys.maxsize) -> list[Event]:
+        """Events of `block[begin:end]`, lines counted on."""
         found: list[Event] = []
-        counted = understood = 0
-        line = self._line
-        for match in _TOKEN.finditer(block, 0, end):
-            start, after = match.span()
-            if start < understood:  # quoted inside the line before
-                continue
-            line += block.count(b"\n", counted, start)
-            counted = start
-            stop = block.find(b"\n", after, end)
-            if stop < 0:
-                stop = end
+        line, counted = self._line, begin  # counted: where the last token line ends
+        for match in _TOKEN_LINE.finditer(block, begin, end):
+            start, stop = match.span()
+            line += 1 if found and start == counted + 1 else block.count(b"\n", counted, start)
+            counted = stop
+            form = match.lastindex or 0
             try:
-                event, understood = _READERS[after - start](block, after, stop, line)
-            except (ValueError, TypeError, KeyError, RecursionError):
-                self._skip(line)
+                event = _READERS[form](match[form])
+            except _NOT_UNDERSTOOD:
+                found += self._salvage(block[start:stop], line)
             else:
+                msgspec.structs.force_setattr(event, "line", line)
                 found.append(event)
         self._line = line + block.count(b"\n", counted, end)
         return found
+
+    def _salvage(self, text: bytes, line: int) -> Iterator[Event]:
+        """Events of a line from its first token on that isn't one token and strict JSON to its end."""
+        understood = 0
+        for match in _TOKEN.finditer(text):
+            start, after = match.span()
+            if start < understood:  # quoted inside the entry before
+                continue
+            try:
+                event, understood = _SALVAGERS[match[0]](text, after)
+            except _NOT_UNDERSTOOD:
+                self._skip(line)
+            else:
+                msgspec.structs.force_setattr(event, "line", line)
+                yield event
 
     def _skip(self, line: int) -> None:
         self.skipped += 1
@@ -157,13 +201,16 @@ def events(path: Path) -> Iterator[Event]:
 
 def open_log(path: Path) -> AbstractContextManager[IO[bytes]]:
     """A log opened for reading bytes, decompressed where its first bytes say gzip or xz. Raises OSError."""
-    with path.open("rb") as file:
-        magic = file.read(6)
+    file = path.open("rb", buffering=0)
+    magic = file.read(6)
+    file.seek(0)
     if magic.startswith(b"\x1f\x8b"):
+        file.close()
         return gzip.open(path, "rb")  # type: ignore[return-value]
     if magic == b"\xfd7zXZ\x00":
+        file.close()
         return lzma.open(path, "rb")
-    return path.open("rb", buffering=0)
+    return file
 
 
 def _reading_once(log: IO[bytes]) -> Callable[[int], bytes]:
@@ -172,95 +219,109 @@ def _reading_once(log: IO[bytes]) -> Callable[[int], bytes]:
     return read
 
 
-def _end_of_whole_lines(block: bytes) -> int:
-    """How much of the block can be scanned: up to the last newline, unless a line is longer than allowed."""
-    end = block.rfind(b"\n") + 1
-    if end == 0 and len(block) > LONGEST_LINE_BYTES:
-        return len(block) - len(b":::MLLO")  # a token that is cut here is found when the rest has come
-    return end
+# The plain case: what stands behind the token to the end of the line is one entry. Each gives it, or raises
+# one of _NOT_UNDERSTOOD.
 
 
-def _read_v07(block: bytes, after: int, stop: int, line: int) -> tuple[Event, int]:
-    try:
-        entry = from_json(block[after:stop])
-        end = stop
-    except ValueError:
-        entry, end = _leading_json(block, after, stop)
-    key, metadata = entry["key"], entry.get("metadata")
-    if metadata is None:
-        metadata = {}
-    if type(key) is not str or type(metadata) is not dict:
-        raise ValueError("no MLLOG entry")
-    kind = _KINDS.get(entry.get("event_type")) or _kind_by_ending(key)
-    time_ms = _checked_time(entry["time_ms"])
-    return Event(line, time_ms, kind, key, entry.get("value"), metadata, "v0.7"), end
+class _Entry(msgspec.Struct, gc=False):
+    """What stands behind the key in v0.6."""
+
+    value: Any
+    metadata: dict[str, Any] = {}  # msgspec gives each entry its own
 
 
-def _read_v06(block: bytes, after: int, stop: int, line: int) -> tuple[Event, int]:
-    match = _V06.match(block, after, stop)
-    if match is None:
-        raise ValueError("no MLL line")
-    try:
-        entry = from_json(match[3])
-        end = stop
-    except ValueError:
-        entry, end = _leading_json(block, match.start(3), stop)
-    key = match[2].decode()
-    metadata = entry["metadata"]
-    if type(metadata) is not dict:
-        raise ValueError("no MLL entry")
-    time_ms = _checked_time(float(match[1]) * 1000)
-    return Event(line, time_ms, _kind_by_ending(key), key, entry["value"], metadata, "v0.6"), end
+_decode_event = msgspec.json.Decoder(Event).decode
+_decode_entry = msgspec.json.Decoder(_Entry).decode
 
 
-def _read_v05(block: bytes, after: int, stop: int, line: int) -> tuple[Event, int]:
-    match = _V05.match(block, after, stop)
-    if match is None:
+def _read_v06(text: bytes) -> Event:
+    head, _, body = text.partition(b": ")
+    seconds, key = head.split()
+    entry = _decode_entry(body)
+    return _event("v0.6", seconds, key, entry.value, entry.metadata)
+
+
+def _read_v05(text: bytes) -> Event:
+    if b":::ML" in text:  # a bare value may be anything: it must not swallow the next token
+        raise ValueError("two tokens")
+    line = _V05.match(text)
+    if line is None:
         raise ValueError("no MLPv0.5 line")
-    benchmark, seconds, file, lineno, key_bytes, text = match.groups()
+    benchmark, seconds, file, lineno, key, rest = line.groups()
     value: Any = None
-    if text is not None and (text := text.strip()):
+    if rest and (rest := rest.strip()):
         try:
-            value = from_json(text)
-        except ValueError:
-            value = _text(text)
-    key = key_bytes.decode()
+            value = msgspec.json.decode(rest)
+        except msgspec.MsgspecError:
+            value = _text(rest)
     metadata = {"benchmark": _text(benchmark), "file": _text(file), "lineno": int(lineno)}
-    time_ms = _checked_time(float(seconds) * 1000)
-    return Event(line, time_ms, _kind_by_ending(key), key, value, metadata, "v0.5"), stop
+    return _event("v0.5", seconds, key, value, metadata)
 
 
-# by the length of the token: `:::MLLOG`, `:::MLL`, `:::MLPv`
-_READERS: Final = {8: _read_v07, 6: _read_v06, 7: _read_v05}
+def _event(form: Form, seconds: bytes, key: bytes, value: Any, metadata: dict[str, Any]) -> Event:
+    time_ms = float(seconds) * 1000
+    if not -LATEST_MS <= time_ms <= LATEST_MS:
+        raise ValueError("no time of day")
+    name, event_type = _name_and_type(key)
+    return Event(time_ms, name, event_type, value, metadata, 0, form)
 
 
-def _leading_json(block: bytes, start: int, stop: int) -> tuple[Any, int]:
-    """The JSON value that a piece begins with, whatever stands behind it, and where it ends.
+@lru_cache(maxsize=1024)
+def _name_and_type(key: bytes) -> tuple[str, EventType]:
+    name = key.decode("ascii")
+    if not name.isidentifier():
+        raise ValueError("no key")
+    if name.endswith("_start"):
+        return name, "INTERVAL_START"
+    return name, "INTERVAL_END" if name.endswith("_stop") else "POINT_IN_TIME"
 
-    Read as latin-1, which has a character for every byte, so that places in text are places in the block.
-    Raises ValueError where none begins there or it has no end.
-    """
-    text = block[start:stop].decode("latin-1")
+
+_READERS: Final[dict[int, Callable[[bytes], Event]]] = {1: _decode_event, 2: _read_v06, 3: _read_v05}
+
+
+# The other case: text behind the entry, another token in the line, NaN among the values, bytes that are not
+# UTF-8, null for metadata. Each takes the line and where its token ends; it gives the event and where that
+# ends. How far it looks is bounded, or a hostile line would cost the square of its length.
+
+
+def _salvage_v07(text: bytes, after: int) -> tuple[Event, int]:
+    return _leading(Event, text, after)
+
+
+def _salvage_v06(text: bytes, after: int) -> tuple[Event, int]:
+    colon = text.index(b": ", after, after + LONGEST_SALVAGE_BYTES)
+    seconds, key = text[after:colon].split()
+    entry, end = _leading(_Entry, text, colon + 2)
+    return _event("v0.6", seconds, key, entry.value, entry.metadata), end
+
+
+def _salvage_v05(text: bytes, after: int) -> tuple[Event, int]:
+    following = text.find(b":::ML", after)
+    end = len(text) if following < 0 else following
+    return _read_v05(text[after:end]), end
+
+
+def _leading(kind: type[S], line: bytes, start: int) -> tuple[S, int]:
+    """The entry that begins at `start`, and where it ends."""
+    text = line[start : start + LONGEST_SALVAGE_BYTES].decode("latin-1")
     leading = len(text) - len(text.lstrip())
-    value, end = _DECODER.raw_decode(text, leading)
+    value, length = _JSON.raw_decode(
+        text, leading
+    )  # a character a byte: places in text are places in the line
+    end = start + length
+    try:
+        return msgspec.json.decode(line[start:end], type=kind), end
+    except msgspec.MsgspecError:
+        pass  # strict JSON it isn't: take what Python's decoder, the one that wrote such lines, understood
     if "\\u" in text and _LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False)):
         raise ValueError("half of a character, which can't be written anywhere")
-    return value, start + end
+    if isinstance(value, dict) and value.get("metadata", ()) is None:
+        del value["metadata"]
+    return msgspec.convert(value, kind), end
 
 
-def _kind_by_ending(key: str) -> Kind:
-    if key.endswith("_start"):
-        return "start"
-    return "end" if key.endswith("_stop") else "point"
-
-
-def _checked_time(time_ms: Any) -> float | None:
-    """The time where it is one; written so that NaN, infinities and endless integers are refused."""
-    if time_ms is None:
-        return None
-    if isinstance(time_ms, bool) or not -1e18 < time_ms < 1e18:
-        raise ValueError("no time of day")
-    return float(time_ms)
+_JSON = json.JSONDecoder()
+_SALVAGERS: Final = {b":::MLLOG": _salvage_v07, b":::MLL": _salvage_v06, b":::MLPv": _salvage_v05}
 
 
 def _text(raw: bytes) -> str:
