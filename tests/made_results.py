@@ -13,6 +13,7 @@ from dataclasses import replace
 from assay.records import (
     Expectation,
     Measurement,
+    Metric,
     Plan,
     Provenance,
     RankExit,
@@ -228,3 +229,27 @@ def _provenance(system: str) -> Provenance:
         "host.name": f"node-{system}",
     }
     return Provenance((table,))
+
+
+_METRICS = {
+    "resnet50": (Metric("throughput", "images/s", "higher", "images a second"),),
+    "digits": (
+        Metric("time_to_train", "s", "lower", "time to the target"),
+        Metric("epochs", "epochs", None, "epochs to the target", scales=False),
+    ),
+    "matmul": (Metric("throughput", "FLOP/s", "higher", "operations a second"),),
+    "allreduce": (Metric("busbw", "B/s", "higher", "bus bandwidth", scales=False),),
+}
+
+
+def metrics(run: Run) -> Mapping[str, Metric]:
+    """What the workloads of these results declare."""
+    return {metric.name: metric for metric in _METRICS[run.trial.workload]}
+
+
+def by_system(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """The results under their systems' names, in the order met."""
+    sides: dict[str, list[Result]] = {}
+    for result in results:
+        sides.setdefault(result.run.trial.system, []).append(result)
+    return sides

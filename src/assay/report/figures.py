@@ -71,10 +71,30 @@ def _fitting_unit(size: float, unit: str) -> tuple[str, float]:
 
 def ratio(estimate: Estimate) -> str:
     """`0.996 (0.981 to 1.009)`: the ratio with its interval, to the digits that the interval carries."""
+    if math.isnan(estimate.value):
+        return "no ratio"
     if estimate.low is None or estimate.high is None:
         return f"{estimate.value:.3f}"
     digits = 4 if estimate.high - estimate.low < 0.004 else 3
     return f"{estimate.value:.{digits}f} ({estimate.low:.{digits}f} to {estimate.high:.{digits}f})"
+
+
+def interval(estimate: Estimate) -> str:
+    """`0.981 to 1.009`; a dash where the runs allow none."""
+    if estimate.low is None or estimate.high is None:
+        return "–"
+    digits = 4 if estimate.high - estimate.low < 0.004 else 3
+    return f"{estimate.low:.{digits}f} to {estimate.high:.{digits}f}"
+
+
+def measured(estimate: Estimate | None) -> tuple[str, str, str]:
+    """What was measured with its unit, its interval and n as texts; `nothing` where nothing was."""
+    if estimate is None:
+        return "nothing", "–", "0"
+    low, high = estimate.low, estimate.high
+    ends = [estimate.value] if low is None or high is None else [estimate.value, low, high]
+    unit, texts = column(ends, estimate.unit)
+    return f"{texts[0]} {unit}".strip(), " to ".join(texts[1:]) or "–", str(estimate.n)
 
 
 def percent(share: float) -> str:
@@ -82,9 +102,17 @@ def percent(share: float) -> str:
     return f"{share * 100:.2g} %" if share < 0.1 else f"{share * 100:.0f} %"
 
 
-def runs(n: tuple[int, int]) -> str:
-    """`4 + 4`: runs of A and of B."""
-    return f"{n[0]} + {n[1]}"
+def span(least: float, most: float) -> str:
+    """`1.4 %` or `0.5 to 17 %`."""
+    low, high = percent(least), percent(most)
+    return low if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
+def runs(n: Sequence[tuple[int, int]]) -> str:
+    """`4 + 4`, or `3 + 4 to 4 + 4`: runs of A and of B."""
+    least, most = min(n), max(n)
+    text = f"{least[0]} + {least[1]}"
+    return text if least == most else f"{text} to {most[0]} + {most[1]}"
 
 
 def shape(text: str) -> str:

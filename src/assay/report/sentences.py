@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.records import Comparison, Doubt, Point, Verdict
+from assay.records import Comparison, Doubt, Point, Requirement, Scaling, ScalingPoint, Verdict
 from assay.report import figures
 from assay.units import factor
 
 # a symbol and a word beside the colour, which nobody should need to read a verdict
 SYMBOLS: Mapping[Verdict, str] = {"equivalent": "=", "faster": "▲", "slower": "▼", "undecided": "?"}
+
+REQUIREMENT_SYMBOLS = {"holds": "✓", "fails": "✗", "undecided": "?"}
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,40 @@ def _one(c: Comparison) -> str:
             return f"{claim}: {evidence}, {beyond} {margin}."
 
 
+def evidence(question: Question) -> str:
+    """What the answer rests on: both means, n, the method, and what so many runs can show."""
+    points = question.comparisons
+    n = figures.runs([c.n for c in points])
+    method = {"paired": "paired by block", "welch": "not paired"}.get(points[0].method, "no interval")
+    visible = [c.smallest_visible for c in points if c.smallest_visible is not None]
+    parts = [f"{n} runs", method]
+    if len(points) == 1:
+        unit, (a, b) = figures.column([points[0].mean_a, points[0].mean_b], points[0].point.unit)
+        parts.insert(0, f"{a} and {b} {unit}".strip())
+    if visible:
+        parts.append(f"so many runs can show {figures.span(min(visible), max(visible))}")
+    return "; ".join(parts)
+
+
+def requirement(r: Requirement) -> str:
+    """`here meets resnet50 throughput >= 20 images/s on 1 worker: the 95 % bound … is …`."""
+    words = {"holds": "meets", "fails": "does not meet", "undecided": "is undecided on"}[r.verdict]
+    task = f"{r.point.benchmark} {figures.metric(r.point.metric)} {r.expectation.written}"
+    return f"{r.system} {words} {task} on {figures.where(r.point)}: {_sentence(r.reason, upper=False)}"
+
+
+def scaled(curve: Scaling, point: ScalingPoint) -> str:
+    """`here speeds resnet50 up 1.86× (1.83 to 1.90) from 1 worker to 2 workers: 93 % of ideal.`"""
+    task = " ".join(filter(None, (curve.benchmark, figures.labels(curve.labels))))
+    low, high = point.speedup.low, point.speedup.high
+    interval = "no interval" if low is None or high is None else f"{low:.2f} to {high:.2f}"
+    return (
+        f"{curve.system} runs {task} {point.speedup.value:.2f} times as fast ({interval}) on "
+        f"{figures.shape(point.shape)} as on {figures.shape(curve.points[0].shape)}: "
+        f"{point.efficiency.value * 100:.0f} % of ideal."
+    )
+
+
 def _claim(point: Point, a: str, b: str, verdict: Verdict) -> str:
     as_a, more, less = ("fast", "faster", "slower") if _is_speed(point) else ("good", "better", "worse")
     task = f"{point.benchmark} {figures.metric(point.metric)} on {figures.where(point)}"
@@ -138,7 +174,8 @@ def _is_speed(point: Point) -> bool:
     return point.unit.endswith("/s") or factor(point.unit)[1] == "s"
 
 
-def _sentence(text: str) -> str:
+def _sentence(text: str, *, upper: bool = True) -> str:
     """First letter large, a full stop at the end."""
     text = text.strip()
-    return text and text[0].upper() + text[1:] + ("" if text.endswith(".") else ".")
+    first = text[:1].upper() if upper else text[:1]
+    return text and first + text[1:] + ("" if text.endswith(".") else ".")

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from assay.records import Comparison, Doubt, Requirement, Scalar, Scaling, ScalingPoint, Verdict
 from assay.report import figures
-from assay.report.sentences import SYMBOLS, headline, questions
+from assay.report.sentences import REQUIREMENT_SYMBOLS, SYMBOLS, headline, questions
 
 _STYLES = {
     "equivalent": "green",
@@ -23,8 +23,6 @@ _STYLES = {
 }
 _WIDEST_NAME = 10  # of a system, in a column's heading; a longer one is folded
 Row = Sequence[str | Text]  # the place first, then one cell a column
-
-_REQUIREMENT_SYMBOLS = {"holds": "✓", "fails": "✗", "undecided": "?"}
 
 
 def verdicts(comparisons: Sequence[Comparison]) -> RenderableType:
@@ -69,13 +67,8 @@ def _how_to_read(comparisons: Sequence[Comparison]) -> str:
     visible = [c.smallest_visible for c in comparisons if c.smallest_visible is not None]
     words = f"margin ±{' and ±'.join(figures.percent(m) for m in margins)}; n runs a side"
     if visible:
-        words += "; so many runs can show a difference of " + _span(min(visible), max(visible))
+        words += "; so many runs can show a difference of " + figures.span(min(visible), max(visible))
     return words
-
-
-def _span(least: float, most: float) -> str:
-    low, high = figures.percent(least), figures.percent(most)
-    return low if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
 def scaling(curves: Sequence[Scaling]) -> RenderableType:
@@ -118,21 +111,10 @@ def requirements(held: Sequence[Requirement]) -> RenderableType:
     table.add_column("verdict", no_wrap=True)
     for r in held:
         words = f"{r.system} · {r.point.benchmark} {figures.metric(r.point.metric)} {r.expectation.written}"
-        verdict = Text(f"{_REQUIREMENT_SYMBOLS[r.verdict]} {r.verdict}", style=_STYLES[r.verdict])
-        table.add_row(f"{words}\n  {figures.where(r.point)}", *measured(r), verdict)
+        verdict = Text(f"{REQUIREMENT_SYMBOLS[r.verdict]} {r.verdict}", style=_STYLES[r.verdict])
+        table.add_row(f"{words}\n  {figures.where(r.point)}", *figures.measured(r.estimate), verdict)
     every = [(d, r) for r in held for d in r.doubts]
     return Group(table, doubts(_by_code(every), len(held)))
-
-
-def measured(r: Requirement) -> tuple[str, str, str]:
-    """What was measured, its interval and n as texts; a dash where nothing was."""
-    if r.estimate is None:
-        return "nothing", "–", "0"
-    e = r.estimate
-    ends = [e.value] if e.low is None or e.high is None else [e.value, e.low, e.high]
-    unit, texts = figures.column(ends, e.unit)
-    interval = " to ".join(texts[1:]) or "none"
-    return f"{texts[0]} {unit}".strip(), interval, str(e.n)
 
 
 def doubts(found: Iterable[tuple[Doubt, Sequence[object]]], of: int) -> RenderableType:

@@ -1,0 +1,216 @@
+"""What a report says, gathered once from the results, whatever it is then written as."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from assay.analyse.compare import compare
+from assay.analyse.expect import check
+from assay.analyse.groups import Group, Key, Metrics, cause, counts, group
+from assay.analyse.intervals import one_mean
+from assay.analyse.scaling import scale
+from assay.errors import InputError
+from assay.records import (
+    Comparison,
+    Doubt,
+    Estimate,
+    Expectation,
+    Plan,
+    Point,
+    Requirement,
+    Result,
+    Scaling,
+)
+from assay.report import figures
+from assay.report.sentences import Question, questions
+
+DEFAULT_MARGIN = 0.02
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One fact of provenance, with each side's values as text; `matters`: it could have changed a number."""
+
+    name: str
+    group: str
+    values: tuple[str, ...]
+    differs: bool
+    matters: bool
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a session is made again: what was typed, the files that it read, what one trial of each kind sent.
+
+    files     name → text of the user's files as they were
+    commands  trial → the exact command that its launcher started
+    """
+
+    session: str
+    command_line: str
+    seed: int | None
+    plan_digest: str
+    suite_digest: str
+    assay_version: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    commands: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One side's runs at one point: geometric mean with its 95 % interval, and each run's value."""
+
+    side: str
+    point: Point
+    estimate: Estimate
+    values: tuple[float, ...]
+    runs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that is not a result, and why."""
+
+    side: str
+    run: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that a report holds; its writers add nothing but form.
+
+    sides      systems (or sets) in the order of the columns, the baseline first
+    primary    benchmark → the metric that its question is about
+    questions  about the primary metrics; `comparisons` has every metric
+    """
+
+    title: str
+    sides: Mapping[str, tuple[Result, ...]]
+    margin: float
+    primary: Mapping[str, str]
+    comparisons: tuple[Comparison, ...]
+    questions: tuple[Question, ...]
+    requirements: tuple[Requirement, ...]
+    curves: tuple[Scaling, ...]
+    summaries: tuple[Summary, ...]
+    failures: tuple[Failure, ...]
+    facts: tuple[Fact, ...] = ()
+    recipes: tuple[Recipe, ...] = ()
+
+    @property
+    def runs(self) -> int:
+        """Runs that the report is about, failed ones too."""
+        return sum(len(results) for results in self.sides.values())
+
+    @property
+    def doubts(self) -> tuple[tuple[Doubt, tuple[str, ...]], ...]:
+        """Each doubt with the places that it concerns; equal evidence is told once."""
+        found: dict[tuple[str, str], tuple[Doubt, dict[str, None]]] = {}
+        for doubt, place in self._doubted():
+            found.setdefault((doubt.code, doubt.evidence), (doubt, {}))[1][place] = None
+        return tuple((doubt, tuple(places)) for doubt, places in found.values())
+
+    def _doubted(self) -> list[tuple[Doubt, str]]:
+        compared = [(d, f"{_task(c.point)}, {c.b} against {c.a}") for c in self.comparisons for d in c.doubts]
+        required = [(d, f"{_task(r.point)}, {r.system}") for r in self.requirements for d in r.doubts]
+        scaled = [
+            (d, f"{c.benchmark} {figures.metric(c.metric)} scaling to {figures.shape(p.shape)}, {c.system}")
+            for c in self.curves
+            for p in c.points
+            for d in p.doubts
+        ]
+        return compared + required + scaled
+
+
+def gather(
+    sides: Mapping[str, Sequence[Result]],
+    metrics: Metrics,
+    *,
+    plan: Plan | None = None,
+    margin: float | None = None,
+    facts: Sequence[Fact] = (),
+    recipes: Sequence[Recipe] = (),
+) -> Contents:
+    """The contents of a report on these sides, held against the plan's baseline, else against the first.
+
+    sides    name → runs of one system
+    metrics  what a run's workload declares, for directions and the order of metrics
+    margin   instead of the plan's
+
+    Raises InputError when there is no run at all.
+    """
+    held = {name: tuple(results) for name, results in sides.items() if results}
+    if not held:
+        raise InputError("a report needs runs, and there is none; `assay list` shows what there is")
+    if plan is not None and plan.baseline in held:
+        held = {plan.baseline: held[plan.baseline], **held}
+    width = margin if margin is not None else plan.margin if plan is not None else DEFAULT_MARGIN
+    baseline, *others = held
+    comparisons = tuple(
+        c
+        for other in others
+        for c in compare(held[baseline], held[other], margin=width, names=(baseline, other), metrics=metrics)
+    )
+    groups = {name: group(results, metrics) for name, results in held.items()}
+    primary = _primary(plan, groups)
+    expectations: Mapping[str, Sequence[Expectation]] = {} if plan is None else plan.expectations
+    return Contents(
+        title=" · ".join(dict.fromkeys(r.run.suite for results in held.values() for r in results)),
+        sides=held,
+        margin=width,
+        primary=primary,
+        comparisons=comparisons,
+        questions=questions([c for c in comparisons if primary[c.point.benchmark] == c.point.metric]),
+        requirements=tuple(
+            replace(r, system=name)
+            for name, rs in held.items()
+            for r in check(rs, expectations, metrics=metrics)
+        ),
+        curves=tuple(
+            replace(c, system=name) for name, rs in held.items() for c in scale(rs, metrics=metrics)
+        ),
+        summaries=tuple(s for name, found in groups.items() for s in _summaries(name, found)),
+        failures=tuple(_failures(held)),
+        facts=tuple(facts),
+        recipes=tuple(recipes),
+    )
+
+
+def _primary(plan: Plan | None, groups: Mapping[str, Mapping[Key, Group]]) -> dict[str, str]:
+    """The plan's, else the first metric that the benchmark's workload declares."""
+    primary = {} if plan is None else dict(plan.primary_metric)
+    for found in groups.values():
+        for key in found:
+            primary.setdefault(key.place.benchmark, key.metric)
+    return primary
+
+
+def _summaries(side: str, groups: Mapping[Key, Group]) -> list[Summary]:
+    return [
+        Summary(side, g.point, _estimate(g), tuple(g.values), tuple(s.result.run.id for s in g.samples))
+        for g in groups.values()
+        if g.samples
+    ]
+
+
+def _estimate(found: Group) -> Estimate:
+    values = found.values
+    if min(values) <= 0:  # no geometric mean; the plain one, and no interval for it
+        return Estimate(math.fsum(values) / len(values), None, None, len(values), found.point.unit)
+    return one_mean([math.log(v) for v in values]).estimate(found.point.unit)
+
+
+def _failures(sides: Mapping[str, Sequence[Result]]) -> list[Failure]:
+    return [
+        Failure(side, r.run.id, cause(r) or f"not finished: {r.run.state}")
+        for side, results in sides.items()
+        for r in results
+        if not counts(r)
+    ]
+
+
+def _task(point: Point) -> str:
+    return f"{point.benchmark} {figures.metric(point.metric)} on {figures.where(point)}"

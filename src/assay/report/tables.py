@@ -1,0 +1,163 @@
+"""The tables of a report as rows of texts, for whatever they are then written as."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from assay.records import Comparison, Point, Requirement, Scaling, ScalingPoint
+from assay.report import figures
+from assay.report.contents import Contents, Summary
+from assay.report.sentences import REQUIREMENT_SYMBOLS, SYMBOLS
+
+T = TypeVar("T")
+NONE = "–"  # where there is no interval or no figure
+
+
+@dataclass(frozen=True)
+class Row:
+    """Texts, the first is the row's heading; `verdict` where the row carries one."""
+
+    cells: tuple[str, ...]
+    verdict: str = ""
+
+
+@dataclass(frozen=True)
+class Body:
+    """Rows under a common heading; "" for none."""
+
+    title: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with its caption; `words` are the columns that hold words and not figures, from 0."""
+
+    caption: str
+    columns: tuple[str, ...]
+    bodies: tuple[Body, ...]
+    words: frozenset[int] = frozenset({0})
+
+
+def tables(contents: Contents) -> tuple[Table, ...]:
+    """Every table that these contents fill, in the order of reading."""
+    made = [comparison(group) for group in gathered(contents.comparisons, lambda c: (c.a, c.b))]
+    if contents.requirements:
+        made.append(requirements(contents.requirements))
+    if contents.curves:
+        made.append(scaling(contents.curves))
+    made.append(summaries(contents.summaries))
+    return tuple(made)
+
+
+def comparison(comparisons: Sequence[Comparison]) -> Table:
+    """Every metric and point of one pair of sides."""
+    a, b = comparisons[0].a, comparisons[0].b
+    margin = figures.percent(comparisons[0].margin)
+    bodies = []
+    for group in gathered(comparisons, lambda c: (c.point.benchmark, c.point.metric)):
+        unit, texts = figures.column([v for c in group for v in (c.mean_a, c.mean_b)], group[0].point.unit)
+        rows = tuple(
+            _comparison_row(c, left, right)
+            for c, left, right in zip(group, texts[::2], texts[1::2], strict=True)
+        )
+        bodies.append(Body(_title(group[0].point, unit), rows))
+    return Table(
+        f"{b} against {a}, margin ±{margin}",
+        ("", a, b, "ratio", "95 % interval", "n", "can show", "method", "verdict"),
+        tuple(bodies),
+        frozenset({0, 7, 8}),
+    )
+
+
+def _comparison_row(c: Comparison, left: str, right: str) -> Row:
+    visible = NONE if c.smallest_visible is None else f"±{figures.percent(c.smallest_visible)}"
+    value = NONE if math.isnan(c.ratio.value) else f"{c.ratio.value:.3f}"
+    n = f"{c.n[0]} + {c.n[1]}"
+    verdict = f"{SYMBOLS[c.verdict]} {c.verdict}"
+    cells = (figures.where(c.point), left, right, value, figures.interval(c.ratio), n, visible)
+    return Row((*cells, c.method or NONE, verdict), c.verdict)
+
+
+def requirements(held: Sequence[Requirement]) -> Table:
+    """Each absolute requirement, what was measured and whether it holds."""
+    bodies = [
+        Body(_title(group[0].point, "", of=group[0].expectation.written), tuple(map(_requirement_row, group)))
+        for group in gathered(held, lambda r: (r.point.benchmark, r.point.metric, r.expectation.written))
+    ]
+    return Table(
+        "Requirements",
+        ("", "measured", "90 % interval", "n", "verdict"),
+        tuple(bodies),
+        frozenset({0, 4}),
+    )
+
+
+def _requirement_row(r: Requirement) -> Row:
+    value, interval, n = figures.measured(r.estimate)
+    place = f"{r.system}, {figures.where(r.point)}"
+    return Row((place, value, interval, n, f"{REQUIREMENT_SYMBOLS[r.verdict]} {r.verdict}"), r.verdict)
+
+
+def scaling(curves: Sequence[Scaling]) -> Table:
+    """Value, speed-up and efficiency over sizes."""
+    bodies = []
+    for curve in curves:
+        unit, texts = figures.column([p.value.value for p in curve.points], curve.unit)
+        rows = tuple(_scaling_row(p, text) for p, text in zip(curve.points, texts, strict=True))
+        heading = Point(curve.benchmark, "", curve.metric, curve.unit, curve.better, curve.labels)
+        bodies.append(Body(f"{curve.system}: {_title(heading, unit, of=figures.labels(curve.labels))}", rows))
+    columns = ("", "ranks", "value", "speed-up", "95 % interval", "efficiency", "n")
+    return Table("Scaling against the smallest size", columns, tuple(bodies))
+
+
+def _scaling_row(point: ScalingPoint, value: str) -> Row:
+    low, high = point.speedup.low, point.speedup.high
+    interval = NONE if low is None or high is None else f"{low:.2f} to {high:.2f}"
+    speedup, share = f"{point.speedup.value:.2f}", f"{point.efficiency.value * 100:.0f} %"
+    shape = figures.shape(point.shape)
+    return Row((shape, str(point.ranks), value, speedup, interval, share, str(point.value.n)))
+
+
+def summaries(of: Sequence[Summary]) -> Table:
+    """Each side's runs at every point: n, geometric mean, interval, least and most."""
+    bodies = []
+    for group in gathered(of, lambda s: (s.point.benchmark, s.point.metric)):
+        unit, texts = figures.column([v for s in group for v in _ends(s)], group[0].point.unit)
+        rows, at = [], 0
+        for s in group:
+            count = len(_ends(s))
+            rows.append(_summary_row(s, texts[at : at + count]))
+            at += count
+        bodies.append(Body(_title(group[0].point, unit), tuple(rows)))
+    columns = ("", "system", "n", "geometric mean", "95 % interval", "least", "most")
+    return Table("All runs", columns, tuple(bodies), frozenset({0, 1}))
+
+
+def _ends(s: Summary) -> list[float]:
+    e = s.estimate
+    interval = [] if e.low is None or e.high is None else [e.low, e.high]
+    return [e.value, min(s.values), max(s.values), *interval]
+
+
+def _summary_row(s: Summary, texts: Sequence[str]) -> Row:
+    mean, least, most, *ends = texts
+    interval = " to ".join(ends) or NONE
+    return Row((figures.where(s.point), s.side, str(s.estimate.n), mean, interval, least, most))
+
+
+def _title(point: Point, unit: str, of: str = "") -> str:
+    notes = ", ".join(filter(None, (unit, "less is better" if point.better == "lower" else "")))
+    words = " ".join(filter(None, (point.benchmark, figures.metric(point.metric), of)))
+    return f"{words} ({notes})" if notes else words
+
+
+def gathered(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    """Items with equal keys together, in the order met."""
+    groups: dict[Hashable, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return list(groups.values())
