@@ -1,0 +1,464 @@
+"""What every launcher promises, as tests: a launcher's own test file inherits `LauncherContract`.
+
+The jobs are real and small; they need a Python on the platform and nothing else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import multiprocessing
+import random
+import resource
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from assay.errors import InputError, LaunchError
+from assay.launch.launcher import Launcher
+from assay.records import Handle, Job, JobState, JobStatus, RankExit, Shape, Task, TaskFile
+
+TELL_ALL = """
+import json, os
+with open("given.txt") as file:
+    given = file.read()
+print(json.dumps({"env": dict(os.environ), "given": given, "cwd": os.getcwd()}))
+"""
+IGNORE_TERM = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); "
+WAIT_FOR_WORD = "import os, time\nwhile not os.path.exists({word!r}): time.sleep(0.01)\n"
+# Forks twice and leaves session and process group, as a daemon does, and will not end when asked
+DAEMONISE = """
+import os, signal, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        print("daemon", flush=True)
+        time.sleep(600)
+    os._exit(0)
+time.sleep(0.3)
+"""
+
+
+def python(code: str) -> tuple[str, ...]:
+    return ("{python}", "-S", "-c", code)
+
+
+def job(
+    argv: tuple[str, ...],
+    ranks: int = 1,
+    *,
+    timeout_s: float = 30.0,
+    files: Mapping[str, bytes] | None = None,
+    outputs: tuple[str, ...] = (),
+    env: Mapping[str, str] | None = None,
+    trial_id: str = "trial-1x1-r01",
+    cwd: str | None = None,
+) -> Job:
+    sent = tuple(TaskFile(name, data) for name, data in (files or {}).items())
+    task = Task(argv, env or {}, sent, cwd, outputs)
+    return Job(uuid.uuid4().hex, trial_id, Shape(ranks, 1), task, seed=7, timeout_s=timeout_s)
+
+
+def follow_to_end(
+    launcher: Launcher, handle: Handle, kept: Mapping[str, int] | None = None
+) -> dict[str, bytes]:
+    streams: defaultdict[str, bytearray] = defaultdict(bytearray)
+    for output in launcher.follow(handle, kept or {}):
+        if output is not None:
+            streams[output.stream] += output.data
+    return {name: bytes(data) for name, data in streams.items()}
+
+
+def run(launcher: Launcher, asked: Job) -> tuple[JobStatus, dict[str, bytes]]:
+    handle = launcher.submit(asked)
+    streams = follow_to_end(launcher, handle)
+    status = launcher.status(handle)
+    launcher.forget(handle)
+    return status, streams
+
+
+def wait_for_output(launcher: Launcher, handle: Handle, stream: str = "rank-0") -> None:
+    for output in launcher.follow(handle, {}):
+        if output is not None and output.stream == stream:
+            return
+    pytest.fail(f"the job ended and {stream} had printed nothing")
+
+
+class LauncherContract(ABC):
+    """Inherit it, say how a launcher is made and how to see what is left of a job."""
+
+    @abstractmethod
+    def make(self, spool: Path, *, grace_s: float) -> Launcher:
+        """A launcher with this grace time; the same spool finds the same jobs."""
+
+    @abstractmethod
+    def left(self, token: str) -> list[str]:
+        """The processes (pods, steps) of a job that still run, in words."""
+
+    @pytest.fixture
+    def launcher(self, tmp_path: Path) -> Launcher:
+        return self.make(tmp_path / "jobs", grace_s=0.5)
+
+    # How it starts
+
+    @pytest.mark.parametrize("ranks", [1, 3])
+    def test_every_rank_knows_its_number_its_seed_and_its_files(self, launcher: Launcher, ranks: int) -> None:
+        asked = job(python(TELL_ALL), ranks, files={"given.txt": b"here"}, env={"OF_THE_TASK": "yes"})
+        status, streams = run(launcher, asked)
+        assert status.state is JobState.SUCCEEDED, (status, streams)
+        assert status.exits == tuple(RankExit(rank, 0) for rank in range(ranks))
+        told = [json.loads(streams[f"rank-{rank}"]) for rank in range(ranks)]
+        assert [t["env"]["RANK"] for t in told] == [str(rank) for rank in range(ranks)]
+        for t in told:
+            env = t["env"]
+            assert env["WORLD_SIZE"] == str(ranks)
+            assert 0 <= int(env["LOCAL_RANK"]) < int(env["LOCAL_WORLD_SIZE"]) <= ranks
+            assert env["ASSAY_SEED"] == "7"
+            assert env["ASSAY_TOKEN"] == asked.token
+            assert env["OF_THE_TASK"] == "yes"
+            assert int(env["OMP_NUM_THREADS"]) >= 1
+            assert t["given"] == "here"
+        assert len({t["env"]["MASTER_ADDR"] + ":" + t["env"]["MASTER_PORT"] for t in told}) == 1
+
+    def test_ranks_run_at_the_same_time_and_can_meet_at_the_given_address(self, launcher: Launcher) -> None:
+        meet = """
+import os, socket, time
+address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+if os.environ["RANK"] == "0":
+    with socket.create_server(address) as server:
+        print(server.accept()[0].recv(5).decode())
+else:
+    while True:
+        try:
+            socket.create_connection(address).send(b"hello")
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.01)
+"""
+        status, streams = run(launcher, job(python(meet), 2))
+        assert status.state is JobState.SUCCEEDED, (status, streams)
+        assert streams["rank-0"] == b"hello\n"
+
+    def test_two_jobs_at_once_have_different_addresses(self, launcher: Launcher) -> None:
+        tell = "import os; print(os.environ['MASTER_ADDR'], os.environ['MASTER_PORT'], flush=True); "
+        asked = [job(python(tell + "import time; time.sleep(1)")) for _ in range(3)]
+        handles = [launcher.submit(one) for one in asked]
+        addresses = {follow_to_end(launcher, handle)["rank-0"] for handle in handles}
+        assert len(addresses) == 3
+
+    def test_a_job_says_when_it_waits_when_it_runs_and_when_it_ended(self, launcher: Launcher) -> None:
+        handle = launcher.submit(job(python("import time; print('up', flush=True); time.sleep(0.5)")))
+        assert not launcher.status(handle).state.final
+        wait_for_output(launcher, handle)
+        assert launcher.status(handle).state is JobState.RUNNING
+        follow_to_end(launcher, handle)
+        status = launcher.status(handle)
+        assert status.started_at is not None
+        assert status.ended_at is not None
+        assert abs(time.time() - status.ended_at) < 60
+        assert 0.5 <= status.ended_at - status.started_at < 10
+
+    def test_a_token_is_submitted_once(self, launcher: Launcher) -> None:
+        asked = job(python("print('once')"))
+        handle = launcher.submit(asked)
+        with pytest.raises(LaunchError, match=asked.token):
+            launcher.submit(asked)
+        assert follow_to_end(launcher, handle)["rank-0"] == b"once\n"
+
+    def test_a_very_long_trial_name_is_no_obstacle(self, launcher: Launcher) -> None:
+        status, streams = run(launcher, job(python("print(1)"), trial_id="größe/" + "x" * 2000))
+        assert status.state is JobState.SUCCEEDED, status
+        assert streams["rank-0"] == b"1\n"
+
+    def test_a_file_name_that_leads_out_of_the_working_directory_is_refused(self, launcher: Launcher) -> None:
+        for name in ("../outside", "/outside"):
+            with pytest.raises(InputError, match="outside"):
+                launcher.submit(job(python(""), files={name: b""}))
+
+    # What is shown before
+
+    def test_an_equal_job_renders_to_the_same_bytes_whatever_its_token(self, launcher: Launcher) -> None:
+        first, second = (job(python("print(1)"), 2, files={"given.txt": b"here"}) for _ in range(2))
+        assert first.token != second.token
+        assert launcher.render(first) == launcher.render(second)
+        assert first.token not in repr(launcher.render(first))
+
+    def test_rendering_shows_the_environment_and_the_digests_of_the_files(self, launcher: Launcher) -> None:
+        asked = job(python("print(1)"), files={"given.txt": b"here"}, env={"OF_THE_TASK": "yes"})
+        rendered = launcher.render(asked)
+        assert rendered.env["OF_THE_TASK"] == "yes"
+        assert rendered.files == {"given.txt": f"sha256:{asked.task.files[0].sha256}"}
+        assert "print(1)" in rendered.command
+
+    # What it prints
+
+    def test_every_byte_comes_whether_text_or_not(self, launcher: Launcher) -> None:
+        code = "import sys; sys.stdout.buffer.write('naïve 你好\\r\\n'.encode() + bytes(range(256)))"
+        _, streams = run(launcher, job(python(code)))
+        assert streams["rank-0"] == "naïve 你好\r\n".encode() + bytes(range(256))
+
+    def test_standard_error_comes_with_standard_output_in_order(self, launcher: Launcher) -> None:
+        code = "import os; [os.write(1 + i % 2, b'%d\\n' % i) for i in range(100)]"
+        _, streams = run(launcher, job(python(code)))
+        assert streams["rank-0"].split() == [b"%d" % i for i in range(100)]
+
+    def test_a_job_that_prints_nothing_is_a_success_with_nothing_printed(self, launcher: Launcher) -> None:
+        status, streams = run(launcher, job(python("pass"), 2))
+        assert status.state is JobState.SUCCEEDED
+        assert not streams.get("rank-0")
+        assert not streams.get("rank-1")
+
+    def test_following_a_silent_job_gives_word_five_times_a_second(self, launcher: Launcher) -> None:
+        handle = launcher.submit(job(python("import time; time.sleep(1.5)")))
+        moments = [time.monotonic() for _ in launcher.follow(handle, {})]
+        gaps = [b - a for a, b in itertools.pairwise(moments)]
+        assert len(gaps) >= 5
+        assert sorted(gaps)[len(gaps) // 2] <= 0.2  # the usual gap: a busy machine may stretch one
+
+    def test_following_from_what_is_kept_repeats_nothing(self, launcher: Launcher) -> None:
+        handle = launcher.submit(job(python("print('abcdef')")))
+        whole = follow_to_end(launcher, handle)
+        sizes = {name: len(data) for name, data in whole.items()}
+        assert follow_to_end(launcher, handle, sizes) == {}
+        assert follow_to_end(launcher, handle, {**sizes, "rank-0": 2}) == {"rank-0": b"cdef\n"}
+
+    def test_output_comes_while_the_job_runs(self, launcher: Launcher, tmp_path: Path) -> None:
+        handle = launcher.submit(job(python("import time; print('first', flush=True); time.sleep(1.5)")))
+        wait_for_output(launcher, handle)
+        assert not launcher.status(handle).state.final
+        follow_to_end(launcher, handle)
+
+    @pytest.mark.slow
+    def test_two_hundred_megabytes_come_whole_through_flat_memory(self, launcher: Launcher) -> None:
+        lines = 200 * 2**20 // 64
+        code = f"import sys\nfor i in range({lines}): sys.stdout.write('%063d\\n' % i)"
+        handle = launcher.submit(job(python(code), timeout_s=300))
+        before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        line, rest = 0, b""
+        for output in launcher.follow(handle, {}):
+            if output is None or output.stream != "rank-0":
+                continue
+            assert len(output.data) <= 2**20
+            *whole, rest = (rest + output.data).split(b"\n")
+            assert [int(text) for text in whole] == list(range(line, line + len(whole)))
+            line += len(whole)
+        assert (line, rest) == (lines, b"")
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < 32 * 1024
+
+    # How it ends
+
+    def test_a_failing_rank_is_named_with_its_exit_code_and_ends_the_others(self, launcher: Launcher) -> None:
+        code = "import os, sys, time\nif os.environ['RANK'] == '1': sys.exit(3)\ntime.sleep(60)"
+        began = time.monotonic()
+        asked = job(python(code), 3)
+        status, _ = run(launcher, asked)
+        assert time.monotonic() - began < 20
+        assert status.state is JobState.FAILED
+        assert status.cause.startswith("rank 1 exited 3")
+        assert [e for e in status.exits if e.first] == [RankExit(1, 3, None, first=True)]
+        assert self.left(asked.token) == []
+
+    def test_a_rank_killed_by_a_signal_is_named_with_it(self, launcher: Launcher) -> None:
+        code = "import os, time\nif os.environ['RANK'] == '1': os.kill(os.getpid(), 11)\ntime.sleep(60)"
+        status, _ = run(launcher, job(python(code), 2))
+        assert status.state is JobState.FAILED
+        assert "rank 1" in status.cause
+        assert "SIGSEGV" in status.cause
+        assert [(e.rank, e.signal) for e in status.exits if e.first] == [(1, "SIGSEGV")]
+
+    def test_a_rank_that_ends_well_before_the_others_ends_nobody(self, launcher: Launcher) -> None:
+        code = "import os, time\nif os.environ['RANK'] == '1': time.sleep(0.7); print('late')"
+        status, streams = run(launcher, job(python(code), 2))
+        assert status.state is JobState.SUCCEEDED
+        assert streams["rank-1"] == b"late\n"
+
+    def test_a_program_that_does_not_exist_is_named_in_the_cause(self, launcher: Launcher) -> None:
+        status, _ = run(launcher, job(("no-such-program", "--x")))
+        assert status.state is JobState.FAILED
+        assert "rank 0 exited 127" in status.cause
+        assert "no-such-program" in status.cause
+
+    def test_a_hanging_rank_ends_at_the_time_limit(self, launcher: Launcher) -> None:
+        asked = job(python("import time; print('up', flush=True); time.sleep(60)"), 2, timeout_s=1)
+        status, streams = run(launcher, asked)
+        assert status.state is JobState.TIMED_OUT
+        assert "time limit of 1 s" in status.cause
+        assert not any(e.first for e in status.exits)
+        assert streams["rank-0"] == b"up\n"
+        assert self.left(asked.token) == []
+
+    def test_a_rank_that_ignores_sigterm_is_killed_and_named(self, launcher: Launcher) -> None:
+        asked = job(python(IGNORE_TERM + "time.sleep(60)"), timeout_s=1)
+        status, _ = run(launcher, asked)
+        assert status.state is JobState.TIMED_OUT
+        assert [(e.rank, e.signal) for e in status.exits] == [(0, "SIGKILL")]
+        assert "SIGTERM" in status.cause
+        assert self.left(asked.token) == []
+
+    def test_a_rank_has_time_to_end_itself_when_asked(self, tmp_path: Path) -> None:
+        code = """
+import signal, sys, time
+def save(*_):
+    time.sleep(0.5); print("saved", flush=True); sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+time.sleep(60)
+"""
+        status, streams = run(self.make(tmp_path, grace_s=20), job(python(code), timeout_s=1))
+        assert status.state is JobState.TIMED_OUT
+        assert streams["rank-0"] == b"saved\n"
+
+    @pytest.mark.parametrize(
+        "code", ["import time; print('up', flush=True); time.sleep(60)", IGNORE_TERM + "time.sleep(60)"]
+    )
+    def test_cancelling_leaves_no_process(self, launcher: Launcher, code: str) -> None:
+        asked = job(python(code), 3)
+        handle = launcher.submit(asked)
+        wait_for_output(launcher, handle, "rank-2")
+        assert self.left(asked.token) != []  # else the line below could not fail
+        launcher.cancel(handle)
+        assert self.left(asked.token) == []
+        assert launcher.status(handle).state is JobState.CANCELLED
+
+    def test_cancelling_right_after_submitting_leaves_no_process(self, launcher: Launcher) -> None:
+        asked = job(python("import time; time.sleep(60)"), 2)
+        handle = launcher.submit(asked)
+        launcher.cancel(handle)
+        assert self.left(asked.token) == []
+        assert launcher.status(handle).state is JobState.CANCELLED
+
+    def test_what_a_job_printed_before_it_was_cancelled_is_not_lost(self, launcher: Launcher) -> None:
+        code = "import time; print('up', flush=True); time.sleep(60)"
+        handle = launcher.submit(job(python(code)))
+        printed = b""
+        for output in launcher.follow(handle, {}):
+            if output is not None and output.stream == "rank-0":
+                printed += output.data
+                launcher.cancel(handle)
+        assert printed == b"up\n"
+
+    def test_cancelling_a_job_that_has_ended_changes_nothing(self, launcher: Launcher) -> None:
+        handle = launcher.submit(job(python("print(1)")))
+        follow_to_end(launcher, handle)
+        launcher.cancel(handle)
+        assert launcher.status(handle).state is JobState.SUCCEEDED
+
+    def test_a_daemon_that_a_rank_left_behind_is_ended_with_the_job(self, launcher: Launcher) -> None:
+        asked = job(python(DAEMONISE))
+        handle = launcher.submit(asked)
+        wait_for_output(launcher, handle)
+        assert self.left(asked.token) != []
+        assert follow_to_end(launcher, handle)["rank-0"] == b"daemon\n"
+        assert launcher.status(handle).state is JobState.SUCCEEDED
+        assert self.left(asked.token) == []
+
+    # How it is found again
+
+    def test_a_job_whose_assay_was_killed_is_found_and_its_output_is_whole(
+        self, launcher: Launcher, tmp_path: Path
+    ) -> None:
+        code = "import time\nfor i in range(20): print(i, flush=True); time.sleep(0.05)"
+        asked = job(python(code))
+        assay = multiprocessing.get_context("fork").Process(target=_submit_and_hang, args=(launcher, asked))
+        assay.start()
+        time.sleep(0.6)
+        assay.kill()
+        assay.join()
+        later = self.make(tmp_path / "jobs", grace_s=0.5)
+        handle = later.find(asked.token)
+        assert handle is not None
+        streams = follow_to_end(later, handle, {"rank-0": 4})
+        assert streams["rank-0"].split() == [b"%d" % i for i in range(2, 20)]
+        assert later.status(handle).state is JobState.SUCCEEDED
+
+    def test_a_job_is_found_after_it_has_ended(self, launcher: Launcher, tmp_path: Path) -> None:
+        asked = job(python("print(1)"))
+        handle = launcher.submit(asked)
+        follow_to_end(launcher, handle)
+        assert self.make(tmp_path / "jobs", grace_s=0.5).find(asked.token) == handle
+
+    def test_a_token_never_submitted_is_not_found_and_can_start_nothing_later(
+        self, launcher: Launcher
+    ) -> None:
+        asked = job(python("print(1)"))
+        assert launcher.find(asked.token) is None
+        assert launcher.find(asked.token) is None
+        with pytest.raises(LaunchError):
+            launcher.submit(asked)
+        assert self.left(asked.token) == []
+
+    @pytest.mark.parametrize(
+        "seed", [*range(3), *(pytest.param(s, marks=pytest.mark.slow) for s in range(3, 40))]
+    )
+    def test_killed_while_it_submits_a_job_either_runs_once_or_never(
+        self, launcher: Launcher, tmp_path: Path, seed: int
+    ) -> None:
+        asked = job(python("print('ran')"))
+        assay = multiprocessing.get_context("fork").Process(target=launcher.submit, args=(asked,))
+        assay.start()
+        time.sleep(random.Random(seed).uniform(0, 0.08))
+        assay.kill()
+        assay.join()
+        later = self.make(tmp_path / "jobs", grace_s=0.5)
+        handle = later.find(asked.token)
+        if handle is None:
+            time.sleep(0.3)
+            assert later.find(asked.token) is None
+            assert self.left(asked.token) == []
+        else:
+            assert follow_to_end(later, handle)["rank-0"] == b"ran\n"
+            assert later.status(handle).state is JobState.SUCCEEDED
+
+    # What is kept of it
+
+    def test_files_that_a_job_wrote_come_whole_and_others_do_not(self, launcher: Launcher) -> None:
+        code = """
+import os
+os.makedirs("deep/er")
+open("deep/er/a.csv", "wb").write(bytes(range(256)) * 12000)
+open("empty.csv", "w").close()
+open("other.txt", "w").write("no")
+os.symlink("/etc/passwd", "link.csv")
+os.symlink("/etc", "directory")
+"""
+        asked = job(python(code), files={"given.csv": b"sent"}, outputs=("**/*.csv",))
+        handle = launcher.submit(asked)
+        follow_to_end(launcher, handle)
+        files: defaultdict[str, bytes] = defaultdict(bytes)
+        for part in launcher.fetch(handle, asked.task.outputs):
+            assert len(part.data) <= 2**20
+            files[part.stream] += part.data
+        assert dict(files) == {"deep/er/a.csv": bytes(range(256)) * 12000, "empty.csv": b""}
+        assert list(launcher.fetch(handle, ["nothing-*"])) == []
+
+    def test_a_pattern_that_leads_out_of_the_working_directory_is_refused(self, launcher: Launcher) -> None:
+        handle = launcher.submit(job(python("pass")))
+        follow_to_end(launcher, handle)
+        for pattern in ("../*", "/etc/*"):
+            with pytest.raises(InputError):
+                list(launcher.fetch(handle, [pattern]))
+
+    def test_forgetting_removes_a_job_and_twice_is_once(self, launcher: Launcher) -> None:
+        asked = job(python("print(1)"))
+        handle = launcher.submit(asked)
+        follow_to_end(launcher, handle)
+        launcher.forget(handle)
+        launcher.forget(handle)
+        assert launcher.status(handle).state is JobState.LOST
+        assert follow_to_end(launcher, handle) == {}
+
+    def test_a_running_job_is_not_forgotten(self, launcher: Launcher) -> None:
+        handle = launcher.submit(job(python("import time; time.sleep(60)")))
+        with pytest.raises(LaunchError, match="still runs"):
+            launcher.forget(handle)
+        launcher.cancel(handle)
+
+
+def _submit_and_hang(launcher: Launcher, asked: Job) -> None:
+    launcher.submit(asked)
+    time.sleep(60)

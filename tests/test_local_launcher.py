@@ -1,0 +1,394 @@
+"""The local launcher: the contract, and what only this machine can show."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from assay import launch
+from assay.errors import InputError, LaunchError
+from assay.launch import processes
+from assay.launch.launcher import Launcher
+from assay.launch.local import LocalLauncher, LocalSystem
+from assay.payloads import keeper as keeper_program
+from assay.records import JobState, Shape
+from launcher_contract import (
+    DAEMONISE,
+    IGNORE_TERM,
+    LauncherContract,
+    follow_to_end,
+    job,
+    python,
+    run,
+    wait_for_output,
+)
+
+SLEEP = "import time; print('up', flush=True); time.sleep(60)"
+TELL_ENV = "import json, os; print(json.dumps(dict(os.environ)))"
+
+
+class TestLocalLauncher(LauncherContract):
+    def make(self, spool: Path, *, grace_s: float) -> Launcher:
+        return launch.make("local", LocalSystem(grace=grace_s), spool=spool)
+
+    def left(self, token: str) -> list[str]:
+        left = processes.with_variable("ASSAY_TOKEN", token)
+        return [Path(f"/proc/{pid}/cmdline").read_text() for pid in left]
+
+
+@pytest.fixture
+def launcher(tmp_path: Path) -> LocalLauncher:
+    return LocalLauncher(LocalSystem(grace=0.5), tmp_path / "jobs")
+
+
+def environment(launcher: Launcher, **asked: object) -> dict[str, str]:
+    status, streams = run(launcher, job(python(TELL_ENV), **asked))  # type: ignore[arg-type]
+    assert status.state is JobState.SUCCEEDED, (status, streams)
+    env: dict[str, str] = json.loads(streams["rank-0"])
+    return env
+
+
+def eventually(fact: Callable[[], bool], patience_s: float = 5.0) -> bool:
+    give_up = time.monotonic() + patience_s
+    while not fact() and time.monotonic() < give_up:
+        time.sleep(0.01)
+    return fact()
+
+
+# The keeper's death
+
+
+@pytest.mark.parametrize("code", [SLEEP, IGNORE_TERM + "time.sleep(60)"])
+def test_a_killed_keeper_takes_its_ranks_along_and_the_job_is_lost(
+    launcher: LocalLauncher, code: str
+) -> None:
+    asked = job(python(code), 2)
+    handle = launcher.submit(asked)
+    wait_for_output(launcher, handle)
+    os.kill(int(str(handle.data["pid"])), signal.SIGKILL)
+    assert eventually(lambda: processes.with_variable("ASSAY_TOKEN", asked.token) == [])
+    status = launcher.status(handle)
+    assert status.state is JobState.LOST
+    assert "was killed" in status.cause
+    assert follow_to_end(launcher, handle)["rank-0"] == b"up\n"
+
+
+def test_following_a_job_whose_keeper_was_killed_ends_its_daemons_too(launcher: LocalLauncher) -> None:
+    asked = job(python(DAEMONISE + "time.sleep(60)"))
+    handle = launcher.submit(asked)
+    wait_for_output(launcher, handle)
+    os.kill(int(str(handle.data["pid"])), signal.SIGKILL)
+    assert eventually(lambda: launcher.status(handle).state is JobState.LOST)
+    assert follow_to_end(launcher, handle)["rank-0"] == b"daemon\n"
+    assert processes.with_variable("ASSAY_TOKEN", asked.token) == []
+
+
+def test_a_stopped_keeper_can_be_cancelled(launcher: LocalLauncher) -> None:
+    asked = job(python(SLEEP))
+    handle = launcher.submit(asked)
+    wait_for_output(launcher, handle)
+    os.kill(int(str(handle.data["pid"])), signal.SIGSTOP)
+    launcher.cancel(handle)
+    assert processes.with_variable("ASSAY_TOKEN", asked.token) == []
+    assert launcher.status(handle).state is JobState.CANCELLED
+
+
+def test_a_keeper_that_comes_too_late_starts_nothing(launcher: LocalLauncher, tmp_path: Path) -> None:
+    asked = job(python("print('ran')"))
+    follow_to_end(launcher, launcher.submit(asked))
+    directory = launcher.spool / asked.token
+    late = LocalLauncher(launcher.system, tmp_path / "other")
+    assert late.find(asked.token) is None
+    (late.spool / asked.token / "spec.json").write_bytes((directory / "spec.json").read_bytes())
+    for detach in ([], ["--detach"]):
+        argv = [
+            sys.executable,
+            "-I",
+            "-S",
+            str(directory / "keeper.py"),
+            str(late.spool / asked.token),
+            *detach,
+        ]
+        refused = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert refused.returncode == keeper_program.EXIT_NOT_OURS
+        assert "given up" in refused.stderr
+    assert not (late.spool / asked.token / "streams").exists()
+
+
+def test_a_keeper_that_fails_says_why(launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = LocalLauncher._write
+
+    def write_and_block(self: LocalLauncher, asked: object, directory: Path) -> None:
+        write(self, asked, directory)  # type: ignore[arg-type]
+        (directory / "streams").write_text("in the way")
+
+    monkeypatch.setattr(LocalLauncher, "_write", write_and_block)
+    handle = launcher.submit(job(python("print(1)")))
+    follow_to_end(launcher, handle)
+    status = launcher.status(handle)
+    assert status.state is JobState.LOST
+    assert "FileExistsError" in status.cause
+
+
+def test_a_job_from_before_the_machine_was_started_anew_is_lost(launcher: LocalLauncher) -> None:
+    handle = launcher.submit(job(python(SLEEP)))
+    wait_for_output(launcher, handle)
+    claim = launcher.spool / handle.token / "claim.json"
+    owner = json.loads(claim.read_text())
+    claim.write_text(json.dumps({**owner, "boot_id": "another"}))
+    assert launcher.status(handle).state is JobState.LOST
+    assert "anew" in launcher.status(handle).cause
+    claim.write_text(json.dumps({**owner, "boot_id": "another", "host": "elsewhere"}))
+    with pytest.raises(LaunchError, match="elsewhere"):
+        launcher.status(handle)
+    claim.write_text(json.dumps(owner))
+    launcher.cancel(handle)
+
+
+def test_a_process_that_got_the_keepers_number_is_not_taken_for_it() -> None:
+    stat = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    assert processes.runs(os.getpid(), int(stat[19]))
+    assert not processes.runs(os.getpid(), int(stat[19]) + 1)
+
+
+# What ranks are given
+
+
+def test_threads_are_the_allowed_cores_shared_by_the_ranks_unless_set(
+    launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    cores = int(keeper_program.allowed_cores())
+    assert environment(launcher)["OMP_NUM_THREADS"] == str(max(1, cores))
+    assert environment(launcher, ranks=cores + 1)["OMP_NUM_THREADS"] == "1"
+    assert environment(launcher, env={"OMP_NUM_THREADS": "5"})["OMP_NUM_THREADS"] == "5"
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert environment(launcher)["OMP_NUM_THREADS"] == "3"
+
+
+def test_the_environment_is_assays_own_then_the_systems_then_the_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "ABC":
+        monkeypatch.setenv(name, "assay")
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
+    monkeypatch.setenv("RANK", "17")
+    launcher = LocalLauncher(LocalSystem(env={"B": "system", "C": "system"}), tmp_path)
+    env = environment(launcher, env={"C": "task"})
+    assert (env["A"], env["B"], env["C"]) == ("assay", "system", "task")
+    assert env["RANK"] == "0"
+    assert "TORCHELASTIC_USE_AGENT_STORE" not in env
+
+
+def test_pinned_ranks_have_disjoint_cores_and_too_many_are_refused(tmp_path: Path) -> None:
+    launcher = LocalLauncher(LocalSystem(pin_cpus=True), tmp_path)
+    cores = len(os.sched_getaffinity(0))
+    code = "import os; print(sorted(os.sched_getaffinity(0)))"
+    status, streams = run(launcher, job(python(code), cores))
+    assert status.state is JobState.SUCCEEDED
+    pinned = [json.loads(streams[f"rank-{rank}"]) for rank in range(cores)]
+    assert sorted(core for own in pinned for core in own) == sorted(os.sched_getaffinity(0))
+    status, _ = run(launcher, job(python(code), cores + 1))
+    assert status.state is JobState.FAILED
+    assert "pin_cpus" in status.cause
+    assert "taskset" in launcher.render(job(python(code))).command
+
+
+@pytest.mark.parametrize(
+    ("cores", "ranks", "shares"),
+    [([0, 1, 2, 3], 2, [[0, 1], [2, 3]]), ([2, 5, 7], 2, [[2], [5]]), ([0, 1], 1, [[0, 1]])],
+)
+def test_cores_are_shared_contiguously_and_equally(
+    cores: list[int], ranks: int, shares: list[list[int]]
+) -> None:
+    assert keeper_program.share(cores, ranks) == shares
+
+
+def test_a_cgroups_quota_counts_where_it_is_less_than_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "/proc/self/cgroup": "0::/kubepods/pod1\n",
+        "/sys/fs/cgroup/kubepods/pod1/cpu.max": "max 100000\n",
+        "/sys/fs/cgroup/kubepods/cpu.max": "150000 100000\n",
+    }
+    monkeypatch.setattr(keeper_program, "read", lambda path: files.get(path, ""))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+    assert keeper_program.allowed_cores() == 1.5
+    files["/sys/fs/cgroup/cpu/cpu.cfs_quota_us"] = "50000\n"
+    files["/sys/fs/cgroup/cpu/cpu.cfs_period_us"] = "100000\n"
+    assert keeper_program.allowed_cores() == 0.5
+    files["/sys/fs/cgroup/cpu/cpu.cfs_quota_us"] = "-1\n"
+    assert keeper_program.allowed_cores() == 1.5
+
+
+def test_a_reserved_port_is_given_to_nobody_else_and_rank_0_can_listen_on_it() -> None:
+    import socket
+
+    held = keeper_program.reserve_port()
+    port = held.getsockname()[1]
+    with socket.create_server(("", port)):
+        pass
+    others = [keeper_program.reserve_port() for _ in range(500)]
+    assert port not in {other.getsockname()[1] for other in others}
+    for one in (held, *others):
+        one.close()
+
+
+@pytest.mark.torch
+def test_torch_can_meet_at_the_reserved_port(launcher: LocalLauncher) -> None:
+    pytest.importorskip("torch")
+    code = (
+        "import torch, torch.distributed as d; d.init_process_group('gloo'); t = torch.ones(1); "
+        "d.all_reduce(t); print(int(t)); d.destroy_process_group()"
+    )
+    status, streams = run(launcher, job(("{python}", "-c", code), 2, timeout_s=120))
+    assert status.state is JobState.SUCCEEDED, (status, streams)
+    assert streams["rank-0"].split()[-1] == streams["rank-1"].split()[-1] == b"2"
+
+
+def test_the_systems_interpreter_runs_the_trial_and_the_probe(tmp_path: Path) -> None:
+    other = tmp_path / "python"
+    other.write_text(f'#!/bin/sh\nVIA_OTHER=1 exec {sys.executable} "$@"\n')
+    other.chmod(0o755)
+    launcher = LocalLauncher(LocalSystem(python=str(other)), tmp_path / "jobs")
+    assert environment(launcher)["VIA_OTHER"] == "1"
+    assert launcher.render(job(python(""))).command.startswith(str(other))
+
+
+def test_a_script_that_travels_can_be_executed_and_a_directory_of_the_users_can_be_run_in(
+    launcher: LocalLauncher, tmp_path: Path
+) -> None:
+    status, streams = run(launcher, job(("./go.sh",), files={"go.sh": b"#!/bin/sh\npwd\n"}))
+    assert status.state is JobState.SUCCEEDED, (status, streams)
+    _, streams = run(launcher, job(("pwd",), cwd=str(tmp_path)))
+    assert streams["rank-0"].decode().strip() == str(tmp_path)
+    status, _ = run(launcher, job(("pwd",), cwd=str(tmp_path / "absent")))
+    assert status.state is JobState.FAILED
+    assert "absent" in status.cause
+    assert status.cause.startswith("rank 0 exited 126")
+
+
+def test_results_that_lay_in_the_users_directory_before_are_not_this_jobs(
+    launcher: LocalLauncher, tmp_path: Path
+) -> None:
+    (tmp_path / "old.csv").write_text("of an earlier trial")
+    (tmp_path / "log.csv").write_text("of an earlier trial")
+    asked = job(("sh", "-c", "echo mine > log.csv"), cwd=str(tmp_path), outputs=("*.csv",))
+    handle = launcher.submit(asked)
+    follow_to_end(launcher, handle)
+    assert [(part.stream, part.data) for part in launcher.fetch(handle, ["*.csv"])] == [
+        ("log.csv", b"mine\n")
+    ]
+
+
+def test_outputs_beyond_the_limit_are_refused_before_a_byte_is_given(
+    launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assay.launch.local.OUTPUT_LIMIT_BYTES", 10)
+    handle = launcher.submit(job(("sh", "-c", "echo 0123456789 > big.txt"), outputs=("*",)))
+    follow_to_end(launcher, handle)
+    with pytest.raises(LaunchError, match=r"big\.txt"):
+        next(launcher.fetch(handle, ["*"]))
+
+
+# The probe
+
+
+def test_the_probe_is_its_own_stream_and_names_the_trials_interpreter(launcher: LocalLauncher) -> None:
+    _, streams = run(launcher, job(python("print(1)")))
+    assert sys.executable.encode() in streams["probe-0"]
+
+
+@pytest.mark.parametrize(
+    ("probe", "said"),
+    [("import sys; print('no'); sys.exit(4)", "exited 4"), ("import time; time.sleep(60)", "time limit")],
+)
+def test_a_failing_probe_is_told_in_its_stream_and_fails_nothing(
+    launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch, probe: str, said: str
+) -> None:
+    monkeypatch.setattr("assay.launch.local.PROBE_TIMEOUT_S", 0.5)
+    write = LocalLauncher._write
+
+    def write_another_probe(self: LocalLauncher, asked: object, directory: Path) -> None:
+        write(self, asked, directory)  # type: ignore[arg-type]
+        (directory / "probe.py").write_text(probe)
+
+    monkeypatch.setattr(LocalLauncher, "_write", write_another_probe)
+    status, streams = run(launcher, job(python("print(1)")))
+    assert status.state is JobState.SUCCEEDED
+    assert streams["rank-0"] == b"1\n"
+    assert said in streams["probe-0"].decode()
+    assert "the probe" in streams["probe-0"].decode()
+
+
+# What is on the disk
+
+
+def test_the_disk_holds_only_the_added_variables_and_only_for_their_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_OF_THE_SHELL", "hunter2")
+    launcher = LocalLauncher(LocalSystem(env={"OF_THE_SYSTEM": "1"}), tmp_path)
+    asked = job(python("print(1)"), env={"OF_THE_TASK": "2"})
+    handle = launcher.submit(asked)
+    follow_to_end(launcher, handle)
+    directory = tmp_path / asked.token
+    assert json.loads((directory / "spec.json").read_text())["env"] == {
+        "OF_THE_SYSTEM": "1",
+        "OF_THE_TASK": "2",
+    }
+    assert directory.stat().st_mode & 0o077 == 0
+    for path in directory.rglob("*"):
+        assert path.is_dir() or b"hunter2" not in path.read_bytes()
+
+
+def test_a_disk_that_can_not_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "jobs").write_text("a file")
+    launcher = LocalLauncher(LocalSystem(), tmp_path / "jobs")
+    with pytest.raises(LaunchError, match="jobs"):
+        launcher.submit(job(python("print(1)")))
+
+
+def test_a_token_that_is_a_path_is_refused(launcher: LocalLauncher) -> None:
+    with pytest.raises(ValueError, match="not a token"):
+        launcher.find("../other")
+
+
+# What a user may ask
+
+
+def test_more_than_one_node_is_refused_with_what_to_write_instead(launcher: LocalLauncher) -> None:
+    from dataclasses import replace
+
+    asked = replace(job(python("print(1)")), shape=Shape(4, 2, 2))
+    with pytest.raises(InputError, match="4x2"):
+        launcher.render(asked)
+    assert LocalSystem.max_nodes == 1
+
+
+def test_variables_that_the_launcher_sets_are_refused(launcher: LocalLauncher) -> None:
+    with pytest.raises(ValidationError, match="MASTER_PORT is set by the launcher"):
+        LocalSystem(env={"MASTER_PORT": "29500"})
+    with pytest.raises(InputError, match="RANK is set by the launcher"):
+        launcher.render(job(python(""), env={"RANK": "0"}))
+
+
+def test_a_systems_options_are_read_as_people_write_them() -> None:
+    system = LocalSystem.model_validate({"grace": "1min", "env": {"OMP_NUM_THREADS": 4}})
+    assert (system.grace, system.env) == (60.0, {"OMP_NUM_THREADS": "4"})
+    for wrong in ({"pin_cpu": True}, {"grace": "soon"}, {"grace": -1}, {"env": {"A": True}}):
+        with pytest.raises(ValidationError):
+            LocalSystem.model_validate(wrong)
+
+
+def test_an_unknown_launcher_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="local"):
+        launch.make("locale", LocalSystem(), spool=tmp_path)
