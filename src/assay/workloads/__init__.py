@@ -1,9 +1,16 @@
-"""The workloads by name. A new one is a file in this room and a line here."""
+"""What can be run: one file a workload, listed here by name."""
 
 from __future__ import annotations
 
+from assay.workloads.allreduce import ALLREDUCE
+from assay.workloads.digits import DIGITS
+from assay.workloads.matmul import MATMUL
+from assay.workloads.membw import MEMBW
+from assay.workloads.resnet50 import RESNET50
 from assay.workloads.workload import Workload
 
-WORKLOADS: dict[str, Workload] = {w.name: w for w in ()}
-
 __all__ = ["WORKLOADS", "Workload"]
+
+WORKLOADS: dict[str, Workload] = {
+    workload.name: workload for workload in (RESNET50, DIGITS, MATMUL, MEMBW, ALLREDUCE)
+}

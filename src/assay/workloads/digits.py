@@ -1,0 +1,103 @@
+"""Time to train a small network on handwritten digits to a target accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ConfigDict, Field, field_validator
+
+from assay.errors import InputError
+from assay.logs import mllog
+from assay.records import Metric, Reading, Shape, Task
+from assay.workloads import payload_log
+from assay.workloads.program import Params, program_task
+from assay.workloads.workload import Workload
+
+TRAIN_SAMPLES = 1344  # of the 1,797 images; the program's own split
+
+# Multiply-adds of an image: 3×3 convolutions 1→16 and 16→32 channels on 8×8 pixels, then 512→10.
+# Two operations each; the backward pass takes twice the forward one.
+TRAINING_FLOPS = 3 * 2 * (64 * 9 * 1 * 16 + 64 * 9 * 16 * 32 + 512 * 10)
+
+TO_TARGET = (
+    Metric("time_to_train", "s", "lower", "run_start to run_stop: training and evaluation to the target"),
+    Metric(
+        "epochs_to_target", "epochs", None, "passes over the training images to the target: the seed's luck"
+    ),
+)
+PER_EPOCH = (
+    Metric("time_per_epoch", "s", "lower", "one pass over the training images and one evaluation"),
+    Metric("throughput", "images/s", "higher", "images trained a second by all ranks, evaluation excluded"),
+)
+
+
+class DigitsParams(Params):
+    """Training to a target accuracy with SGD; the batch is split over the ranks.
+
+    The defaults take about 3 s on one CPU core, half of it to import torch, and 7 to 14 epochs.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"target": 0.98, "global_batch_size": 64}]})
+
+    target: float = Field(0.98, gt=0, le=1, description="Accuracy on the 453 evaluation images, 0 to 1.")
+    global_batch_size: int = Field(
+        64, ge=1, description="Images a step over all ranks; divides the 1,344 training images."
+    )
+    learning_rate: float = Field(0.02, gt=0, description="Of SGD with momentum 0.9.")
+    max_epochs: int = Field(40, ge=1, description="Epochs after which a run gives up.")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU where there is one.")
+
+    @field_validator("global_batch_size")
+    @classmethod
+    def _divides_the_images(cls, size: int) -> int:
+        if TRAIN_SAMPLES % size:
+            fitting = [n for n in range(1, TRAIN_SAMPLES + 1) if TRAIN_SAMPLES % n == 0]
+            nearest = min(fitting, key=lambda n: abs(n - size))
+            raise ValueError(f"{size} doesn't divide the {TRAIN_SAMPLES} training images; write {nearest}")
+        return size
+
+
+def _metrics(_params: DigitsParams) -> tuple[Metric, ...]:
+    # How long an epoch takes is the system's; how many it takes is the seed's. The verdict rests on the first.
+    return (PER_EPOCH[0], *TO_TARGET, PER_EPOCH[1])
+
+
+def _task(params: DigitsParams, shape: Shape, seed: int) -> Task:
+    if params.global_batch_size % shape.ranks:
+        size = params.global_batch_size
+        raise InputError(f"a global_batch_size of {size} can't be split evenly over {shape.ranks} ranks")
+    task = program_task("digits.py", params, seed=seed, data=("digits.csv.gz",))
+    return replace(task, argv=(*task.argv, "--data", "digits.csv.gz"))
+
+
+def _read(logs: Mapping[str, Path], params: DigitsParams) -> Reading:
+    status = _status(logs)
+    if status == "success":
+        return payload_log.read(logs, _metrics(params))
+    reading = payload_log.read(logs, PER_EPOCH)
+    accuracy = next((series.y for series in reading.series if series.name == "accuracy"), ())
+    best = f"best accuracy {max(accuracy):.4g} in {len(accuracy)} epochs" if accuracy else "no evaluation"
+    problem = f"target accuracy {params.target:g} was not reached ({status}): {best}"
+    return replace(reading, problems=(problem, *reading.problems))
+
+
+def _status(logs: Mapping[str, Path]) -> str:
+    if "rank-0.log" not in logs:
+        return "no log"
+    stops = [e for e in mllog.EventReader(logs["rank-0.log"]) if e.key == "run_stop"]
+    return str(stops[-1].metadata.get("status")) if stops else "unfinished"
+
+
+DIGITS = Workload(
+    name="digits",
+    about="train a small network on handwritten digits to a target accuracy: time to train",
+    params=DigitsParams,
+    metrics=_metrics,
+    sample="image",
+    flops=lambda _params: TRAINING_FLOPS,
+    task=_task,
+    read=_read,
+)

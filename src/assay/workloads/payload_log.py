@@ -1,0 +1,203 @@
+"""What our own programs print, as a reading: the form is in docs/architecture.md, "What a payload prints".
+
+Figures come from rank 0, which prints them for the whole job. The lines of all ranks are checked: each has
+to begin, to end, to have lost nothing in between, and to state the same facts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from assay.errors import InputError
+from assay.logs.mllog import Event, EventReader
+from assay.records import Measurement, Metric, Reading, Scalar, Series
+from assay.units import convert
+
+Axis = Literal["step", "epoch", "samples", "seconds"]
+SERIES_KEY = "tracked_stats"
+_AXES: tuple[Axis, ...] = get_args(Axis)
+_PLACES = {*_AXES, "epoch_num", "samples_count", "first_epoch_num"}  # a line with one of these is no fact
+
+
+def read(logs: Mapping[str, Path], metrics: Sequence[Metric]) -> Reading:
+    """Measurements of `metrics`, series and facts; what is wrong goes into its problems.
+
+    logs     log files by name; those of the probe are left out
+    metrics  each has to be measured at least once, with a unit that measures the same thing
+    """
+    job = _Job({metric.name: metric for metric in metrics})
+    for name, path in logs.items():
+        if not name.startswith("probe-"):
+            job.read_file(name, path)
+    return job.reading()
+
+
+def finite(value: Any) -> float | None:
+    """`value` as a float where it is a finite number; else None: true, text, NaN and infinity are none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+@dataclass
+class _Line:
+    file: str
+    event: Event
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.event.line}"
+
+
+@dataclass
+class _Rank:
+    """What one rank printed."""
+
+    last_seq: int = -1
+    ended: bool = False
+    facts: dict[str, Scalar] = field(default_factory=dict)
+
+
+class _Job:
+    """All ranks of a job, line by line."""
+
+    def __init__(self, metrics: Mapping[str, Metric]) -> None:
+        self._metrics = metrics
+        self._ranks: dict[int, _Rank] = defaultdict(_Rank)
+        self._measured: dict[tuple[str, str], Measurement] = {}
+        self._points: dict[tuple[str, Axis], list[tuple[float, float]]] = defaultdict(list)
+        self._problems: list[str] = []
+        self._skipped = 0
+
+    def read_file(self, name: str, path: Path) -> None:
+        """Take in one log."""
+        reader = EventReader(path)
+        try:
+            for event in reader:
+                self._take(_Line(name, event))
+        except InputError as error:
+            self._problems.append(str(error))
+        if reader.problem:
+            self._problems.append(f"{name}: {reader.problem}")
+        self._skipped += reader.skipped
+
+    def reading(self) -> Reading:
+        """What the logs say, once all were read."""
+        lost = [] if self._ranks else ["no log holds a line of the program: it printed nothing, or elsewhere"]
+        return Reading(
+            measurements=tuple(self._measured.values()),
+            series=tuple(self._series()),
+            facts=dict(self._ranks[0].facts) if 0 in self._ranks else {},
+            problems=(
+                *self._problems,
+                *(lost or [*self._incomplete(), *self._disagreements(), *self._missing()]),
+            ),
+            skipped_lines=self._skipped,
+        )
+
+    def _take(self, line: _Line) -> None:
+        number, seq = line.event.metadata.get("rank"), line.event.metadata.get("seq")
+        if type(number) is not int or type(seq) is not int:
+            self._skipped += 1
+            return
+        rank = self._ranks[number]
+        if seq != rank.last_seq + 1:
+            before = f"seq {seq} follows {rank.last_seq}" if rank.last_seq >= 0 else f"seq {seq} is the first"
+            self._problems.append(f"{line}: log lost lines of rank {number}: {before}")
+        rank.last_seq = seq
+        if line.event.kind == "end" and line.event.key == "payload":
+            rank.ended = True
+        elif line.event.kind == "point":
+            self._take_point(rank, number == 0, line)
+
+    def _take_point(self, rank: _Rank, first: bool, line: _Line) -> None:
+        event = line.event
+        if "unit" in event.metadata:
+            if first:
+                self._measure(line)
+        elif event.key == SERIES_KEY:
+            if first:
+                self._track(line)
+        elif not _PLACES & event.metadata.keys() and isinstance(event.value, Scalar):
+            known = rank.facts.setdefault(event.key, event.value)
+            if known != event.value:
+                self._problems.append(f"{line}: {event.key} is {event.value!r} and was {known!r} before")
+
+    def _measure(self, line: _Line) -> None:
+        key, metadata = line.event.key, line.event.metadata
+        metric, value, labels = self._metrics.get(key), finite(line.event.value), metadata.get("labels") or {}
+        if metric is None or not _are_labels(labels):
+            self._skipped += 1
+            return
+        if value is None:
+            self._problems.append(f"{line}: {key} is {line.event.value!r}, no finite number")
+            return
+        try:
+            value = convert(value, str(metadata["unit"]), metric.unit)
+        except ValueError:
+            self._problems.append(f"{line}: {key} is in {metadata['unit']!r}, expected {metric.unit!r}")
+            return
+        place = (key, repr(sorted(labels.items())))
+        if place in self._measured:
+            other = self._measured[place]
+            self._problems.append(
+                f"{line}: {key} {labels or ''} was measured before, at {other.file}:{other.line}"
+            )
+            return
+        self._measured[place] = Measurement(key, value, metric.unit, labels, line.file, line.event.line)
+
+    def _track(self, line: _Line) -> None:
+        event = line.event
+        axis = next((axis for axis in _AXES if axis in event.metadata), None)
+        if axis is None or not isinstance(event.value, dict):
+            self._skipped += 1
+            return
+        x = finite(event.metadata[axis])
+        for name, given in event.value.items():
+            y = finite(given)
+            if x is None or y is None:
+                where = event.metadata[axis]
+                self._problems.append(f"{line}: {name} at {axis} {where!r} is {given!r}, no finite number")
+            else:
+                self._points[name, axis].append((x, y))
+
+    def _series(self) -> Iterable[Series]:
+        for (name, axis), points in self._points.items():
+            unit = self._metrics[name].unit if name in self._metrics else ""
+            yield Series(name, unit, axis, tuple(x for x, _ in points), tuple(y for _, y in points))
+
+    def _incomplete(self) -> Iterable[str]:
+        size = self._ranks[0].facts.get("world_size") if 0 in self._ranks else None
+        expected = range(size) if isinstance(size, int) else range(1)
+        for number in sorted({*expected, *self._ranks}):
+            if number not in self._ranks:
+                yield f"no log holds a line of rank {number}, of {size} ranks"
+            elif not self._ranks[number].ended:
+                yield f"the log of rank {number} ends before the program's end"
+
+    def _disagreements(self) -> Iterable[str]:
+        if 0 not in self._ranks:
+            return
+        stated = self._ranks[0].facts
+        for number, rank in sorted(self._ranks.items()):
+            for key in sorted(rank.facts.keys() & stated.keys()):
+                if rank.facts[key] != stated[key]:
+                    yield f"{key} is {stated[key]!r} on rank 0 and {rank.facts[key]!r} on rank {number}"
+
+    def _missing(self) -> Iterable[str]:
+        measured = {name for name, _ in self._measured}
+        for name in self._metrics:
+            if name not in measured:
+                yield f"no figure for {name} in the log"
+
+
+def _are_labels(labels: Any) -> bool:
+    return isinstance(labels, dict) and all(isinstance(value, Scalar) for value in labels.values())

@@ -1,0 +1,49 @@
+"""How one of our own programs becomes a task: its file, its data, its parameters as options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+
+from pydantic import BaseModel, ConfigDict
+
+from assay.records import Task, TaskFile
+
+
+class Params(BaseModel):
+    """Parameters of a workload: unknown keys are refused, values don't change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def program_task(program: str, params: Params, *, seed: int | None = None, data: Sequence[str] = ()) -> Task:
+    """Run `program` with every parameter as the option of the same name.
+
+    program  file name in payloads/; it travels with the job
+    seed     given as `--seed` where the program has one
+    data     files in payloads/data/ that travel with it and lie beside it
+
+    A parameter that is None isn't given, so the program decides.
+    """
+    argv = ["{python}", program]
+    for name, value in params.model_dump().items():
+        if value is not None:
+            argv += _option(name.replace("_", "-"), value)
+    if seed is not None:
+        argv += ["--seed", str(seed)]
+    files = [TaskFile(program, _payload(program)), *(TaskFile(name, _payload("data", name)) for name in data)]
+    return Task(argv=tuple(argv), files=tuple(files))
+
+
+def _option(name: str, value: bool | float | str | tuple[object, ...]) -> list[str]:
+    if isinstance(value, bool):
+        return [f"--{name}" if value else f"--no-{name}"]
+    if isinstance(value, tuple):
+        return [f"--{name}", *map(str, value)]
+    return [f"--{name}", str(value)]
+
+
+@cache
+def _payload(*path: str) -> bytes:
+    return resources.files("assay.payloads").joinpath(*path).read_bytes()
