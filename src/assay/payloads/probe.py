@@ -106,7 +106,8 @@ def machine(tree: Tree) -> Iterator[tuple[str, Any]]:
     yield "machine.vendor", tree.text("/sys/class/dmi/id/sys_vendor")
     yield "machine.product", tree.text("/sys/class/dmi/id/product_name")
     yield "machine.bios", tree.text("/sys/class/dmi/id/bios_version")
-    yield "clock.source", tree.text("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+    for fact, name in (("source", "current_clocksource"), ("available", "available_clocksource")):
+        yield f"clock.{fact}", tree.text(f"/sys/devices/system/clocksource/clocksource0/{name}")
     for minutes, load in zip((1, 5, 15), os.getloadavg()):  # noqa: B905 - strict= is newer than 3.8
         yield f"load.{minutes}min", round(load, 2)
 
@@ -399,6 +400,7 @@ def software(folders: Iterable[str]) -> Iterator[tuple[str, Any]]:
     yield "python.version", sys.version.split()[0]
     yield "python.implementation", sys.implementation.name
     yield "python.executable", sys.executable
+    yield "python.virtual_environment", sys.prefix != sys.base_prefix
     tree = Tree()
     folders = [folder for folder in folders if folder]
     packages = installed(tree, folders)
@@ -494,6 +496,7 @@ def plain(value: Any) -> Any:
 def probe(tree: Tree) -> dict[str, Any]:
     """The whole table of this node."""
     begin = time.monotonic()
+    own_folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
     facts: dict[str, Any] = {"probe.version": VERSION}
     sections: dict[str, Callable[[], Iterable[tuple[str, Any]]]] = {
         "machine": lambda: machine(tree),
@@ -503,7 +506,7 @@ def probe(tree: Tree) -> dict[str, Any]:
         "container": lambda: container(tree),
         "networks": lambda: networks(tree),
         "gpus_on_bus": lambda: gpus_on_bus(tree),
-        "software": lambda: software(sys.path[1:]),  # [0] is where this file lies
+        "software": lambda: software(folder for folder in sys.path if folder != own_folder),
         "environment": lambda: environment(os.environ.items()),
     }
     for name, section in sections.items():

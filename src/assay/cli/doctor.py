@@ -1,0 +1,132 @@
+"""`assay doctor`: what is missing on this machine, and the command that mends it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli import options
+from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, HostError, InputError
+
+if TYPE_CHECKING:
+    from assay.cluster.check import Check
+    from assay.launch.local import LocalSystem
+
+_SYMBOLS = {
+    "ok": ("✓", "green"),
+    "warn": ("!", "yellow"),
+    "fail": ("✗", "bold red"),
+    "unknown": ("?", "cyan"),
+}
+
+
+@click.command()
+@click.argument("system", required=False)
+@click.option(
+    "--systems",
+    "systems_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File that holds the system.  [default: systems.yaml here]",
+)
+@options.RUNS
+@options.JSON
+def command(system: str | None, systems_file: Path | None, runs_dir: Path, as_json: bool) -> None:
+    r"""Say what is missing here, and the command that mends it.
+
+    Looks at this machine and at the interpreter that trials would use: that of SYSTEM in systems.yaml, else
+    the one that runs Assay. Changes nothing.
+
+    \b
+    Examples:
+      assay doctor                          this machine
+      assay doctor dgx --systems lab.yaml   with the interpreter of the system `dgx`
+      assay doctor --json                   checks and the facts they judged
+
+    \b
+    ✓ fine   ! figures may suffer   ✗ trials can't run or would mislead   ? nothing tells
+    Exit codes: 0 nothing fails; 4 no such system; 5 something fails.
+    """
+    from assay.cluster.doctor import examine
+    from assay.cluster.probe_here import facts_here
+
+    named = _system(system, systems_file)
+    with _progress("Looking at this machine, importing torch …"):
+        facts = facts_here(named.python or sys.executable, named.env, _existing(runs_dir))
+    checks = examine(facts)
+    if as_json:
+        document = {"schema": "assay.doctor/1", "system": system, "checks": [*map(asdict, checks)]}
+        options.echo_json({**document, "facts": facts})
+    else:
+        _show(checks)
+    sys.exit(EXIT_ENVIRONMENT if any(check.state == "fail" for check in checks) else EXIT_OK)
+
+
+def _system(name: str | None, file: Path | None) -> LocalSystem:
+    """The options of a system on this machine; without a name what holds where nothing is written."""
+    from assay.launch import SYSTEM_MODELS
+    from assay.launch.local import LocalSystem
+    from assay.suite import document
+    from assay.suite.findings import unknown
+    from assay.suite.systems import FILE_NAME, THIS_MACHINE, systems
+
+    path = file or Path(FILE_NAME)
+    written = file is not None or (name is not None and path.exists())
+    found, problems = systems(document.read(path) if written else document.Document("", {}), SYSTEM_MODELS)
+    if problems:
+        raise InputError(problems)
+    if name is None and file is not None:
+        raise InputError(f"--systems names a file; say which system of it: {', '.join(found)}")
+    name = name or THIS_MACHINE
+    if name not in found:
+        raise InputError(f"{unknown('system', name, found)} ({path}{'' if written else ' does not exist'})")
+    chosen = found[name].options
+    if not isinstance(chosen, LocalSystem):
+        raise InputError(
+            f"{name} is reached through {found[name].launcher}; doctor looks at this machine only"
+        )
+    return chosen
+
+
+def _existing(directory: Path) -> Path:
+    """The directory, or the nearest one above it that exists: the disk that runs would come to lie on."""
+    absolute = directory.absolute()
+    for candidate in (absolute, *absolute.parents):
+        if candidate.is_dir():
+            return candidate
+    raise HostError(f"{absolute}: no directory above it exists")
+
+
+def _progress(words: str) -> Any:
+    """A line on the terminal while work goes on; nothing where standard error is a file."""
+    from rich.console import Console
+
+    return Console(stderr=True).status(words)
+
+
+def _show(checks: Sequence[Check]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        symbol, style = _SYMBOLS[check.state]
+        line = Text.assemble((symbol, style), f" {check.name:{width}}  {check.evidence}")
+        console.print(line, soft_wrap=True)
+        if check.remedy:  # never folded here: a command that is cut by line ends can't be copied
+            console.print(Text(f"  {'':{width}}  → {check.remedy}", "bold"), soft_wrap=True)
+    console.print(Text(f"\n{_summary(checks)}"), soft_wrap=True)
+
+
+def _summary(checks: Sequence[Check]) -> str:
+    counts = {state: sum(check.state == state for check in checks) for state in _SYMBOLS}
+    words = {"fail": "to mend", "warn": "to consider", "unknown": "not known", "ok": "fine"}
+    told = ", ".join(f"{counts[state]} {word}" for state, word in words.items() if counts[state])
+    if counts["fail"]:
+        return f"Not ready: {told}."
+    return f"Ready: {told}."
