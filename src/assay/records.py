@@ -373,6 +373,7 @@ class TrainingRun:
     evaluations: tuple[tuple[float, float], ...]
     hyperparameters: Mapping[str, Scalar]
     notes: tuple[str, ...] = ()  # what was decided where the log is ambiguous
+    doubts: tuple[Doubt, ...] = ()  # where the log contradicts itself
 
     @property
     def minutes_per_epoch(self) -> float | None:
