@@ -268,3 +268,12 @@ def test_a_full_disk_keeps_a_prefix_of_the_log_whose_size_tells_how_much(
     with pytest.raises(HostError, match="free in"):
         append(tmp_path / "rank-0.log", data)
     assert (tmp_path / "rank-0.log").read_bytes() == data[:no_space_beyond]
+
+
+def test_a_renamed_directory_renames_its_runs(tmp_path: Path) -> None:
+    session = new_session(tmp_path)
+    session.begin(trial(), "t", Rendered("", {}, {}))
+    assert next(session.attempts()).run().id == f"{session.id}/digits-1x1-r01"
+    moved = rundir.Session(session.path.rename(session.path.with_name("first")))
+    run = next(moved.attempts()).run()
+    assert (run.id, run.session) == ("demo/first/digits-1x1-r01", "first")

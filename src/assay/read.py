@@ -14,6 +14,8 @@ from assay.workloads import WORKLOADS
 
 # Raised when a log would be read differently although its workload's reader stayed the same.
 READ_VERSION = 1
+VERSIONS = digest_of([READ_VERSION, {name: workload.version for name, workload in WORKLOADS.items()}])
+"""Of all readers: changes when any log may be read differently."""
 
 
 def result(attempt: Attempt) -> Result:

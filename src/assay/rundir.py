@@ -50,8 +50,17 @@ class Attempt:
         return int(self.path.name.removeprefix("attempt-"))
 
     def run(self) -> Run:
-        """The attempt's record. Raises InputError when the file is damaged or of a newer Assay."""
-        return read_record(self.path / "run.json", Run)
+        """The attempt's record. Raises InputError when the file is damaged or of a newer Assay.
+
+        Its id says where it lies now, also when its directory was renamed.
+        """
+        run = read_record(self.path / "run.json", Run)
+        return run if run.id == self.run_id else replace(run, id=self.run_id, session=self.path.parts[-3])
+
+    @property
+    def run_id(self) -> str:
+        """`suite/session/trial`."""
+        return "/".join(self.path.parts[-4:-1])
 
     def sent(self) -> Sent:
         """What was sent for it. Raises InputError; an imported log has none."""

@@ -1,0 +1,213 @@
+"""`assay run`: a suite, live, to its verdict."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli.options import JSON, RUNS, echo_json
+from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
+
+if TYPE_CHECKING:
+    from assay.progress import Tell
+    from assay.records import Result
+    from assay.report.contents import Contents
+    from assay.run import Completed
+
+
+@click.command()
+@click.argument("suite", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.option(
+    "--systems",
+    "systems_file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Where to run; by default systems.yaml beside the suite.",
+)
+@click.option("--system", "only", multiple=True, metavar="NAME", help="Run only this system; repeatable.")
+@click.option("--new", is_flag=True, help="Begin a new session although one is unfinished.")
+@click.option("--quiet", is_flag=True, help="Show nothing before the results.")
+@click.option(
+    "--report",
+    "report_file",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Write the HTML page there, too.",
+)
+@RUNS
+@JSON
+def command(
+    suite: Path,
+    systems_file: Path | None,
+    only: tuple[str, ...],
+    new: bool,
+    quiet: bool,
+    report_file: Path | None,
+    runs_dir: Path,
+    as_json: bool,
+) -> None:
+    r"""Run SUITE, live, and end with its verdict; run it again to go on where it was stopped.
+
+    Finished trials are kept, a job that still runs is taken over, a lost one is done again. When all is
+    done, the next run begins a new session. Progress goes to standard error, results to standard output.
+
+    \b
+    Examples:
+      assay run suite.yaml
+      assay run suite.yaml --system bare-metal      one side; the other may follow later, elsewhere
+      assay run suite.yaml --report page.html
+      assay run suite.yaml --json > results.json
+
+    \b
+    Exit codes: 0 all trials gave a result and every requirement holds; 1 a trial failed or a
+    requirement does not hold; 3 a requirement is undecided; 130 stopped by Ctrl-C, run again to go on.
+    """
+    from assay.read import metrics
+    from assay.report.contents import gather
+    from assay.run import Asked, run_suite, update_index
+
+    asked = Asked(
+        suite_file=suite,
+        runs_dir=runs_dir,
+        systems_file=systems_file,
+        only=only,
+        new=new,
+        command_line=("assay", *sys.argv[1:]),
+    )
+    completed = run_suite(asked, _teller(quiet))
+    indexed = update_index(runs_dir)
+    for problem in indexed.problems:
+        click.echo(f"assay: {problem}", err=True)
+    sides: dict[str, list[Result]] = {}
+    for result in completed.results:
+        sides.setdefault(result.run.trial.system, []).append(result)
+    contents = gather(sides, metrics, plan=completed.plan)
+    if as_json:
+        echo_json(_document(completed, contents))
+    else:
+        _show(completed, contents)
+    if report_file is not None:
+        _write_report(completed, report_file, runs_dir)
+    sys.exit(_exit_code(completed, contents))
+
+
+def _teller(quiet: bool) -> Tell:
+    """Who shows the progress, on standard error."""
+    from functools import partial
+
+    from assay.progress import Lines, Screen, Silence
+
+    if quiet:
+        return Silence
+    return partial(Screen if sys.stderr.isatty() else Lines, stream=sys.stderr)
+
+
+def _show(completed: Completed, contents: Contents) -> None:
+    """The verdicts first, then what they rest on, what failed, and what to do next."""
+    from rich.console import Console
+
+    from assay.report import terminal
+
+    console = Console(highlight=False)
+    console.print()
+    if contents.comparisons:
+        console.print(terminal.verdicts(contents.comparisons))
+    if contents.curves:
+        console.print(terminal.scaling(contents.curves))
+    if contents.requirements:
+        console.print(terminal.requirements(contents.requirements))
+    if not (contents.comparisons or contents.curves or contents.requirements):
+        for summary in contents.summaries:
+            console.print(_line(summary), markup=False, soft_wrap=True)
+    if completed.failures:
+        console.print(
+            f"{len(completed.failures)} of {len(completed.results)} trials failed:", style="bold red"
+        )
+        for failure in completed.failures:
+            cause = failure.run.cause or "; ".join(failure.reading.problems)
+            console.print(f"  {failure.run.trial.id}: {cause}", markup=False, soft_wrap=True)
+    session = completed.session
+    console.print(f"\nKept in {session.path}", markup=False, soft_wrap=True)
+    for line in _next_commands(completed):
+        console.print(f"  {line}", markup=False, soft_wrap=True)
+
+
+def _line(summary: Any) -> str:
+    """One point where there is nothing to hold it against: mean, interval, n."""
+    from assay.report import figures
+    from assay.units import human
+
+    estimate, point = summary.estimate, summary.point
+    interval = ""
+    if estimate.low is not None:
+        interval = f" ({human(estimate.low, estimate.unit)} to {human(estimate.high, estimate.unit)})"
+    place = f"{summary.side} {point.benchmark} {figures.where(point)} {figures.metric(point.metric)}"
+    return f"{place}: {human(estimate.value, estimate.unit)}{interval}, n = {estimate.n}"
+
+
+def _next_commands(completed: Completed) -> list[str]:
+    name = completed.session.id
+    found = [f"assay report {name} -o {completed.plan.suite}.html"]
+    if completed.failures:
+        found.append(f"assay show {completed.failures[0].run.id}")
+    else:
+        found.append(f"assay show {name}")
+    return found
+
+
+def _document(completed: Completed, contents: Contents) -> dict[str, Any]:
+    """What `--json` prints."""
+    from assay.records import to_plain
+
+    return {
+        "schema": "assay.run/1",
+        "session": completed.session.id,
+        "path": str(completed.session.path),
+        "suite": completed.plan.suite,
+        "suite_digest": completed.plan.suite_digest,
+        "trials": [_trial(result) for result in completed.results],
+        "failures": [
+            {"trial": r.run.trial.id, "cause": r.run.cause or "; ".join(r.reading.problems)}
+            for r in completed.failures
+        ],
+        "comparisons": [to_plain(comparison) for comparison in contents.comparisons],
+        "scaling": [to_plain(curve) for curve in contents.curves],
+        "requirements": [to_plain(requirement) for requirement in contents.requirements],
+    }
+
+
+def _trial(result: Result) -> dict[str, Any]:
+    from assay.records import to_plain
+
+    run = result.run
+    return {
+        "trial": run.trial.id,
+        "benchmark": run.trial.benchmark,
+        "system": run.trial.system,
+        "shape": str(run.trial.shape),
+        "block": run.trial.block,
+        "attempt": run.attempt,
+        "state": run.state.value,
+        "adopted": run.adopted,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "measurements": [to_plain(measurement) for measurement in result.reading.measurements],
+    }
+
+
+def _write_report(completed: Completed, file: Path, runs_dir: Path) -> None:
+    from assay.cli import report
+
+    report.command.main(
+        [completed.session.id, "-o", str(file), "--runs", str(runs_dir)], standalone_mode=False
+    )
+    click.echo(f"Report: {shlex.quote(str(file))}", err=True)
+
+
+def _exit_code(completed: Completed, contents: Contents) -> int:
+    verdicts = {requirement.verdict for requirement in contents.requirements}
+    if completed.failures or "fails" in verdicts:
+        return EXIT_WORSE
+    return EXIT_UNDECIDED if "undecided" in verdicts else EXIT_OK

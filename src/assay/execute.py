@@ -1,0 +1,145 @@
+"""One attempt at one trial, from the intent on disk to the final state on disk.
+
+Assay may be killed between any two lines of this file. What it leaves is one of: nothing; an attempt that
+is SUBMITTING, whose token the launcher knows or never will; one that is RUNNING, whose job is found by its
+handle; or a final one whose job is yet to be forgotten. `take_over` goes on from each.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from assay import provenance, read
+from assay.errors import AssayError, LaunchError
+from assay.launch.launcher import Launcher
+from assay.plan import task_of
+from assay.records import Handle, Job, JobState, JobStatus, Output, Run, RunState, Scalar, Task, Trial
+from assay.rundir import Attempt, Session
+from assay.stopping import StopRequest
+
+
+class Watcher(Protocol):
+    """Who is told what a job prints while it runs."""
+
+    def printed(self, output: Output) -> None:
+        """New bytes, already kept."""
+        ...
+
+    def waited(self) -> None:
+        """Nothing new for a moment."""
+        ...
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What an attempt needs around it.
+
+    facts  what is known only here, added to each node's provenance: the suite's git state
+    """
+
+    session: Session
+    launcher: Launcher
+    watcher: Watcher
+    stop: StopRequest
+    facts: Mapping[str, Scalar]
+
+
+def begin(execution: Execution, trial: Trial) -> tuple[Attempt, Run]:
+    """Run the trial anew; gives its attempt in a final state.
+
+    Raises InputError for a trial that can't be run there, HostError when this machine can't go on.
+    """
+    task = task_of(trial)
+    job = Job(uuid.uuid4().hex, trial.id, trial.shape, task, trial.seed, trial.timeout_s)
+    attempt, run = execution.session.begin(trial, job.token, execution.launcher.render(job))
+    try:
+        handle = execution.launcher.submit(job)
+    except LaunchError as error:
+        return attempt, _settle(execution, attempt, run, JobStatus(JobState.FAILED, str(error)), task)
+    run = replace(run, state=RunState.RUNNING, handle=handle, started_at=time.time())
+    # No fsync: where the machine itself goes down the handle is worth nothing, and the token is on the disk.
+    attempt.write_run(run, lasting=False)
+    return attempt, _bring_in(execution, attempt, run, handle, task)
+
+
+def take_over(execution: Execution, attempt: Attempt, run: Run, trial: Trial) -> Run:
+    """Go on with an attempt that another Assay left: gives its final state.
+
+    trial  as planned now: the record on disk has lost its secrets
+    """
+    attempt.sweep()
+    task = task_of(trial)
+    handle = run.handle or execution.launcher.find(run.token)
+    run = replace(run, adopted=True)
+    if handle is None:
+        lost = JobStatus(JobState.LOST, "it never started: Assay was stopped while it submitted the job")
+        return _settle(execution, attempt, run, lost, task)
+    run = replace(run, state=RunState.RUNNING, handle=handle)
+    attempt.write_run(run, lasting=False)
+    return _bring_in(execution, attempt, run, handle, task)
+
+
+def _bring_in(execution: Execution, attempt: Attempt, run: Run, handle: Handle, task: Task) -> Run:
+    """Keep what the job prints until it has ended, then settle it."""
+    attempt.append("rank-0", b"")  # a program that prints nothing has an empty log, not none
+    try:
+        _follow(execution, attempt, handle)
+    except AssayError:
+        execution.launcher.cancel(handle)  # a job whose output can't be kept is not left running unseen
+        raise
+    return _settle(execution, attempt, run, execution.launcher.status(handle), task)
+
+
+def _follow(execution: Execution, attempt: Attempt, handle: Handle) -> None:
+    cancelled = False
+    for output in execution.launcher.follow(handle, attempt.kept()):
+        if output is None:
+            execution.watcher.waited()
+        else:
+            attempt.append(output.stream, output.data)
+            execution.watcher.printed(output)
+        if execution.stop.made and not cancelled:
+            execution.launcher.cancel(handle)
+            cancelled = True  # what it printed to its end is kept all the same
+
+
+def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus, task: Task) -> Run:
+    """Keep what there is, judge it, and move to the final state; the launcher forgets only after that."""
+    problems = _keep_outputs(execution, attempt, run, task)
+    probes = [
+        p.read_text(errors="replace") for name, p in attempt.logs().items() if name.startswith("probe-")
+    ]
+    if probes:
+        attempt.write_provenance(provenance.parse(probes, execution.facts))
+    run = replace(
+        run,
+        job=status.state,
+        exits=status.exits,
+        started_at=status.started_at or run.started_at,
+        ended_at=status.ended_at or time.time(),
+    )
+    if status.state is JobState.SUCCEEDED:
+        problems += read.reading(attempt, run).problems
+    else:
+        problems = (status.cause or status.state.value, *problems)
+    run = replace(run, state=RunState.FAILED if problems else RunState.FINISHED, cause="; ".join(problems))
+    attempt.settle(run)
+    if run.handle is not None:
+        execution.launcher.forget(run.handle)
+    return run
+
+
+def _keep_outputs(execution: Execution, attempt: Attempt, run: Run, task: Task) -> tuple[str, ...]:
+    """What is wrong with the files that the task asked to keep; a glob may match nothing, a name may not."""
+    if run.handle is None or not task.outputs:
+        return ()
+    try:
+        kept = attempt.keep_outputs(execution.launcher.fetch(run.handle, task.outputs))
+    except LaunchError as error:
+        return (str(error),)
+    missing = [name for name in task.outputs if not set(name) & set("*?[") and name not in kept]
+    return tuple(f"{name}: the job was to write this file and did not" for name in missing)

@@ -1,0 +1,36 @@
+"""State of the repository that holds the suite, so that a figure can be traced to what was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from assay import shell
+from assay.errors import HostError
+from assay.records import Scalar
+
+
+def git_state(directory: Path) -> dict[str, Scalar]:
+    """`commit`, `branch` (of a checkout on one) and `dirty`; empty where there is no repository or no git.
+
+    dirty  tracked files differ from the commit
+    """
+    try:
+        said = shell.run(
+            ["git", "-C", str(directory), "status", "--porcelain=v2", "--branch", "--untracked-files=no"],
+            timeout_s=10,
+            env={"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+        )
+    except HostError:  # no git, or a repository too slow to ask: the suite's copy is kept all the same
+        return {}
+    if not said.ok:
+        return {}
+    state: dict[str, Scalar] = {"dirty": False}
+    for line in said.stdout.splitlines():
+        match line.split(" "):
+            case ["#", "branch.oid", commit]:
+                state["commit"] = commit
+            case ["#", "branch.head", branch] if branch != "(detached)":
+                state["branch"] = branch
+            case [mark, *_] if mark != "#":
+                state["dirty"] = True
+    return state

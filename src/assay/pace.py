@@ -1,0 +1,119 @@
+"""How far a session is, how long the rest will take, and the last figure that the running job printed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.records import Output, Plan, Result, Run, Trial
+from assay.units import human
+
+_MARK = b":::MLLOG "
+_LONGEST_LINE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Trials that take about equally long."""
+
+    benchmark: str
+    shape: str
+    system: str
+
+    @classmethod
+    def of(cls, trial: Trial) -> Kind:
+        """The kind of this trial; its swept parameters count as luck."""
+        return cls(trial.benchmark, str(trial.shape), trial.system)
+
+
+class Pace:
+    """Durations of what is done, and from them an estimate for what is left."""
+
+    def __init__(self, plan: Plan, done: Sequence[Run]) -> None:
+        self._left = {trial.id: trial for trial in plan.trials}
+        self._took: dict[Kind, list[float]] = {}
+        self.total = len(plan.trials)
+        for run in done:
+            self.settled(run)
+
+    @property
+    def done(self) -> int:
+        """Trials that are settled."""
+        return self.total - len(self._left)
+
+    def ran(self, run: Run) -> None:
+        """Learn from an attempt: one that was adopted tells only when its job began and ended."""
+        if run.ended_at is not None and run.started_at is not None and run.ended_at > run.started_at:
+            self._took.setdefault(Kind.of(run.trial), []).append(run.ended_at - run.started_at)
+
+    def settled(self, run: Run) -> None:
+        """One trial less to do."""
+        self.ran(run)
+        self._left.pop(run.trial.id, None)
+
+    def left_s(self, running_s: float) -> float | None:
+        """Seconds that the rest will take, less what the running one took; None while nothing is known.
+
+        Each trial like the mean of its kind; a kind that was not seen yet like the mean of all.
+        """
+        every = [seconds for of_kind in self._took.values() for seconds in of_kind]
+        if not every:
+            return None
+        mean = math.fsum(every) / len(every)
+        total = 0.0
+        for trial in self._left.values():
+            seen = self._took.get(Kind.of(trial))
+            total += math.fsum(seen) / len(seen) if seen else mean
+        return max(total - running_s, 0.0)
+
+
+class LastFigure:
+    """The newest value of a metric in what rank 0 prints, as text; "" before the first."""
+
+    def __init__(self, metric: str) -> None:
+        self._metric = metric
+        self._rest = b""
+        self.text = ""
+
+    def feed(self, output: Output) -> None:
+        """Look at new bytes; lines that are not understood are the reader's business, not the display's."""
+        if output.stream != "rank-0":
+            return
+        *lines, rest = (self._rest + output.data).split(b"\n")
+        self._rest = rest if len(rest) <= _LONGEST_LINE else b""
+        for line in lines:
+            _, mark, body = line.partition(_MARK)
+            if mark:
+                self._look(body)
+
+    def _look(self, body: bytes) -> None:
+        try:
+            event = json.loads(body)
+            value, unit = event["value"], event["metadata"].get("unit", "")
+            if event["key"] == "tracked_stats":
+                value = value[self._metric]
+            elif event["key"] != self._metric:
+                return
+            self.text = human(float(value), str(unit)) if unit else f"{self._metric} {float(value):.4g}"
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return
+
+
+def figure_of(result: Result, metric: str) -> str:
+    """The run's value of a metric as a person reads it; "" where it has none.
+
+    Of a metric that was printed under several labels, the last: the largest size, mostly.
+    """
+    found = [m for m in result.reading.measurements if m.metric == metric]
+    if not found:
+        return ""
+    last = found[-1]
+    values = [m.value for m in found if m.labels == last.labels and m.unit == last.unit]
+    if min(values) > 0:
+        value = math.exp(math.fsum(map(math.log, values)) / len(values))
+    else:
+        value = math.fsum(values) / len(values)
+    labels = " ".join(f"{name}={label}" for name, label in last.labels.items())
+    return f"{human(value, last.unit)}{' at ' + labels if labels else ''}"

@@ -1,0 +1,200 @@
+"""What a person sees while a suite runs: a line a trial, and a live one below where there is a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from assay.pace import LastFigure, Pace, figure_of
+from assay.records import Output, Plan, Result, Run, RunState, Trial
+from assay.rundir import Attempt, Session
+from assay.units import human_seconds
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_LAST_LINES = 10
+_LAST_BYTES = 1 << 16
+
+
+class Progress(Protocol):
+    """Who is told how a session goes."""
+
+    def trial_began(self, trial: Trial, attempt: int, *, adopted: bool) -> None:
+        """A trial is run; `adopted`: the job of an Assay that was stopped is gone on with."""
+        ...
+
+    def printed(self, output: Output) -> None:
+        """The running job printed something."""
+        ...
+
+    def waited(self) -> None:
+        """It printed nothing for a moment."""
+        ...
+
+    def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
+        """An attempt has ended; `settled`: the trial is not tried again."""
+        ...
+
+    def close(self) -> None:
+        """Nothing more will be told."""
+        ...
+
+
+Tell = Callable[[Session, Plan, Sequence[Run]], Progress]
+"""Makes the one who is told, once the session is chosen; the runs are those settled before."""
+
+
+class Silence:
+    """Tells nothing."""
+
+    def __init__(self, session: Session, plan: Plan, done: Sequence[Run]) -> None:
+        """What it is about does not matter to it."""
+
+    def trial_began(self, trial: Trial, attempt: int, *, adopted: bool) -> None:
+        """Nothing."""
+
+    def printed(self, output: Output) -> None:
+        """Nothing."""
+
+    def waited(self) -> None:
+        """Nothing."""
+
+    def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class Lines:
+    """One line a trial, for logs and pipes; failures with the last lines of their log."""
+
+    def __init__(self, session: Session, plan: Plan, done: Sequence[Run], *, stream: TextIO) -> None:
+        self._stream, self._plan, self._pace = stream, plan, Pace(plan, done)
+        going_on = f", {len(done)} done: going on" if done else ""
+        self.say(f"{session.id}: {_count(len(plan.trials), 'trial')}{going_on}")
+
+    def trial_began(self, trial: Trial, attempt: int, *, adopted: bool) -> None:
+        """Only what is unusual about the attempt: it is adopted, or not the first."""
+        if adopted:
+            self.say(f"{self._place()} {trial.id}: taken over from an Assay that was stopped")
+        elif attempt > 1:
+            self.say(f"{self._place()} {trial.id}: attempt {attempt}")
+
+    def printed(self, output: Output) -> None:
+        """Nothing: a line a trial is enough for a log."""
+
+    def waited(self) -> None:
+        """Nothing."""
+
+    def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
+        """The trial's figure and duration, or why it failed."""
+        run, place = result.run, self._place()
+        if settled:
+            self._pace.settled(run)
+        else:
+            self._pace.ran(run)
+        if run.state is RunState.FINISHED:
+            figure = figure_of(result, self._plan.primary_metric.get(run.trial.benchmark, ""))
+            self.say(f"{place} {run.trial.id}  {figure}  {_duration(run)}".rstrip())
+        else:
+            again = "" if settled else "; it will be tried again"
+            self.say(f"{place} {run.trial.id}  FAILED: {run.cause}{again}")
+            for line in last_lines(attempt, run):
+                self.say(f"        | {line}")
+
+    def close(self) -> None:
+        """Nothing to tidy."""
+
+    def say(self, line: str) -> None:
+        """One line, now."""
+        print(line, file=self._stream, flush=True)
+
+    def _place(self) -> str:
+        number = min(self._pace.done + 1, self._pace.total)
+        return f"[{number:>{len(str(self._pace.total))}}/{self._pace.total}]"
+
+
+class Screen(Lines):
+    """The same lines, with a live one below: what runs, its last figure, time taken and about left."""
+
+    def __init__(self, session: Session, plan: Plan, done: Sequence[Run], *, stream: TextIO) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = Console(file=stream, highlight=False)
+        self._trial: Trial | None = None
+        self._figure = LastFigure("")
+        self._session_at = self._trial_at = time.monotonic()
+        super().__init__(session, plan, done, stream=stream)
+        self._live = Live(
+            get_renderable=self._line, console=self._console, refresh_per_second=4, transient=True
+        )
+        self._live.start()
+
+    def trial_began(self, trial: Trial, attempt: int, *, adopted: bool) -> None:
+        """Show it in the live line."""
+        super().trial_began(trial, attempt, adopted=adopted)
+        metric = self._plan.primary_metric.get(trial.benchmark, "")
+        self._trial, self._trial_at, self._figure = trial, time.monotonic(), LastFigure(metric)
+
+    def printed(self, output: Output) -> None:
+        """Take its newest figure."""
+        self._figure.feed(output)
+
+    def close(self) -> None:
+        """Take the live line away."""
+        self._live.stop()
+
+    def say(self, line: str) -> None:
+        """One line above the live one."""
+        self._console.print(line, markup=False, soft_wrap=True, style="red" if " FAILED: " in line else None)
+
+    def _line(self) -> Text:
+        from rich.text import Text
+
+        text = Text(no_wrap=True, overflow="ellipsis")
+        if self._trial is None:
+            return text
+        now = time.monotonic()
+        running_s = now - self._trial_at
+        text.append(f"{self._place()} block {self._trial.block} ", style="dim")
+        text.append(self._trial.id, style="bold")
+        text.append(f"  {self._figure.text or 'starting'}", style="cyan")
+        text.append(f"  {_clock(running_s)}, {_clock(now - self._session_at)} in all", style="dim")
+        left_s = self._pace.left_s(running_s)
+        if left_s is not None:
+            text.append(f", about {_clock(left_s)} left", style="dim")
+        return text
+
+
+def last_lines(attempt: Attempt, run: Run) -> list[str]:
+    """The end of the log of the rank that failed first, else of rank 0: at most ten lines, printable."""
+    rank = next((e.rank for e in run.exits if e.first), 0)
+    path = attempt.logs().get(f"rank-{rank}.log")
+    if path is None:
+        return []
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - _LAST_BYTES, 0))
+        text = file.read().decode(errors="replace")
+    lines = [line for line in text.splitlines() if line.strip()][-_LAST_LINES:]
+    return ["".join(c if c.isprintable() else "·" for c in line.expandtabs())[:200] for line in lines]
+
+
+def _duration(run: Run) -> str:
+    if run.started_at is None or run.ended_at is None:
+        return ""
+    return human_seconds(max(run.ended_at - run.started_at, 0.0))
+
+
+def _clock(seconds: float) -> str:
+    """`0:42`, `12:03`, `1:02:03`."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

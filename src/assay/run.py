@@ -1,0 +1,262 @@
+"""The way through: suite → plan → launch → collect → read → store, gone on with after every interruption."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assay import __version__, launch, plan, read, rundir, suite
+from assay.errors import InputError, InterruptedRun, Problem
+from assay.execute import Execution, begin, take_over
+from assay.gitstate import git_state
+from assay.launch.launcher import Launcher
+from assay.plan import task_of
+from assay.progress import Progress, Tell
+from assay.records import Job, JobState, Plan, Result, Run, RunState, Trial
+from assay.redact import redacted_yaml
+from assay.rundir import Session
+from assay.runfiles import SCHEMA, Header
+from assay.stopping import StopRequest, stop_requests
+from assay.suite import Systems
+from assay.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from assay.store import Update
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user asked for.
+
+    systems_file  None: the one beside the suite
+    only          run these systems of the suite; empty for all
+    new           begin a new session although one is unfinished
+    """
+
+    suite_file: Path
+    runs_dir: Path
+    systems_file: Path | None = None
+    only: Sequence[str] = ()
+    new: bool = False
+    command_line: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A session whose every trial is settled.
+
+    results  the last attempt of each trial, in the order of the plan
+    """
+
+    session: Session
+    plan: Plan
+    results: tuple[Result, ...]
+
+    @property
+    def failures(self) -> tuple[Result, ...]:
+        """Trials that gave no result."""
+        return tuple(result for result in self.results if not read.is_result(result))
+
+
+class Standing(Enum):
+    """What is to be done about a trial."""
+
+    TO_BEGIN = auto()
+    TO_TAKE_OVER = auto()
+    DONE = auto()
+
+
+def run_suite(asked: Asked, tell: Tell) -> Completed:
+    """Run the suite, or go on with its newest unfinished session of an equal plan.
+
+    Raises InputError for what can't be run as written, BusyError when another Assay works on the session,
+    HostError when this machine can't go on, InterruptedRun after Ctrl-C or SIGTERM. Whatever is raised,
+    the same command goes on from there.
+    """
+    what, where = suite.load(
+        asked.suite_file,
+        asked.systems_file,
+        params_models={name: workload.params for name, workload in WORKLOADS.items()},
+        launcher_models=launch.SYSTEM_MODELS,
+    )
+    planned = plan.make(what, where, only=asked.only)
+    _check(planned, where)
+    with stop_requests() as stop, _held_session(asked, planned, where) as session:
+        _run_trials(session, planned, where, stop, tell)
+        rundir.mark_finished(session, time.time())
+    last = session.last_attempts()
+    return Completed(session, planned, tuple(read.result(last[trial.id]) for trial in planned.trials))
+
+
+def _check(planned: Plan, systems: Systems) -> None:
+    """Whether every job can be made and rendered, before the first one runs. Raises InputError."""
+    launchers = _launchers(planned, systems, Path(os.devnull))
+    for trial in {trial.digest: trial for trial in planned.trials}.values():
+        job = Job("check", trial.id, trial.shape, task_of(trial), trial.seed, trial.timeout_s)
+        launchers[trial.system].render(job)
+
+
+def _launchers(planned: Plan, systems: Systems, spool: Path) -> dict[str, Launcher]:
+    chosen = [systems.by_name[name] for name in planned.systems]
+    return {system.name: launch.make(system.launcher, system.options, spool=spool) for system in chosen}
+
+
+# Which session -------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _held_session(asked: Asked, planned: Plan, systems: Systems) -> Iterator[Session]:
+    """The session to work on, locked; the choice itself is held only until the session is."""
+    with ExitStack() as held:
+        with rundir.choosing(asked.runs_dir, planned.suite):
+            found = None if asked.new else _unfinished(asked.runs_dir, planned)
+            session = found or _create(asked, planned, systems)
+            held.enter_context(session.lock())
+        yield session
+
+
+def _unfinished(root: Path, planned: Plan) -> Session | None:
+    """The newest session of an equal plan in which something is left to do."""
+    for session in reversed(rundir.sessions_of(root, planned.suite)):
+        header = session.header
+        if header.plan_digest == planned.digest and not header.content and _has_work(session, planned):
+            return session
+    return None
+
+
+def _has_work(session: Session, planned: Plan) -> bool:
+    """Not marked finished; or a trial's directory was removed since, to have it done again."""
+    return session.header.finished_at is None or any(not session.attempts_at(t.id) for t in planned.trials)
+
+
+def _create(asked: Asked, planned: Plan, systems: Systems) -> Session:
+    header = Header(
+        schema=SCHEMA,
+        assay_version=__version__,
+        suite=planned.suite,
+        suite_digest=planned.suite_digest,
+        plan_digest=planned.digest,
+        created_at=time.time(),
+        host=socket.gethostname(),
+        command_line=tuple(asked.command_line),
+        suite_file=str(asked.suite_file),
+        git=git_state(asked.suite_file.resolve().parent),
+    )
+    # Copies for people; they are as the user wrote them but for values that look like secrets.
+    inputs = {"suite.yaml": redacted_yaml(asked.suite_file.read_text())}
+    if systems.path is not None:
+        inputs["systems.yaml"] = redacted_yaml(systems.path.read_text())
+    return rundir.create(asked.runs_dir, header, planned, inputs)
+
+
+# Its trials ----------------------------------------------------------------------------------------------
+
+
+def _run_trials(session: Session, planned: Plan, systems: Systems, stop: StopRequest, tell: Tell) -> None:
+    launchers = _launchers(planned, systems, session.spool)
+    facts = {f"suite.git.{name}": value for name, value in session.header.git.items()}
+    runs = {trial.id: [a.run() for a in session.attempts_at(trial.id)] for trial in planned.trials}
+    _forget_what_was_settled(runs, launchers)
+    done = [of[-1] for t in planned.trials if standing(t, of := runs[t.id]) is Standing.DONE]
+    progress = tell(session, planned, done)
+    try:
+        for trial in planned.trials:
+            execution = Execution(session, launchers[trial.system], progress, stop, facts)
+            _run_trial(execution, trial, runs[trial.id], progress)
+    finally:
+        progress.close()
+
+
+def _run_trial(execution: Execution, trial: Trial, runs: list[Run], progress: Progress) -> None:
+    """Attempts at one trial until it is settled; `runs` are those before, and grows."""
+    while (todo := standing(trial, runs)) is not Standing.DONE:
+        if execution.stop.made:
+            raise InterruptedRun(
+                f"interrupted; what was running has been ended. {execution.session.id} is kept: "
+                "the same command goes on with it"
+            )
+        if todo is Standing.TO_TAKE_OVER:
+            attempt = execution.session.attempts_at(trial.id)[-1]
+            progress.trial_began(trial, attempt.number, adopted=True)
+            runs[-1] = take_over(execution, attempt, runs[-1], trial)
+        else:
+            progress.trial_began(trial, len(runs) + 1, adopted=False)
+            attempt, run = begin(execution, trial)
+            runs.append(run)
+        settled = standing(trial, runs) is Standing.DONE
+        progress.trial_ended(read.result(attempt), attempt, settled=settled)
+
+
+def standing(trial: Trial, runs: Sequence[Run]) -> Standing:
+    """What is to be done about a trial with these attempts, oldest first.
+
+    An attempt that was interrupted, or lost while no Assay watched it, says nothing about the trial: it is
+    done again and is not one of its `retries`.
+    """
+    if not runs:
+        return Standing.TO_BEGIN
+    if not runs[-1].state.final:
+        return Standing.TO_TAKE_OVER
+    if runs[-1].state is RunState.FINISHED:
+        return Standing.DONE
+    if _says_nothing(runs[-1]):
+        return Standing.TO_BEGIN
+    failed = sum(not _says_nothing(run) for run in runs)
+    return Standing.DONE if failed > trial.retries else Standing.TO_BEGIN
+
+
+def _says_nothing(run: Run) -> bool:
+    return run.job is JobState.CANCELLED or (run.job is JobState.LOST and run.adopted)
+
+
+def _forget_what_was_settled(runs: Mapping[str, Sequence[Run]], launchers: Mapping[str, Launcher]) -> None:
+    """The newest settled job may not have been forgotten yet: Assay may have been killed in between."""
+    settled = [run for of_trial in runs.values() for run in of_trial if run.state.final and run.handle]
+    if settled:
+        newest = max(settled, key=lambda run: run.created_at)
+        if newest.handle is not None:
+            launchers[newest.trial.system].forget(newest.handle)
+
+
+# The index -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """What became of the index, and what could not be read: a damaged run is left out and stops nothing."""
+
+    update: Update
+    problems: tuple[Problem, ...]
+
+
+def update_index(root: Path, *, rebuild: bool = False) -> Indexed:
+    """Bring the index up to date with the run directories: read what is new or changed, drop what is gone.
+
+    Raises HostError and BusyError as `store.update` does.
+    """
+    from assay import store
+
+    known = {} if rebuild else store.known(root)
+    found = {a.run_id: a for session in rundir.sessions(root) for a in session.last_attempts().values()}
+    stamps = {run_id: f"{attempt.stamp()}-{read.VERSIONS}" for run_id, attempt in found.items()}
+    damaged: dict[str, Sequence[Problem]] = {}
+
+    def changed() -> Iterator[Result]:
+        for run_id, attempt in found.items():
+            if known.get(run_id) != stamps[run_id]:
+                try:
+                    yield read.result(attempt)
+                except InputError as error:
+                    damaged[run_id] = error.problems
+
+    update = store.update(root, changed(), known.keys() - found.keys(), stamps, rebuild=rebuild)
+    if damaged.keys() & known.keys():  # what it was before it was damaged is not what it is
+        store.update(root, (), damaged.keys() & known.keys())
+    return Indexed(update, tuple(problem for problems in damaged.values() for problem in problems))

@@ -1,0 +1,501 @@
+"""A suite runs to its end whatever happens on the way, and says what happened."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay import rundir, store
+from assay.errors import BusyError, HostError, InputError, InterruptedRun
+from assay.launch.local import LocalLauncher
+from assay.progress import Lines, Silence
+from assay.records import Job, JobState, RunState, to_json
+from assay.run import Asked, Completed, Standing, run_suite, standing, update_index
+from assay.runfiles import SCHEMA
+from assay.stopping import StopRequest
+from assay.workloads import WORKLOADS
+from script_workload import SCRIPT
+
+QUICK = "print('v 2.5')"
+DRIVER = Path(__file__).with_name("script_workload.py")
+
+
+@pytest.fixture(autouse=True)
+def _script(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(WORKLOADS, "script", SCRIPT)
+
+
+class Site:
+    """A suite file and a runs directory in a folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.runs = folder, folder / "runs"
+
+    def suite(self, code: str = QUICK, params: dict[str, Any] | None = None, **more: Any) -> Path:
+        written = {
+            "suite": "demo",
+            "workload": "script",
+            "params": {"code": code, **(params or {})},
+            "systems": ["local"],
+            "repeats": 2,
+            **more,
+        }
+        path = self.folder / "suite.yaml"
+        path.write_text(json.dumps(written))  # JSON is YAML
+        return path
+
+    def run(self, suite: Path | None = None, tell: Any = Silence, **more: Any) -> Completed:
+        return run_suite(Asked(suite or self.folder / "suite.yaml", self.runs, **more), tell)
+
+    def start(self, *more: str) -> subprocess.Popen[str]:
+        """`assay run` as a process of its own, which can be killed."""
+        argv = [sys.executable, str(DRIVER), "run", "suite.yaml", "--runs", str(self.runs), *more]
+        return subprocess.Popen(
+            argv, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def attempts(self) -> list[rundir.Attempt]:
+        return [a for session in rundir.sessions(self.runs) for a in session.attempts()]
+
+    def wait_for(self, there: Callable[[], object], timeout_s: float = 20.0) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not there():
+            assert time.monotonic() < deadline, "it did not come to pass"
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def processes_with(token: str) -> list[str]:
+    """Processes whose environment holds the token."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"ASSAY_TOKEN={token}".encode() in path.read_bytes():
+                found.append(path.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_behind(site: Site) -> Iterator[None]:
+    yield
+    left = {a.run().token: processes_with(a.run().token) for a in site.attempts()}
+    assert not any(left.values()), left
+
+
+# To the end ----------------------------------------------------------------------------------------------
+
+
+def test_every_trial_of_a_suite_becomes_a_result_with_log_and_provenance(site: Site) -> None:
+    completed = site.run(site.suite())
+    assert not completed.failures
+    assert [r.run.trial.id for r in completed.results] == [t.id for t in completed.plan.trials]
+    for result in completed.results:
+        assert result.run.state is RunState.FINISHED
+        assert result.run.job is JobState.SUCCEEDED
+        assert [m.value for m in result.reading.measurements] == [2.5]
+        assert (result.reading.measurements[0].file, result.reading.measurements[0].line) == ("rank-0.log", 1)
+        assert result.provenance is not None
+        assert result.provenance.nodes[0]
+        assert result.run.started_at is not None
+        assert result.run.ended_at is not None
+        assert result.run.created_at <= result.run.started_at <= result.run.ended_at
+    assert completed.session.header.finished_at is not None
+    assert list(completed.session.spool.iterdir()) == []
+
+
+def test_a_session_keeps_what_was_asked_and_no_secret_of_it(site: Site) -> None:
+    suite = site.suite(params={"env": {"HF_TOKEN": "hunter2"}})
+    (site.folder / "systems.yaml").write_text("local: {launcher: local, env: {MY_SECRET: hunter2, A: b}}\n")
+    completed = site.run(suite, command_line=("assay", "run", "suite.yaml"))
+    assert completed.session.header.command_line == ("assay", "run", "suite.yaml")
+    assert "A: b" in (completed.session.path / "systems.yaml").read_text()
+    kept = {p: p.read_bytes() for p in completed.session.path.rglob("*") if p.is_file()}
+    assert not [path for path, content in kept.items() if b"hunter2" in content]
+
+
+def test_a_session_knows_the_commit_of_its_suite(site: Site) -> None:
+    site.suite(repeats=1)
+    git = ["git", "-C", str(site.folder), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q", "-b", "main"], ["add", "suite.yaml"], ["commit", "-q", "-m", "x"]):
+        subprocess.run([*git, *words], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    completed = site.run()
+    assert completed.session.header.git == {"commit": head.stdout.strip(), "branch": "main", "dirty": False}
+    provenance = completed.results[0].provenance
+    assert provenance is not None
+    assert provenance.nodes[0]["suite.git.commit"] == head.stdout.strip()
+
+
+def test_what_a_program_was_to_write_is_kept_and_its_absence_is_a_failure(site: Site) -> None:
+    code = "open('model.bin', 'wb').write(b'weights'); print('v 1')"
+    kept = site.run(site.suite(code, {"outputs": ["model.bin", "*.none"]}, repeats=1))
+    assert not kept.failures
+    outputs = kept.session.attempts_at(kept.plan.trials[0].id)[0].path / "outputs"
+    assert {p.name: p.read_bytes() for p in outputs.iterdir()} == {"model.bin": b"weights"}
+    missing = site.run(site.suite(QUICK, {"outputs": ["model.bin"]}, repeats=1))
+    assert missing.failures[0].run.cause == "model.bin: the job was to write this file and did not"
+
+
+# Failures ------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_trial_is_reported_with_rank_exit_code_and_last_lines_and_the_suite_goes_on(
+    site: Site,
+) -> None:
+    code = (
+        "import os, sys; bad = os.environ['ASSAY_SEED'][-1] in '02468'\n"
+        "print('v 1'); [print('line', i) for i in range(30)]; sys.exit(7 if bad else 0)"
+    )
+    said = io.StringIO()
+    completed = site.run(site.suite(code, repeats=8), tell=partial(Lines, stream=said))
+    bad = [r for r in completed.results if r.run.trial.seed % 2 == 0]
+    assert bad, "the seeds of eight repeats hold an even one"
+    assert list(completed.failures) == bad
+    for failure in bad:
+        assert failure.run.exits[0].exit_code == 7
+        assert "7" in failure.run.cause
+        assert f"{failure.run.trial.id}  FAILED: {failure.run.cause}" in said.getvalue()
+    assert "        | line 20\n" in said.getvalue()
+    assert "| line 19" not in said.getvalue()
+
+
+def test_a_job_that_ends_well_without_a_figure_is_a_failure_and_says_why(site: Site) -> None:
+    completed = site.run(site.suite("print('nothing of use')", repeats=1))
+    assert completed.failures[0].run.state is RunState.FAILED
+    assert completed.failures[0].run.cause == "it printed no v"
+
+
+def test_a_failing_trial_is_tried_again_as_often_as_the_suite_says(site: Site) -> None:
+    completed = site.run(site.suite("import sys; sys.exit(3)", repeats=1, retries=2))
+    attempts = completed.session.attempts_at(completed.plan.trials[0].id)
+    assert [a.run().state for a in attempts] == [RunState.FAILED] * 3
+    assert completed.results[0].run.attempt == 3
+
+
+def test_a_retry_that_succeeds_is_the_result(site: Site) -> None:
+    code = (
+        f"import os, sys; p = {str(site.folder / 'tried')!r}; tried = os.path.exists(p); open(p, 'w')\n"
+        "print('v 1'); sys.exit(not tried)"
+    )
+    said = io.StringIO()
+    completed = site.run(site.suite(code, repeats=1, retries=1), tell=partial(Lines, stream=said))
+    assert not completed.failures
+    assert completed.results[0].run.attempt == 2
+    assert "it will be tried again" in said.getvalue()
+
+
+def test_a_trial_that_takes_too_long_is_ended(site: Site) -> None:
+    completed = site.run(site.suite("import time; time.sleep(60)", repeats=1, timeout="0.5s"))
+    assert completed.failures[0].run.job is JobState.TIMED_OUT
+
+
+def test_what_can_not_run_is_said_before_anything_runs(site: Site) -> None:
+    with pytest.raises(InputError, match="nodes"):
+        site.run(site.suite(shapes=["1x1", "2x1x2"]))
+    assert not site.runs.exists()
+
+
+# Going on ------------------------------------------------------------------------------------------------
+
+
+def test_a_finished_session_is_followed_by_a_new_one(site: Site) -> None:
+    first, second = site.run(site.suite()), site.run()
+    assert first.session.id != second.session.id
+
+
+def test_a_trial_whose_directory_was_removed_is_done_again_in_its_session(site: Site) -> None:
+    first = site.run(site.suite())
+    shutil.rmtree(first.session.path / first.plan.trials[0].id)
+    second = site.run()
+    assert second.session.id == first.session.id
+    assert second.results[0].run.token != first.results[0].run.token
+    assert second.results[1].run.token == first.results[1].run.token
+
+
+def interrupted(site: Site, number: signal.Signals, after: int = 0) -> subprocess.Popen[str]:
+    """An Assay that was sent a signal while its trial number `after` ran."""
+    process = site.start()
+    site.wait_for(
+        lambda: (
+            len([a for a in site.attempts() if a.kept().get("rank-0")]) > after
+            and site.attempts()[-1].run().state is RunState.RUNNING
+        )
+    )
+    process.send_signal(number)
+    return process
+
+
+SLOW_FIRST = (
+    "import os, time; p = {flag!r}; t = os.path.exists(p); open(p, 'w')\n"
+    "print('begun', flush=True); time.sleep(0 if t else {seconds}); print('v 1')"
+)
+
+
+def slow_first(site: Site, seconds: float = 60) -> str:
+    """A program that takes long, but only the first time."""
+    return SLOW_FIRST.format(flag=str(site.folder / "flag"), seconds=seconds)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_suite_ends_its_job_and_is_gone_on_with(site: Site, number: signal.Signals) -> None:
+    site.suite(slow_first(site))
+    process = interrupted(site, number)
+    _, error = process.communicate(timeout=20)
+    assert process.returncode == 130, error
+    assert "the same command goes on with it" in error
+    assert "Traceback" not in error
+    [attempt] = site.attempts()
+    assert (attempt.run().state, attempt.run().job) == (RunState.FAILED, JobState.CANCELLED)
+    assert attempt.logs()["rank-0.log"].read_text() == "begun\n"
+    completed = site.run()
+    assert completed.session.id == next(rundir.sessions(site.runs)).id
+    assert not completed.failures
+    assert len(site.attempts()) == 3  # not a retry: the suite has none
+
+
+def test_a_job_that_outlived_its_assay_is_adopted_with_all_that_it_printed(site: Site) -> None:
+    site.suite(slow_first(site, 1.5))
+    interrupted(site, signal.SIGKILL).communicate()
+    said = io.StringIO()
+    completed = site.run(tell=partial(Lines, stream=said))
+    assert "taken over" in said.getvalue()
+    adopted = [r for r in completed.results if r.run.adopted]
+    assert len(adopted) == 1
+    assert adopted[0].run.attempt == 1
+    assert not completed.failures
+    assert len(site.attempts()) == 2
+    assert site.attempts()[0].logs()["rank-0.log"].read_text() == "begun\nv 1\n"
+
+
+def test_a_job_that_was_lost_while_nobody_watched_is_done_again_and_is_no_retry(site: Site) -> None:
+    site.suite(slow_first(site))
+    interrupted(site, signal.SIGKILL).communicate()
+    token = site.attempts()[0].run().token
+    while pids := processes_with(token):
+        for pid in pids:
+            os.kill(int(pid), signal.SIGKILL)
+    completed = site.run()
+    assert not completed.failures
+    first = site.attempts()[0].run()
+    assert (first.state, first.job, first.adopted) == (RunState.FAILED, JobState.LOST, True)
+
+
+def test_a_token_without_a_job_is_done_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    suite = site.suite(repeats=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalLauncher, "submit", killed)
+        with pytest.raises(KeyboardInterrupt):
+            site.run(suite)
+    assert site.attempts()[0].run().state is RunState.SUBMITTING
+    completed = site.run()
+    assert not completed.failures
+    assert [a.run().cause for a in site.attempts()] == [
+        "it never started: Assay was stopped while it submitted the job",
+        "",
+    ]
+
+
+def test_a_job_that_was_submitted_without_its_handle_reaching_the_disk_is_adopted(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = LocalLauncher.submit
+
+    def killed_after(launcher: LocalLauncher, job: Job) -> None:
+        submit(launcher, job)
+        raise KeyboardInterrupt
+
+    suite = site.suite(repeats=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalLauncher, "submit", killed_after)
+        with pytest.raises(KeyboardInterrupt):
+            site.run(suite)
+    completed = site.run()
+    assert [(a.run().state, a.run().adopted) for a in site.attempts()] == [(RunState.FINISHED, True)]
+    assert not completed.failures
+
+
+def test_a_job_that_was_settled_and_not_forgotten_is_forgotten(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    suite = site.suite(repeats=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalLauncher, "forget", killed)
+        with pytest.raises(KeyboardInterrupt):
+            site.run(suite)
+    completed = site.run()
+    assert len(site.attempts()) == 1
+    assert list(completed.session.spool.iterdir()) == []
+
+
+def test_a_second_assay_on_the_same_run_says_so_and_stops(site: Site) -> None:
+    site.suite(slow_first(site))
+    process = site.start()
+    site.wait_for(lambda: [a for a in site.attempts() if a.kept().get("rank-0")])
+    with pytest.raises(BusyError, match=f"process {process.pid} "):
+        site.run()
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+
+
+def test_a_new_session_can_be_begun_beside_an_unfinished_one(site: Site) -> None:
+    site.suite(slow_first(site))
+    interrupted(site, signal.SIGINT).communicate()
+    assert site.run(new=True).session.id != next(rundir.sessions(site.runs)).id
+
+
+def test_another_plan_does_not_go_on_with_this_one(site: Site) -> None:
+    site.suite(slow_first(site))
+    interrupted(site, signal.SIGINT).communicate()
+    completed = site.run(site.suite(QUICK))
+    assert completed.session.id != next(rundir.sessions(site.runs)).id
+
+
+# The disk ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB."""
+    path = tmp_path / "small"
+    path.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(path)], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("no right to mount a small file system here")
+    yield path
+    subprocess.run(["umount", str(path)], check=True)
+
+
+def test_a_full_disk_is_a_clear_error_and_nothing_is_corrupt_or_left_running(
+    site: Site, small_disk: Path
+) -> None:
+    site.runs = small_disk
+    first = site.suite("print('v 1')", repeats=1)
+    site.run(first)
+    noisy = "import time\nfor i in range(60): print('x' * 20000, flush=True); time.sleep(0.01)\nprint('v 1')"
+    with pytest.raises(HostError, match=r"free in .*Nothing that was kept is lost"):
+        site.run(site.suite(noisy, repeats=1))
+    for session in rundir.sessions(small_disk):
+        assert session.header.schema == SCHEMA
+        assert session.plan()
+        for attempt in session.attempts():
+            assert attempt.run().token
+
+
+# What to do about a trial --------------------------------------------------------------------------------
+
+
+def test_what_is_to_be_done_follows_from_the_attempts_alone(site: Site) -> None:
+    run = site.run(site.suite(repeats=1)).results[0].run
+    trial = replace(run.trial, retries=1)
+    finished = run
+    failed = replace(run, state=RunState.FAILED, job=JobState.FAILED)
+    unread = replace(run, state=RunState.FAILED, job=JobState.SUCCEEDED)
+    cancelled = replace(failed, job=JobState.CANCELLED)
+    lost_unwatched = replace(failed, job=JobState.LOST, adopted=True)
+    lost = replace(failed, job=JobState.LOST)
+    running = replace(run, state=RunState.RUNNING)
+    expected = [
+        ((), Standing.TO_BEGIN),
+        ((finished,), Standing.DONE),
+        ((running,), Standing.TO_TAKE_OVER),
+        ((failed, running), Standing.TO_TAKE_OVER),
+        ((failed,), Standing.TO_BEGIN),
+        ((failed, failed), Standing.DONE),
+        ((failed, unread), Standing.DONE),
+        ((lost, lost), Standing.DONE),
+        ((cancelled, lost_unwatched, cancelled), Standing.TO_BEGIN),
+        ((cancelled, failed, lost_unwatched), Standing.TO_BEGIN),
+        ((failed, cancelled, failed), Standing.DONE),
+        ((failed, finished), Standing.DONE),
+    ]
+    for runs, todo in expected:
+        assert standing(trial, runs) is todo, [to_json(r) for r in runs]
+
+
+def test_a_second_interrupt_does_not_wait() -> None:
+    request = StopRequest()
+    assert not request.made
+    request.note(signal.SIGINT)
+    assert request.by is signal.SIGINT
+    with pytest.raises(KeyboardInterrupt):
+        request.note(signal.SIGINT)
+
+
+def test_a_stop_between_two_trials_leaves_the_rest_for_later(site: Site) -> None:
+    class StopsAfterOne(Silence):
+        def trial_ended(self, *_: Any, **__: Any) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    assert threading.current_thread() is threading.main_thread()
+    with pytest.raises(InterruptedRun):
+        site.run(site.suite(), tell=StopsAfterOne)
+    assert [a.run().state for a in site.attempts()] == [RunState.FINISHED]
+    assert not site.run().failures
+    assert len(site.attempts()) == 2
+
+
+# The index -----------------------------------------------------------------------------------------------
+
+
+def test_the_index_follows_the_run_directories(site: Site) -> None:
+    completed = site.run(site.suite())
+    ids = {r.run.id for r in completed.results}
+    assert update_index(site.runs).update.written == 2
+    assert store.known(site.runs).keys() == ids
+    assert update_index(site.runs).update.written == 0
+    shutil.rmtree(completed.session.path / completed.plan.trials[0].id)
+    assert update_index(site.runs).update.removed == 1
+    assert len(site.run().results) == 2
+    assert update_index(site.runs).update.written == 1
+    assert store.known(site.runs).keys() == ids
+
+
+def test_a_damaged_run_is_named_left_out_and_stops_nothing(site: Site) -> None:
+    completed = site.run(site.suite())
+    update_index(site.runs)
+    record = next(completed.session.attempts()).path / "run.json"
+    whole = record.read_text()
+    record.write_text("{")
+    indexed = update_index(site.runs)
+    record.write_text(whole)
+    assert [problem.where for problem in indexed.problems] == [f"{record}:1"]
+    assert len(store.known(site.runs)) == 1
+    assert not update_index(site.runs).problems
+    assert len(store.known(site.runs)) == 2
+
+
+def test_a_damaged_index_is_made_again(site: Site) -> None:
+    site.run(site.suite())
+    update_index(site.runs)
+    store.index_path(site.runs).write_bytes(b"not an index")
+    indexed = update_index(site.runs)
+    assert indexed.update.rebuilt
+    assert indexed.update.written == 2
