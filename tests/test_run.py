@@ -468,14 +468,20 @@ def test_a_stop_between_two_trials_leaves_the_rest_for_later(site: Site) -> None
 def test_the_index_follows_the_run_directories(site: Site) -> None:
     completed = site.run(site.suite())
     ids = {r.run.id for r in completed.results}
-    assert update_index(site.runs).update.written == 2
-    assert store.known(site.runs).keys() == ids
-    assert update_index(site.runs).update.written == 0
-    shutil.rmtree(completed.session.path / completed.plan.trials[0].id)
-    assert update_index(site.runs).update.removed == 1
-    assert len(site.run().results) == 2
-    assert update_index(site.runs).update.written == 1
-    assert store.known(site.runs).keys() == ids
+    assert update_index(site.runs) == ()
+    before = store.known(site.runs)
+    assert before.keys() == ids
+    again = completed.plan.trials[0].id
+    shutil.rmtree(completed.session.path / again)
+    update_index(site.runs)
+    assert store.known(site.runs).keys() == ids - {f"{completed.session.id}/{again}"}
+    site.run()
+    update_index(site.runs)
+    after = store.known(site.runs)
+    assert after.keys() == ids
+    assert [run_id for run_id in ids if before[run_id] != after[run_id]] == [
+        f"{completed.session.id}/{again}"
+    ]
 
 
 def test_a_damaged_run_is_named_left_out_and_stops_nothing(site: Site) -> None:
@@ -484,18 +490,16 @@ def test_a_damaged_run_is_named_left_out_and_stops_nothing(site: Site) -> None:
     record = next(completed.session.attempts()).path / "run.json"
     whole = record.read_text()
     record.write_text("{")
-    indexed = update_index(site.runs)
+    problems = update_index(site.runs)
     record.write_text(whole)
-    assert [problem.where for problem in indexed.problems] == [f"{record}:1"]
+    assert [problem.where for problem in problems] == [f"{record}:1"]
     assert len(store.known(site.runs)) == 1
-    assert not update_index(site.runs).problems
+    assert not update_index(site.runs)
     assert len(store.known(site.runs)) == 2
 
 
 def test_a_damaged_index_is_made_again(site: Site) -> None:
     site.run(site.suite())
-    update_index(site.runs)
     store.index_path(site.runs).write_bytes(b"not an index")
-    indexed = update_index(site.runs)
-    assert indexed.update.rebuilt
-    assert indexed.update.written == 2
+    assert not update_index(site.runs)
+    assert len(store.known(site.runs)) == 2

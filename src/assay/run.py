@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from assay import __version__, launch, plan, read, rundir, suite
 from assay.errors import InputError, InterruptedRun, Problem
@@ -26,9 +25,6 @@ from assay.runfiles import SCHEMA, Header
 from assay.stopping import StopRequest, stop_requests
 from assay.suite import Systems
 from assay.workloads import WORKLOADS
-
-if TYPE_CHECKING:
-    from assay.store import Update
 
 
 @dataclass(frozen=True)
@@ -228,17 +224,10 @@ def _forget_what_was_settled(runs: Mapping[str, Sequence[Run]], launchers: Mappi
 # The index -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Indexed:
-    """What became of the index, and what could not be read: a damaged run is left out and stops nothing."""
-
-    update: Update
-    problems: tuple[Problem, ...]
-
-
-def update_index(root: Path, *, rebuild: bool = False) -> Indexed:
+def update_index(root: Path, *, rebuild: bool = False) -> tuple[Problem, ...]:
     """Bring the index up to date with the run directories: read what is new or changed, drop what is gone.
 
+    Gives what could not be read: a damaged run is left out of the index and stops nothing.
     Raises HostError and BusyError as `store.update` does.
     """
     from assay import store
@@ -256,7 +245,7 @@ def update_index(root: Path, *, rebuild: bool = False) -> Indexed:
                 except InputError as error:
                     damaged[run_id] = error.problems
 
-    update = store.update(root, changed(), known.keys() - found.keys(), stamps, rebuild=rebuild)
+    store.update(root, changed(), known.keys() - found.keys(), stamps, rebuild=rebuild)
     if damaged.keys() & known.keys():  # what it was before it was damaged is not what it is
         store.update(root, (), damaged.keys() & known.keys())
-    return Indexed(update, tuple(problem for problems in damaged.values() for problem in problems))
+    return tuple(problem for problems in damaged.values() for problem in problems)

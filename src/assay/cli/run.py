@@ -64,6 +64,7 @@ def command(
     Exit codes: 0 all trials gave a result and every requirement holds; 1 a trial failed or a
     requirement does not hold; 3 a requirement is undecided; 130 stopped by Ctrl-C, run again to go on.
     """
+    from assay import store
     from assay.read import metrics
     from assay.report.contents import gather
     from assay.run import Asked, run_suite, update_index
@@ -77,8 +78,10 @@ def command(
         command_line=("assay", *sys.argv[1:]),
     )
     completed = run_suite(asked, _teller(quiet))
-    indexed = update_index(runs_dir)
-    for problem in indexed.problems:
+    why = store.trouble(runs_dir)
+    if why is not None and store.index_path(runs_dir).exists():
+        click.echo(f"assay: {store.index_path(runs_dir)}: {why}; it is made again", err=True)
+    for problem in update_index(runs_dir):
         click.echo(f"assay: {problem}", err=True)
     sides: dict[str, list[Result]] = {}
     for result in completed.results:
