@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from assay.workloads.allreduce import ALLREDUCE
+from assay.workloads.command import COMMAND
 from assay.workloads.digits import DIGITS
 from assay.workloads.matmul import MATMUL
 from assay.workloads.membw import MEMBW
@@ -12,5 +13,5 @@ from assay.workloads.workload import Workload
 __all__ = ["WORKLOADS", "Workload"]
 
 WORKLOADS: dict[str, Workload] = {
-    workload.name: workload for workload in (RESNET50, DIGITS, MATMUL, MEMBW, ALLREDUCE)
+    workload.name: workload for workload in (RESNET50, DIGITS, MATMUL, MEMBW, ALLREDUCE, COMMAND)
 }

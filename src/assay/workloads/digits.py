@@ -56,12 +56,12 @@ class DigitsParams(Params):
         if TRAIN_SAMPLES % size:
             fitting = [n for n in range(1, TRAIN_SAMPLES + 1) if TRAIN_SAMPLES % n == 0]
             nearest = min(fitting, key=lambda n: abs(n - size))
-            raise ValueError(f"{size} doesn't divide the {TRAIN_SAMPLES} training images; write {nearest}")
+            raise ValueError(f"{size} doesn't divide the {TRAIN_SAMPLES} images to train on; write {nearest}")
         return size
 
 
 def _metrics(_params: DigitsParams) -> tuple[Metric, ...]:
-    # How long an epoch takes is the system's; how many it takes is the seed's. The verdict rests on the first.
+    # How long an epoch takes is the system's and comes first; how many it takes is the seed's.
     return (PER_EPOCH[0], *TO_TARGET, PER_EPOCH[1])
 
 

@@ -1,0 +1,237 @@
+"""Any program of the user's own, with its figures found in what it prints."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, median
+from typing import Annotated, Literal, Self
+
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from assay.errors import InputError
+from assay.records import Better, Measurement, Metric, Reading, Series, Shape, Task, TaskFile
+from assay.units import factor
+from assay.workloads import printed
+from assay.workloads.printed import Figure
+from assay.workloads.program import Params
+from assay.workloads.workload import Workload
+
+_LONGEST_PATTERN = 500
+# A repeated group that holds one repeated thing and nothing else, like (a+)+ or (.*)*: takes time exponential
+# in the length of the line where it doesn't match, and says no more than the inner repeat alone.
+_RUNAWAY = re.compile(r"\((?:\?:|\?P<\w+>)?(?:\\.|\[[^\]]*\]|[^\\()\[\]])[*+]\??\)(?:[*+]|\{\d*,\})")
+
+NonEmpty = Annotated[str, Field(min_length=1)]
+
+
+class CommandMetric(Params):
+    """One metric: where its figure stands in the log, its unit, and which of several counts."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"pattern": r"images/sec: (?P<value>[0-9.]+)", "unit": "images/s", "better": "higher"}
+            ]
+        }
+    )
+
+    pattern: str | None = Field(
+        None,
+        max_length=_LONGEST_PATTERN,
+        description="Regular expression (Python's) searched in every line of rank 0. The group named `value` "
+        "is the figure; groups named `step` and `epoch` make a series of all figures; other named groups are "
+        f"labels. Only the first {printed.LONGEST_LINE} characters of a line are searched.",
+    )
+    reader: Literal["mllog"] | None = Field(
+        None, description="Instead of a pattern: MLPerf log lines whose key is the metric's name."
+    )
+    unit: str = Field("", description="Unit of the figure as printed: images/s, MB/s, ms; none for a count.")
+    better: Better | None = Field(
+        None, description="Which direction is an improvement; leave out for neither."
+    )
+    pick: Literal["last", "first", "mean", "median", "min", "max"] = Field(
+        "last", description="What counts where the figure is printed several times with equal labels."
+    )
+    about: str = Field("", description="One line for people.")
+
+    @field_validator("pattern")
+    @classmethod
+    def _is_a_pattern(cls, pattern: str | None) -> str | None:
+        if pattern is None:
+            return None
+        try:
+            groups = re.compile(pattern).groupindex
+        except re.error as error:
+            raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+        if printed.VALUE not in groups:
+            raise ValueError(
+                f"{pattern!r} has no group named value; write (?P<value>[0-9.]+) around the number"
+            )
+        if _RUNAWAY.search(pattern):
+            raise ValueError(
+                f"{pattern!r} repeats a repeated group, which can take forever; drop the outer repeat"
+            )
+        return pattern
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        if (self.pattern is None) == (self.reader is None):
+            raise ValueError("give either a pattern or a reader")
+        return self
+
+
+class CommandParams(Params):
+    """A program that is run as it stands, once on every rank, never through a shell.
+
+    Ranks find their place in torchrun's variables: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT.
+    """
+
+    argv: tuple[NonEmpty, ...] = Field(
+        min_length=1,
+        description="Program and arguments, one element each; `{python}` is the system's interpreter and "
+        "`{seed}` the seed of the repeat.",
+    )
+    env: dict[str, str] = Field({}, description="Variables added to the environment of every rank.")
+    cwd: str | None = Field(
+        None,
+        description="Directory to run in, below the suite's where it is relative; default: the job's own.",
+    )
+    files: tuple[NonEmpty, ...] = Field(
+        (), description="Files that travel with the job into its own directory, instead of a cwd."
+    )
+    outputs: tuple[NonEmpty, ...] = Field(
+        (), description="Names or globs of files below the working directory that are kept."
+    )
+    image: str | None = Field(None, description="Container image, where the system is a container platform.")
+    metrics: dict[NonEmpty, CommandMetric] = Field(
+        min_length=1, description="What it reports, by name; the first is the primary one."
+    )
+
+    @field_validator("cwd")
+    @classmethod
+    def _cwd_is_absolute(cls, cwd: str | None, info: ValidationInfo) -> str | None:
+        return None if cwd is None else _absolute(cwd, info)
+
+    @field_validator("files")
+    @classmethod
+    def _files_have_names_of_their_own(cls, files: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        paths = tuple(_absolute(file, info) for file in files)
+        names = [Path(path).name for path in paths]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"several files are called {name}; they would lie in one directory")
+        return paths
+
+    @model_validator(mode="after")
+    def _files_need_the_jobs_directory(self) -> Self:
+        if self.files and self.cwd is not None:
+            raise ValueError("files travel into the job's own directory; leave out either files or cwd")
+        return self
+
+
+def _absolute(path: str, info: ValidationInfo) -> str:
+    """`path` from the suite's directory where the context names it, else from the current one."""
+    start = (info.context or {}).get("directory", "")
+    return str(Path(start, Path(path).expanduser()).absolute())
+
+
+def _metrics(params: CommandParams) -> tuple[Metric, ...]:
+    return tuple(
+        Metric(name, factor(metric.unit)[1], metric.better, metric.about)
+        for name, metric in params.metrics.items()
+    )
+
+
+def _task(params: CommandParams, _shape: Shape, seed: int) -> Task:
+    return Task(
+        argv=tuple(str(seed) if word == "{seed}" else word for word in params.argv),
+        env=params.env,
+        files=tuple(TaskFile(Path(path).name, _content(path)) for path in params.files),
+        cwd=params.cwd,
+        outputs=params.outputs,
+        image=params.image,
+    )
+
+
+def _content(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} can't be read: {error.strerror or error}") from error
+
+
+def _read(logs: Mapping[str, Path], params: CommandParams) -> Reading:
+    name = "rank-0.log"
+    if name not in logs:
+        return Reading(problems=(f"there is no {name}: nothing printed to look for figures in",))
+    found = printed.Found()
+    patterns = {
+        m: re.compile(asked.pattern) for m, asked in params.metrics.items() if asked.pattern is not None
+    }
+    if patterns:
+        printed.by_patterns(logs[name], patterns, found)
+    keys = {m: asked.unit for m, asked in params.metrics.items() if asked.reader is not None}
+    if keys:
+        printed.by_keys(logs[name], keys, found)
+    figures = {m: [figure for figure in found.figures if figure.metric == m] for m in params.metrics}
+    missing = [f"no figure for {m}: {_searched(params.metrics[m])}" for m in figures if not figures[m]]
+    return Reading(
+        measurements=tuple(
+            x for m, all_of in figures.items() for x in _picked(params.metrics[m], all_of, name)
+        ),
+        series=tuple(x for m, all_of in figures.items() for x in _series(params.metrics[m], all_of)),
+        problems=(*found.problems, *missing),
+        skipped_lines=found.skipped,
+    )
+
+
+def _searched(asked: CommandMetric) -> str:
+    if asked.pattern is not None:
+        return f"no line of rank 0 matches {asked.pattern!r}"
+    return "no MLPerf log line of rank 0 has this key"
+
+
+def _picked(asked: CommandMetric, figures: Sequence[Figure], file: str) -> Iterator[Measurement]:
+    """One measurement for each set of labels; the line is that of the figure, or of the last one averaged."""
+    scale, unit = factor(asked.unit)
+    by_labels: dict[str, list[Figure]] = defaultdict(list)
+    for figure in figures:
+        by_labels[repr(sorted(figure.labels.items()))].append(figure)
+    for alike in by_labels.values():
+        value = _PICKS[asked.pick]([figure.value for figure in alike])
+        line = next((figure.line for figure in reversed(alike) if figure.value == value), alike[-1].line)
+        yield Measurement(alike[-1].metric, value * scale, unit, alike[-1].labels, file, line)
+
+
+def _series(asked: CommandMetric, figures: Sequence[Figure]) -> Iterator[Series]:
+    """All figures that say at which step or epoch they were printed."""
+    scale, unit = factor(asked.unit)
+    for axis in printed.STEPS:
+        placed = [(figure.at[axis], figure.value * scale) for figure in figures if axis in figure.at]
+        if placed:
+            x, y = zip(*placed, strict=True)
+            yield Series(figures[0].metric, unit, axis, x, y)
+
+
+_PICKS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "last": lambda values: values[-1],
+    "first": lambda values: values[0],
+    "mean": fmean,
+    "median": median,
+    "min": min,
+    "max": max,
+}
+
+COMMAND = Workload(
+    name="command",
+    about="run any program: its figures by patterns or MLPerf log lines",
+    params=CommandParams,
+    metrics=_metrics,
+    sample="",
+    flops=lambda _params: None,
+    task=_task,
+    read=_read,
+)

@@ -1,0 +1,119 @@
+"""Figures in what any program printed: by patterns in its lines, or by the keys of MLPerf log lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from assay.logs.mllog import EventReader
+from assay.records import Scalar
+from assay.units import convert
+from assay.workloads.payload_log import finite
+
+# Characters of a line that are searched. A pattern that backtracks takes time that grows with the line, and
+# no figure stands this far in.
+LONGEST_LINE = 2000
+
+Axis = Literal["step", "epoch"]
+VALUE = "value"
+STEPS: tuple[Axis, ...] = ("step", "epoch")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number as it stands in a log.
+
+    labels  what tells it from others of its metric
+    at      step or epoch where the line says one
+    line    from 1
+    """
+
+    metric: str
+    value: float
+    labels: Mapping[str, Scalar]
+    at: Mapping[Axis, float]
+    line: int
+
+
+@dataclass
+class Found:
+    """What a log holds.
+
+    problems  matches that are no figure, each with its line
+    skipped   MLPerf log lines that could not be understood
+    """
+
+    figures: list[Figure] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    skipped: int = 0
+
+
+def by_patterns(path: Path, patterns: Mapping[str, re.Pattern[str]], found: Found) -> None:
+    """Every match of each metric's pattern in each line.
+
+    The group `value` is the figure, `step` and `epoch` its place, other named groups its labels. A carriage return ends a line as well, so that progress bars are read, but isn't counted as one.
+    """
+    for number, text in _lines(path):
+        for metric, pattern in patterns.items():
+            for match in pattern.finditer(text):
+                groups = match.groupdict()
+                value = _number(groups.pop(VALUE))
+                at = {axis: _number(groups.pop(axis)) for axis in STEPS if axis in groups}
+                places = {axis: x for axis, x in at.items() if x is not None}
+                if value is None or len(places) < len(at):
+                    found.problems.append(f"{path.name}:{number}: {metric}: {match[0]!r} holds no number")
+                else:
+                    found.figures.append(Figure(metric, value, groups, places, number))
+
+
+def by_keys(path: Path, units: Mapping[str, str], found: Found) -> None:
+    """The value of every MLPerf log line whose key is a metric's name, in the metric's unit.
+
+    units  metric → unit of its figures where a line states none
+    """
+    reader = EventReader(path)
+    for event in reader:
+        if event.kind != "point" or event.key not in units:
+            continue
+        unit, value = str(event.metadata.get("unit", units[event.key])), finite(event.value)
+        where = f"{path.name}:{event.line}: {event.key}"
+        if value is None:
+            found.problems.append(f"{where}: {event.value!r} is no finite number")
+            continue
+        try:
+            value = convert(value, unit, units[event.key])
+        except ValueError:
+            found.problems.append(f"{where} is in {unit!r}, expected {units[event.key]!r}")
+            continue
+        found.figures.append(
+            Figure(event.key, value, _labels(event.metadata), _place(event.metadata), event.line)
+        )
+    found.skipped += reader.skipped
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    with path.open("rb") as log:
+        for number, line in enumerate(log, 1):
+            for part in line.rstrip(b"\r\n").split(b"\r"):
+                yield number, part[:LONGEST_LINE].decode(errors="replace")
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return finite(float(text)) if text is not None else None
+    except ValueError:
+        return None
+
+
+def _labels(metadata: Mapping[str, Any]) -> dict[str, Scalar]:
+    labels = metadata.get("labels")
+    return {k: v for k, v in labels.items() if isinstance(v, Scalar)} if isinstance(labels, dict) else {}
+
+
+def _place(metadata: Mapping[str, Any]) -> dict[Axis, float]:
+    named: tuple[tuple[str, Axis], ...] = (("step", "step"), ("epoch", "epoch"), ("epoch_num", "epoch"))
+    places = {axis: finite(metadata[key]) for key, axis in named if key in metadata}
+    return {axis: x for axis, x in places.items() if x is not None}
