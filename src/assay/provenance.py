@@ -22,7 +22,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 # group → what a person calls it, in the order of reading
 GROUPS: dict[str, str] = {
-    "probe": "Not known",
+    "probe": "The probe itself",
     "suite": "Suite and Assay",
     "hardware": "Hardware",
     "system": "Kernel, drivers and settings",
@@ -51,6 +51,8 @@ _GROUP_OF: tuple[tuple[str, str], ...] = (
     ("hardware", r"cpu\.|memory\.|numa\.|gpu\.|pci\.|infiniband\.|net\.|machine\."),
 )
 _DERIVED = frozenset({"python.packages_digest"})  # the packages themselves are compared
+# The kernel keeps a little more or less for itself at each boot, so equal machines have nearly equal sizes
+_NEARLY = frozenset({"memory.total_bytes", "shm.size_bytes"})
 
 
 def group_of(name: str) -> str:
@@ -187,14 +189,22 @@ def _missing(node: Mapping[str, object]) -> tuple[None, ...]:
 def _gpus_as_one(node: Mapping[str, Scalar]) -> dict[str, set[Scalar]]:
     values: dict[str, set[Scalar]] = {}
     for name, value in node.items():
-        values.setdefault(re.sub(r"^gpu\.\d+\.", "gpu.*.", name), set()).add(value)
+        values.setdefault(re.sub(r"^gpu\.\d+\.", "gpu.*.", name), set()).add(_compared(name, value))
     return values
+
+
+def _compared(name: str, value: Scalar) -> Scalar:
+    """The value as it is compared: sizes that vary from boot to boot to three digits."""
+    if name in _NEARLY and isinstance(value, int | float):
+        return float(f"{value:.3g}")
+    return value
 
 
 def digest(provenance: Provenance) -> str:
     """Digest of the configuration, which leaves out what machine it was, when, and how many nodes."""
     nodes = {
-        digest_of({name: value for name, value in node.items() if _counts(name)}) for node in provenance.nodes
+        digest_of({name: _compared(name, value) for name, value in node.items() if _counts(name)})
+        for node in provenance.nodes
     }
     return digest_of(sorted(nodes))
 

@@ -201,13 +201,13 @@ def limits(tree: Tree) -> Iterator[tuple[str, Any]]:
     yield "cpu.quota", cgroup_cores(tree)
     yield "memory.limit_bytes", cgroup_memory_bytes(tree)
     for name, limit in (
-        ("nofile", resource.RLIMIT_NOFILE),
-        ("memlock_bytes", resource.RLIMIT_MEMLOCK),
-        ("stack_bytes", resource.RLIMIT_STACK),
+        ("nofile{}", resource.RLIMIT_NOFILE),
+        ("memlock{}_bytes", resource.RLIMIT_MEMLOCK),
+        ("stack{}_bytes", resource.RLIMIT_STACK),
     ):
         soft, hard = ("unlimited" if n == resource.RLIM_INFINITY else n for n in resource.getrlimit(limit))
-        yield f"limits.{name}", soft
-        yield f"limits.{name}_hard", hard
+        yield f"limits.{name.format('')}", soft
+        yield f"limits.{name.format('_hard')}", hard
 
 
 def cgroup_dirs(tree: Tree, controller: str) -> list[str]:

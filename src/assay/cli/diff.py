@@ -1,0 +1,179 @@
+"""`assay diff`: what differs between the machines and the software of two runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli import options
+from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from assay.provenance import Fact
+    from assay.records import Provenance, Scalar
+
+ABSENT = "–"
+_UNITS = {"_bytes": "B", "_hz": "Hz"}
+
+
+@dataclass(frozen=True)
+class Side:
+    """One reference: how many runs it names, and what is known of the machines of those that say it."""
+
+    reference: str
+    runs: int
+    known: tuple[Provenance, ...]
+
+
+@click.command()
+@click.argument("a", metavar="RUN")
+@click.argument("b", metavar="RUN")
+@click.option("--all", "everything", is_flag=True, help="Show facts that are equal or only momentary, too.")
+@options.RUNS
+@options.JSON
+def command(a: str, b: str, everything: bool, runs_dir: Path, as_json: bool) -> None:
+    r"""Show what differs between two runs' machines and software.
+
+    A reference may name several runs, and a run several nodes: then a fact that is not the same in all of
+    them varies, and all its values are shown. Which of many equal machines it was, and what was so only at
+    that moment (load, clocks, temperatures, free space), is set apart and does not count as a difference.
+
+    \b
+    Examples:
+      assay diff quickstart:bare-metal quickstart:openshift
+      assay diff acceptance/20260301-101500 acceptance       what changed since March
+      assay diff a b --all                                   equal facts, too
+
+    \b
+    Exit codes: 0 nothing that matters differs; 1 something does;
+    3 not known: the runs of a side say nothing of their machines; 4 no such run.
+    """
+    from assay.provenance import side_by_side
+
+    left, right = _sides(runs_dir, (a, b))
+    facts = side_by_side(left.known, right.known) if left.known and right.known else ()
+    differs = any(fact.matters for fact in facts)
+    if as_json:
+        options.echo_json(_document(left, right, [fact for fact in facts if everything or fact.differs]))
+    else:
+        _show(left, right, facts, everything=everything)
+    if not left.known or not right.known:
+        sys.exit(EXIT_UNDECIDED)
+    sys.exit(EXIT_WORSE if differs else EXIT_OK)
+
+
+def _sides(runs_dir: Path, references: Sequence[str]) -> list[Side]:
+    from assay import provenance, store
+    from assay.run import update_index
+
+    update_index(runs_dir)
+    sides = []
+    for reference in references:
+        results = store.find(runs_dir, reference)
+        told = (result.provenance for result in results if result.provenance is not None)
+        sides.append(Side(reference, len(results), tuple(p for p in told if provenance.known(p))))
+    return sides
+
+
+def _document(a: Side, b: Side, facts: Sequence[Fact]) -> dict[str, Any]:
+    return {
+        "schema": "assay.diff/1",
+        **{
+            name: {"reference": side.reference, "runs": side.runs, "runs_known": len(side.known)}
+            for name, side in (("a", a), ("b", b))
+        },
+        "differs": any(fact.matters for fact in facts) if a.known and b.known else None,
+        "facts": [{**asdict(fact), "matters": fact.matters} for fact in facts],
+    }
+
+
+def _show(a: Side, b: Side, facts: Sequence[Fact], *, everything: bool) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for name, side in (("A", a), ("B", b)):
+        console.print(f"{name}  {_described(side)}", soft_wrap=True, markup=False)
+    if not a.known or not b.known:
+        silent = " and ".join(name for name, side in (("A", a), ("B", b)) if not side.known)
+        console.print(f"\nNot known: no run of {silent} says what machine it ran on.", soft_wrap=True)
+        return
+    shown = [fact for fact in facts if everything or (fact.differs and fact.group != "momentary")]
+    if shown:
+        console.print(_table(shown))
+    console.print(f"\n{_summary(facts, everything=everything)}", soft_wrap=True)
+
+
+def _described(side: Side) -> str:
+    nodes = {len(provenance.nodes) for provenance in side.known}
+    words = [f"{side.runs} run{'' if side.runs == 1 else 's'}"]
+    if nodes and nodes != {1}:
+        words.append(f"{' or '.join(map(str, sorted(nodes)))} nodes each")
+    if side.known and len(side.known) < side.runs:
+        words.append(f"{side.runs - len(side.known)} of them say nothing of their machine")
+    return f"{side.reference}  ({', '.join(words)})"
+
+
+def _table(facts: Sequence[Fact]) -> RenderableType:
+    """Facts under the headings of their groups, the values of both sides beside each other."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from assay.provenance import GROUPS
+
+    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
+    for heading in ("", "A", "B"):
+        table.add_column(heading, overflow="fold")
+    for group, of_group in groupby(facts, key=lambda fact: fact.group):
+        table.add_row("", "", "")
+        table.add_row(Text(GROUPS[group], "bold"), "", "")
+        for fact in of_group:
+            left, right = texts(fact)
+            style = "yellow" if fact.matters else ""
+            table.add_row(Text(f"  {fact.name}"), Text(left, style), Text(right, style))
+    return table
+
+
+def texts(fact: Fact) -> tuple[str, str]:
+    """Both sides as people read them; in full where rounding would hide that they differ."""
+    left, right = (_values(fact.name, values) for values in (fact.a, fact.b))
+    if left == right and fact.differs:
+        return _values("", fact.a), _values("", fact.b)
+    return left, right
+
+
+def _values(name: str, values: Sequence[Scalar]) -> str:
+    from assay.units import human
+
+    unit = next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), None)
+    words = []
+    for value in values:
+        if value is None:
+            words.append(ABSENT)
+        elif unit is not None and isinstance(value, int | float) and value >= 10**6:
+            words.append(human(value, unit))
+        else:
+            words.append({True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value))
+    return words[0] if len(words) == 1 else f"varies: {' | '.join(words)}"
+
+
+def _summary(facts: Sequence[Fact], *, everything: bool) -> str:
+    mattering = sum(fact.matters for fact in facts)
+    equal = sum(not fact.differs for fact in facts)
+    momentary = sum(fact.differs and fact.group == "momentary" for fact in facts)
+    words = [
+        f"{mattering} {'fact differs' if mattering == 1 else 'facts differ'}"
+        if mattering
+        else "Nothing that matters differs",
+        f"{equal} are equal",
+    ]
+    if momentary:
+        words.append(f"{momentary} more differ only in what was so at that moment")
+    return ", ".join(words) + ("." if everything else "; --all shows every fact.")
