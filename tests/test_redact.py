@@ -39,6 +39,11 @@ def test_numbers_are_hidden_only_where_the_name_ends_in_the_secret() -> None:
     }
 
 
+def test_a_table_under_a_secret_looking_name_is_kept_for_its_own_keys_tell() -> None:
+    metrics = {"token_rate": {"unit": "tokens/s", "pattern": "x"}, "secrets": {"API_KEY": "s", "n": 1}}
+    assert redacted(metrics) == {**metrics, "secrets": {"API_KEY": REDACTED, "n": 1}}
+
+
 def test_secrets_in_arguments_are_hidden_and_named() -> None:
     argv = ["train", "--api-key", "s1", "HF_TOKEN=s2", "--token=s3", "--auth", "--verbose", "x=y"]
     clean = redacted({"argv": argv})["argv"]
@@ -67,7 +72,7 @@ def test_a_yaml_file_without_secrets_stays_as_it_was_written() -> None:
         "here: {env: {HF_TOKEN: hunter2, A: b}}\n",
         "here:\n  env:\n    HF_TOKEN: |\n      hunter2\n      hunter3\n    A: b\n",
         "params: {argv: [train, --api-key, hunter2], A: b}\n",
-        "secret: {deep: [hunter2]}\nA: b\n",
+        "secret: [hunter2, hunter3]\nA: b\n",
     ],
 )
 def test_a_yaml_file_loses_its_secrets_in_whatever_way_they_are_written(text: str) -> None:

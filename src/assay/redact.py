@@ -34,6 +34,7 @@ def is_secret_name(name: str) -> bool:
 def redacted(value: Any) -> Any:
     """Plain data with the texts under secret-looking keys replaced, at any depth.
 
+    A table under such a key is no secret itself: its own keys tell (`token_rate: {unit: tokens/s}`).
     In lists `NAME=value` and `--api-key value` too: arguments are a common way to pass one.
     """
     if isinstance(value, dict):
@@ -45,11 +46,13 @@ def redacted(value: Any) -> Any:
 
 def _hidden(name: str, value: Any) -> Any:
     """Texts; numbers only where the name ends in the secret: `PASSWORD: 1234`, but not `token_count: 128`."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int | float) and not is_secret_name(_WORD.findall(name)[-1]):
-        return value
-    return REDACTED
+    if isinstance(value, list | tuple):
+        return [_hidden(name, item) for item in value]
+    if isinstance(value, str):
+        return REDACTED
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return REDACTED if is_secret_name(_WORD.findall(name)[-1]) else value
+    return redacted(value)
 
 
 def _argument(item: Any, before: Any) -> Any:
@@ -83,26 +86,25 @@ def _taken(value: Any, clean: Any) -> Iterator[str]:
 def redacted_yaml(text: str) -> str:
     """A YAML file as it was written; where it holds a secret, written anew with that value replaced."""
     from ruamel.yaml import YAML
-    from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
     yaml = YAML(typ="rt")
     tree = yaml.load(text)
-    hidden = False
-
-    def walk(node: Any) -> None:
-        nonlocal hidden
-        items = node.items() if isinstance(node, CommentedMap) else enumerate(node)
-        clean = redacted(node if isinstance(node, CommentedMap) else list(node))
-        for key, value in list(items):
-            if isinstance(value, CommentedMap | CommentedSeq) and clean[key] != REDACTED:
-                walk(value)
-            elif value != clean[key]:
-                node[key], hidden = clean[key], True
-
-    if isinstance(tree, CommentedMap | CommentedSeq):
-        walk(tree)
-    if not hidden:
+    if not _hide_in_place(tree, redacted(tree)):
         return text
     out = StringIO()
     yaml.dump(tree, out)
     return out.getvalue()
+
+
+def _hide_in_place(node: Any, clean: Any) -> bool:
+    """Put what `redacted` changed into the tree itself, which keeps comments; whether there was any."""
+    if not isinstance(node, dict | list):
+        return False
+    places = list(node) if isinstance(node, dict) else range(len(node))
+    hidden = False
+    for place in places:
+        if isinstance(node[place], dict | list):
+            hidden |= _hide_in_place(node[place], clean[place])
+        elif node[place] != clean[place]:
+            node[place], hidden = clean[place], True
+    return hidden
