@@ -123,7 +123,7 @@ def decide(estimate: Estimate, margin: float, better: Better | None) -> tuple[Ve
             return "undecided", f"{reach} is wider than the margin of ±{percent(margin)}: more runs"
         return "undecided", f"{reach} holds 1 and reaches beyond the margin of ±{percent(margin)}: more runs"
     if better is None:
-        return "undecided", f"{reach} differs from 1, and neither direction is better"
+        return "undecided", f"{reach} excludes 1, but no direction of this metric is declared better"
     verdict: Verdict = "faster" if (low > 1) == (better == "higher") else "slower"
     beyond = low > most or high < least
     by = f"by more than the margin of ±{percent(margin)}" if beyond else "though perhaps within the margin"

@@ -64,7 +64,7 @@ def too_few_runs(case: Case) -> Doubt | None:
     return Doubt(
         "too-few-runs",
         f"{evidence}: too few to see whether one of them is off",
-        f"raise `repeats` to {FEW_RUNS} or more and run the suite again",
+        f"Raise `repeats` to {FEW_RUNS} or more and run the suite again",
     )
 
 
@@ -80,7 +80,7 @@ def wider_than_margin(case: Case) -> Doubt | None:
         "wider-than-margin",
         f"the interval is ±{percent(math.expm1(half))} wide, the margin ±{percent(case.margin)}: "
         "so many runs can't show that the sides are equal",
-        "more runs, quieter ones (longer trials, nothing else on the machine), or a wider margin",
+        "More runs, quieter ones (longer trials, nothing else on the machine), or a wider margin",
     )
 
 
@@ -98,7 +98,7 @@ def not_interleaved(case: Case) -> Doubt | None:
         "not-interleaved",
         f"{evidence}: a drift of the machine in between looks like a difference "
         "(one of ±1 spread leaves 72 % coverage at 5 runs a side)",
-        "one suite with both systems, so that each block holds both",
+        "One suite with both systems, so that each block holds both",
     )
 
 
@@ -110,7 +110,7 @@ def one_session(case: Case) -> Doubt | None:
     return Doubt(
         "one-session",
         f"all runs {'of each side ' if len(sessions) > 1 else ''}come from one session ({_listed(sessions)})",
-        "the claim holds for that session; to claim it of the system, repeat the suite on other days",
+        "The claim holds for that session; to claim it of the system, repeat the suite on other days",
     )
 
 
@@ -123,7 +123,7 @@ def pooled_sessions(case: Case) -> Doubt | None:
     return Doubt(
         "pooled-sessions",
         f"runs of several sessions count as independent ({evidence}), though those of a session are alike",
-        "compare session by session too, as suite/session:system",
+        "Compare session by session too, as suite/session:system",
     )
 
 
@@ -140,7 +140,7 @@ def failed_runs_left_out(case: Case) -> Doubt | None:
     return Doubt(
         "failed-runs-left-out",
         "; ".join(parts),
-        "mend the cause (`assay show`) and run the suite again: failed trials are done anew",
+        "Mend the cause (`assay show`) and run the suite again: failed trials are done anew",
     )
 
 
@@ -150,8 +150,8 @@ def dropped_blocks(case: Case) -> Doubt | None:
         return None
     return Doubt(
         "dropped-blocks",
-        f"{_count(case.dropped, 'block')} lack one of the sides and are left out of the pairs",
-        "run the suite again, so that the missing trials are done",
+        f"{_count(case.dropped, 'block')} without one of the sides left out of the pairs",
+        "Run the suite again, so that the missing trials are done",
     )
 
 
@@ -172,7 +172,7 @@ def different_software(case: Case) -> Doubt | None:
     return Doubt(
         "different-software",
         f"{shown}{more}",
-        "the difference may be theirs and not the system's: give both sides the same (`assay diff A B`)",
+        "The difference may be theirs and not the system's: give both sides the same (`assay diff A B`)",
     )
 
 
@@ -188,7 +188,7 @@ def different_parameters(case: Case) -> Doubt | None:
     return Doubt(
         "different-parameters",
         ", ".join(shown),
-        "the sides did not do the same work: run one suite on both",
+        "The sides did not do the same work: run one suite on both",
     )
 
 
@@ -211,7 +211,7 @@ def identical_values(case: Case) -> Doubt | None:
     return Doubt(
         "identical-values",
         f"{evidence}: a spread of zero is more likely a coarse timer or a rounded print",
-        "print more digits or measure for longer; a count that can't vary needs no interval",
+        "Print more digits or measure for longer; a count that can't vary needs no interval",
     )
 
 

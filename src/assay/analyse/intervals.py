@@ -49,6 +49,11 @@ def constant(logs: Sequence[float]) -> bool:
     return max(logs) - min(logs) < ROUNDING
 
 
+def spread(logs: Sequence[float]) -> float | None:
+    """Run-to-run standard deviation as a share of the value; None from one run."""
+    return math.expm1(math.sqrt(_moments(logs)[1])) if len(logs) > 1 else None
+
+
 def one_mean(logs: Sequence[float], confidence: float = 0.95) -> LogInterval:
     """Mean of logarithms with its two-sided t interval; none from one run or from identical ones."""
     n = len(logs)

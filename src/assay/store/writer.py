@@ -7,7 +7,7 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,10 @@ def update(
     path, made = index_path(root), root / ".index.duckdb.new"
     with locked(root / ".index.lock", f"the index of {root}", wait_s=LONGEST_WAIT_S):
         rebuilt = "asked for" if rebuild else trouble(root) or ""
+        first, results = _peeked(results)
+        dropped = list(gone)
+        if first is None and not dropped and not rebuilt:
+            return Update(0, 0, "")
         with writing(made):
             for left in (made, made.with_name(f"{made.name}.wal")):  # by a writer that was killed
                 left.unlink(missing_ok=True)
@@ -78,7 +82,7 @@ def update(
         with writing_at(made) as connection:
             if rebuilt:
                 connection.execute("INSERT INTO about VALUES (?, ?)", [SCHEMA, __version__])
-            removed = 0 if rebuilt else _remove(connection, list(gone))
+            removed = 0 if rebuilt else _remove(connection, dropped)
             written = _insert(connection, results, stamps or {}, replace=not rebuilt)
             connection.execute(
                 "DELETE FROM provenances WHERE digest NOT IN "
@@ -88,6 +92,13 @@ def update(
             sync_file(made)
             made.replace(path)
     return Update(written, removed, rebuilt)
+
+
+def _peeked(results: Iterable[Result]) -> tuple[Result | None, Iterable[Result]]:
+    """The first result, and all of them again."""
+    rest = iter(results)
+    first = next(rest, None)
+    return first, rest if first is None else chain([first], rest)
 
 
 def _remove(connection: DuckDBPyConnection, ids: list[str]) -> int:

@@ -1,0 +1,222 @@
+"""`assay compare`: the verdict."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli.evidence import DEFAULT_MARGIN, Named, named, ready
+from assay.cli.options import JSON, RUNS, echo_json
+from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
+from assay.units import fraction
+
+if TYPE_CHECKING:
+    from assay.records import Comparison, Point, Result
+
+Sides = tuple[list["Result"], list["Result"], tuple[str, str]]
+
+
+def _margin(_ctx: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        margin = fraction(float(text) if text.replace(".", "", 1).isdigit() else text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if not 0 < margin < 1:
+        raise click.BadParameter(f"{text} is not between 0 and 100 %; write it like 2% or 0.02")
+    return margin
+
+
+@click.command()
+@click.argument("a")
+@click.argument("b", required=False)
+@click.option(
+    "--margin", callback=_margin, help="What counts as equal, like 2%. [default: the suite's, or 2%]"
+)
+@click.option("--metric", help="Only this metric.")
+@click.option("--all", "every", is_flag=True, help="Show all metrics, not only each benchmark's primary one.")
+@RUNS
+@JSON
+def command(
+    a: str,
+    b: str | None,
+    margin: float | None,
+    metric: str | None,
+    every: bool,
+    runs_dir: Path,
+    as_json: bool,
+) -> None:
+    r"""Say whether B is as fast as A: a ratio, its 95 % interval from the runs, and one verdict from it.
+
+    A and B are sessions, imported sets or `suite:system`; `assay list` shows them. With A alone, its other
+    systems are held against its baseline. The ratio is B over A, of geometric means.
+
+    \b
+    Examples:
+      assay compare quickstart                                   all systems against the baseline
+      assay compare resnet50:bare-metal resnet50:openshift
+      assay compare resnet50/2026-03-01T101500Z resnet50/2026-03-08T090000Z --margin 1%
+      assay compare v3.0-ubuntu v3.1-openshift --metric time_to_train --json
+
+    \b
+    Verdicts: equivalent, the interval lies within the margin; faster or slower, it excludes 1;
+    undecided, neither, and then it says why. JSON holds every metric.
+    Exit codes, by the primary metrics: 0 all equivalent or faster; 1 one is slower; 3 else, one is
+    undecided; 4 there is nothing to compare.
+    """
+    from assay.analyse.compare import compare, uncompared
+
+    ready(runs_dir)
+    left = named(runs_dir, a)
+    right = None if b is None else named(runs_dir, b)
+    width = margin or _agreed_margin(left, right)
+    found: list[Comparison] = []
+    not_compared: list[tuple[Point, str]] = []
+    for side_a, side_b, names in _sides(left, right):
+        found += compare(side_a, side_b, margin=width, names=names, metrics=left.metrics())
+        not_compared += uncompared(side_a, side_b, names=names, metrics=left.metrics())
+    if metric is not None:
+        found = [c for c in found if c.point.metric == metric]
+        not_compared = [(point, why) for point, why in not_compared if point.metric == metric]
+    if not found:
+        raise InputError(_nothing(left, right, metric, not_compared))
+    primary = found if metric is not None else _primary(found)
+    if as_json:
+        echo_json(_document(found, primary, not_compared, width))
+    else:
+        _show(found if every else primary, len(found), not_compared)
+    sys.exit(_exit_code(primary))
+
+
+def _sides(left: Named, right: Named | None) -> list[Sides]:
+    """Which runs are held against which: one system against one, or each against the same one."""
+    a = left.by_system()
+    if right is None:
+        baseline = left.plan.baseline if left.plan is not None and left.plan.baseline in a else next(iter(a))
+        others = [system for system in a if system != baseline]
+        if not others:
+            raise InputError(
+                f"{left.reference} holds one system ({baseline}): name what to compare it with; "
+                "`assay list` shows what there is"
+            )
+        return [(a[baseline], a[system], (baseline, system)) for system in others]
+    b = right.by_system()
+    if len(a) == len(b) == 1:
+        (name_a, side_a), (name_b, side_b) = *a.items(), *b.items()
+        names = (name_a, name_b) if name_a != name_b else (left.reference, right.reference)
+        return [(side_a, side_b, names)]
+    if a.keys() == b.keys():
+        return [
+            (a[system], b[system], (f"{left.reference}:{system}", f"{right.reference}:{system}"))
+            for system in a
+        ]
+    several = left if len(a) > 1 else right
+    systems = list(several.by_system())
+    raise InputError(
+        f"{several.reference} holds the systems {', '.join(systems)}: name one of them, "
+        f"like {several.reference}:{systems[0]}"
+    )
+
+
+def _agreed_margin(left: Named, right: Named | None) -> float:
+    """The suite's, where both sides come from one suite with one margin; else 2 %."""
+    plans = [left.plan if named is None else named.plan for named in (left, right)]
+    if any(plan is None for plan in plans):
+        return DEFAULT_MARGIN
+    agreed = {(plan.suite, plan.margin) for plan in plans if plan is not None}
+    return agreed.pop()[1] if len(agreed) == 1 else DEFAULT_MARGIN
+
+
+def _primary(found: Sequence[Comparison]) -> list[Comparison]:
+    """Of each benchmark the first metric in the declared order."""
+    first: dict[str, str] = {}
+    for comparison in found:
+        first.setdefault(comparison.point.benchmark, comparison.point.metric)
+    return [c for c in found if first[c.point.benchmark] == c.point.metric]
+
+
+def _show(shown: Sequence[Comparison], every: int, not_compared: Sequence[tuple[Point, str]]) -> None:
+    from rich.console import Console
+
+    from assay.report import figures, terminal
+
+    Console().print(terminal.verdicts(shown))
+    if every > len(shown):
+        click.echo(f"{every - len(shown)} more comparisons of other metrics: --all or --metric NAME.")
+    for point, why in not_compared:
+        place = f"{point.benchmark} {figures.metric(point.metric)}, {figures.where(point)}"
+        click.echo(f"Not compared: {place}: {why}.")
+
+
+def _nothing(
+    left: Named, right: Named | None, metric: str | None, not_compared: Sequence[tuple[Point, str]]
+) -> str:
+    """Why there is no comparison at all, with what went wrong on each side."""
+    from assay.analyse.groups import cause, counts
+
+    sides = [left] if right is None else [left, right]
+    parts = ["nothing to compare: no metric was measured at the same point on both sides"]
+    if metric is not None:
+        parts = [f"nothing to compare: {metric} was not measured at the same point on both sides"]
+    parts += [f"{point.benchmark} {point.metric} at {point.shape}: {why}" for point, why in not_compared[:5]]
+    for side in sides:
+        failed = [result for result in side.results if not counts(result)]
+        if failed:
+            why = cause(failed[0]) or f"not finished: {failed[0].run.state}"
+            parts.append(
+                f"{side.reference}: {len(failed)} of {len(side.results)} runs gave no result ({why})"
+            )
+    return "\n  ".join(parts)
+
+
+def _document(
+    found: Sequence[Comparison],
+    primary: Sequence[Comparison],
+    not_compared: Sequence[tuple[Point, str]],
+    margin: float,
+) -> dict[str, Any]:
+    from assay.records import to_plain
+
+    return {
+        "schema": "assay.compare/1",
+        "margin": margin,
+        "comparisons": [_plain(comparison, primary=comparison in primary) for comparison in found],
+        "uncompared": [{"points": to_plain(point), "reason": why} for point, why in not_compared],
+    }
+
+
+def _plain(c: Comparison, *, primary: bool) -> dict[str, Any]:
+    from assay.records import to_plain
+
+    points = {"benchmark": c.point.benchmark, "shape": c.point.shape, "labels": dict(c.point.labels)}
+    ratio = {"value": c.ratio.value, "low": c.ratio.low, "high": c.ratio.high}
+    return {
+        "a": c.a,
+        "b": c.b,
+        "metric": c.point.metric,
+        "primary": primary,
+        "unit": c.point.unit,
+        "better": c.point.better,
+        "points": points,
+        "means": [c.mean_a, c.mean_b],
+        "ratio": ratio | {"confidence": c.ratio.confidence},
+        "n": list(c.n),
+        "method": c.method,
+        "margin": c.margin,
+        "verdict": c.verdict,
+        "reason": c.reason,
+        "smallest_visible": c.smallest_visible,
+        "doubts": to_plain(c.doubts),
+    }
+
+
+def _exit_code(primary: Sequence[Comparison]) -> int:
+    verdicts = {comparison.verdict for comparison in primary}
+    if "slower" in verdicts:
+        return EXIT_WORSE
+    return EXIT_UNDECIDED if "undecided" in verdicts else EXIT_OK

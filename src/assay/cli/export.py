@@ -1,0 +1,60 @@
+"""`assay export`: measurements as a table, for a notebook or a spreadsheet."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from assay.cli.evidence import named, ready
+from assay.cli.options import RUNS
+
+_ENDINGS = {".csv": "csv", ".parquet": "parquet", ".json": "json"}
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "parquet", "json"]),
+    help="By default what the file's ending says, else csv.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True, allow_dash=True),
+    default="-",
+    help="File to write; - is standard output.  [default: -]",
+)
+@RUNS
+def command(runs: tuple[str, ...], form: str | None, as_json: bool, output: Path, runs_dir: Path) -> None:
+    r"""Write the measurements of RUNS, one row each.
+
+    Columns: system, benchmark, workload, shape, metric, unit, run, suite, session, block, value, labels (as
+    JSON: swept parameters and the measurement's own), file, line. Runs without a result have no rows.
+
+    \b
+    Examples:
+      assay export quickstart -o quickstart.parquet
+      assay export resnet50:bare-metal resnet50:openshift --format csv > both.csv
+      assay export quickstart --json | jq '.[].value'
+    """
+    from assay import store
+    from assay.store.query import Format
+
+    ready(runs_dir)
+    ids = dict.fromkeys(result.run.id for run in runs for result in named(runs_dir, run).results)
+    chosen: Format
+    chosen = "json" if as_json else form or _ENDINGS.get(output.suffix, "csv")  # type: ignore[assignment]
+    if str(output) != "-":
+        rows = store.export(runs_dir, list(ids), output, chosen)
+        click.echo(f"{output}: {rows} measurements of {len(ids)} runs", err=True)
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "measurements"
+        store.export(runs_dir, list(ids), file, chosen)
+        sys.stdout.buffer.write(file.read_bytes())

@@ -1,0 +1,120 @@
+"""`assay list`: what there is, newest first. Quick with 100,000 runs: only the index is read."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from assay.cli.evidence import ready
+from assay.cli.options import JSON, RUNS, echo_json
+
+_DAY_S = 86400.0
+_AGES = {"h": 3600.0, "d": _DAY_S, "w": 7 * _DAY_S}
+
+
+def _since(_ctx: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    """Seconds since the epoch from a date or an age."""
+    if text is None:
+        return None
+    age = re.fullmatch(r"(\d+)([hdw])", text)
+    if age is not None:
+        return time.time() - int(age[1]) * _AGES[age[2]]
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is neither a date like 2026-03-01 nor an age like 7d") from None
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+
+
+@click.command()
+@click.option("--suite", help="Only runs of this suite or imported set.")
+@click.option("--system", help="Only runs on this system.")
+@click.option("--workload", help="Only runs of this workload.")
+@click.option("--benchmark", help="Only runs of this benchmark of their suite.")
+@click.option(
+    "--state", type=click.Choice(["submitting", "running", "finished", "failed"]), help="Only runs in it."
+)
+@click.option("--since", callback=_since, metavar="WHEN", help="Only newer ones: 2026-03-01 (UTC), 7d, 12h.")
+@click.option("--trials", is_flag=True, help="One line a run instead of one a session and system.")
+@click.option("--limit", type=click.IntRange(min=1), default=40, show_default=True, help="Lines at most.")
+@RUNS
+@JSON
+def command(
+    suite: str | None,
+    system: str | None,
+    workload: str | None,
+    benchmark: str | None,
+    state: str | None,
+    since: float | None,
+    trials: bool,
+    limit: int,
+    runs_dir: Path,
+    as_json: bool,
+) -> None:
+    r"""List what there is, newest first: each line begins with what `show` and `compare` take.
+
+    \b
+    Examples:
+      assay list
+      assay list --suite resnet50-scaling --since 7d
+      assay list --trials --state failed
+    """
+    from assay.store import Filter, listed_runs, listed_sets
+
+    ready(runs_dir)
+    only = Filter(suite, system, workload, benchmark, state, since)
+    rows = (listed_runs if trials else listed_sets)(runs_dir, only, limit)
+    if as_json:
+        echo_json({"schema": "assay.list/1", "runs" if trials else "sets": rows})
+        return
+    if not rows:
+        click.echo("No runs. `assay run SUITE` makes some." if only == Filter() else "No runs like that.")
+        return
+    heading, lines = (_RUN, map(_run, rows)) if trials else (_SET, map(_set, rows))
+    for line in _columns([heading, *lines]):
+        click.echo(line)
+    if len(rows) == limit:
+        click.echo(f"The newest {limit}; --limit shows more.", err=True)
+
+
+_SET = ("reference", "ok", "failed", "open", "when (UTC)", "benchmarks")
+_RUN = ("run", "state", "shape", "took", "when (UTC)", "why")
+
+
+def _set(row: dict[str, Any]) -> Sequence[str]:
+    return (
+        row["reference"],
+        str(row["finished"]),
+        str(row["failed"] or "·"),
+        str(row["open"] or "·"),
+        _when(row["created_at"]),
+        " ".join(row["benchmarks"]),
+    )
+
+
+def _run(row: dict[str, Any]) -> Sequence[str]:
+    from assay.units import human_seconds
+
+    took = "·" if row["duration_s"] is None else human_seconds(row["duration_s"])
+    return row["id"], row["state"], row["shape"], took, _when(row["created_at"]), row["cause"].split("\n")[0]
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Aligned; plain text, because a table library would double the time that this command takes."""
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]) - 1)]
+    return [
+        "  ".join(
+            [*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)), row[-1]]
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,248 @@
+"""`assay show`: everything about one session, set or trial."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli.evidence import Named, named, ready
+from assay.cli.options import JSON, RUNS, echo_json
+
+if TYPE_CHECKING:
+    from assay.analyse.groups import Group
+    from assay.records import Doubt, Estimate, Result, Series
+
+_BARS = "▁▂▃▄▅▆▇█"
+_WIDTH = 32  # characters of a spark line
+# What people ask first of a machine; `assay diff` has the rest
+_FACTS = (
+    "host", "cpu.model", "cpu.allowed", "memory.total_bytes", "gpu.0.name", "gpu.count", "gpu.driver", "os",
+    "kernel", "virtualisation", "container", "python.version", "python.torch", "python.torch_cuda",
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("run")
+@RUNS
+@JSON
+def command(run: str, runs_dir: Path, as_json: bool) -> None:
+    r"""Show RUN, a session, an imported set, `suite:system` or one trial: numbers with their spread,
+    series, doubts, failed runs and what they ran on.
+
+    \b
+    Examples:
+      assay show quickstart
+      assay show resnet50-scaling:dgx-openshift
+      assay show quickstart/2026-03-01T101500Z/resnet50-1x2-r03
+    """
+    ready(runs_dir)
+    found = named(runs_dir, run)
+    if as_json:
+        echo_json(_document(found))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(_heading(found), markup=False)
+    for system, results in found.by_system().items():
+        console.print(f"\n{system}", style="bold", markup=False)
+        console.print(_facts(results), style="dim", markup=False)
+        console.print(_numbers(found, results))
+        for line in _sparks(results):
+            console.print(line, markup=False, soft_wrap=True)
+    for line in _closing(found):
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def _heading(found: Named) -> str:
+    from assay.analyse.groups import counts
+
+    sessions = sorted({f"{r.run.suite}/{r.run.session}" for r in found.results})
+    good = sum(map(counts, found.results))
+    failed = sum(r.run.state.final and not counts(r) for r in found.results)
+    rest = len(found.results) - good - failed
+    words = [f"{good} runs"] + [f"{failed} failed"] * bool(failed) + [f"{rest} not over"] * bool(rest)
+    return f"{', '.join(sessions)}: {', '.join(words)}"
+
+
+def _facts(results: Sequence[Result]) -> str:
+    """A few facts of the first node, where any run knows them; "(varies)" where runs differ."""
+    from assay.units import human
+
+    tables = [p.nodes[0] for p in (r.provenance for r in results) if p is not None and p.nodes]
+    if not tables:
+        return "nothing is known of the machine"
+    parts = []
+    for name in _FACTS:
+        values = {table.get(name) for table in tables} - {None}
+        if values:
+            value = values.pop()
+            text = human(float(value), "B") if name.endswith("_bytes") and value is not None else str(value)
+            parts.append(f"{name} {text}{' (varies)' if values else ''}")
+    return " · ".join(parts)
+
+
+def _groups(found: Named, results: Sequence[Result]) -> list[Group]:
+    from assay.analyse.groups import group
+
+    return list(group(results, found.metrics()).values())
+
+
+def _numbers(found: Named, results: Sequence[Result]) -> Any:
+    """One row a metric and point."""
+    from rich.table import Table
+
+    from assay.report import figures
+
+    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
+    table.add_column("", overflow="fold")
+    for name in ("mean", "95 % interval", "spread", "n"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for here in _groups(found, results):
+        estimate, spread = _estimate(here)
+        point = here.point
+        place = f"{point.shape} {figures.labels(point.labels)}".strip()
+        mean, interval, n = figures.measured(estimate)
+        table.add_row(
+            f"{point.benchmark} {figures.metric(point.metric)}, {place}",
+            mean,
+            interval,
+            "" if spread is None else figures.percent(spread),
+            n,
+        )
+    return table
+
+
+def _estimate(here: Group) -> tuple[Estimate, float | None]:
+    """Mean with its interval, and the spread from run to run as a share; None where there is none."""
+    from assay.analyse import intervals
+    from assay.analyse.ratio import logs, mean
+    from assay.records import Estimate
+
+    values = here.values
+    if min(values) <= 0:
+        return Estimate(mean(values), None, None, len(values), here.point.unit), None
+    return intervals.one_mean(logs(here)).estimate(here.point.unit), intervals.spread(logs(here))
+
+
+def _sparks(results: Sequence[Result]) -> Iterator[str]:
+    """The newest run's series of every benchmark and shape."""
+    from assay.analyse.groups import counts, place_of
+
+    newest = {place_of(r.run): r for r in results if counts(r)}
+    for place, result in sorted(newest.items()):
+        for series in result.reading.series:
+            if series.y:
+                yield f"  {place.benchmark} {place.shape} {series.name}: {_spark(series)}"
+
+
+def _spark(series: Series) -> str:
+    """First value, shape and last value over its steps."""
+    from assay.units import human
+
+    y = _thinned(series.y)
+    low, high = min(y), max(y)
+    height = (high - low) or 1.0
+    bars = "".join(_BARS[round((value - low) / height * (len(_BARS) - 1))] for value in y)
+    x = f"{series.x_name} {series.x[0]:g} to {series.x[-1]:g}"
+    return f"{human(series.y[0], series.unit)} {bars} {human(series.y[-1], series.unit)}  ({x})"
+
+
+def _thinned(y: Sequence[float]) -> list[float]:
+    """At most as many values as a spark line has characters: means of equal stretches."""
+    if len(y) <= _WIDTH:
+        return list(y)
+    edges = [len(y) * i // _WIDTH for i in range(_WIDTH + 1)]
+    return [math.fsum(y[a:b]) / (b - a) for a, b in pairwise(edges)]
+
+
+def _closing(found: Named) -> Iterator[str]:
+    """Failed runs with their causes, doubts, and where the rest is."""
+    from assay.analyse.groups import cause, counts
+
+    failed = [r for r in found.results if r.run.state.final and not counts(r)]
+    if failed:
+        yield "\nRuns without a result:"
+    for result in failed:
+        yield f"  {result.run.trial.id} (attempt {result.run.attempt}): {cause(result)}"
+    doubts = _doubts(found)
+    if doubts:
+        yield "\nDoubts:"
+    for doubt, places in doubts:
+        yield f"  ! {doubt.code} ({places} of {_points(found)}): {doubt.evidence}. {doubt.remedy}"
+    if len(found.results) == 1:
+        yield from _sources(found.results[0])
+
+
+def _sources(result: Result) -> Iterator[str]:
+    """Where each figure of one run stands in its logs."""
+    yield f"\nFigures of attempt {result.run.attempt}, by line of its log:"
+    for m in result.reading.measurements:
+        labels = "".join(f" {name}={value}" for name, value in m.labels.items())
+        yield f"  {m.file}:{m.line}  {m.metric}{labels} = {m.value:g} {m.unit}".rstrip()
+
+
+def _points(found: Named) -> int:
+    return sum(len(_groups(found, results)) for results in found.by_system().values())
+
+
+def _doubts(found: Named) -> list[tuple[Doubt, int]]:
+    """Each doubt by code with the first evidence met and the number of points that it concerns."""
+    from assay.analyse import doubts
+
+    by_code: dict[str, tuple[Doubt, int]] = {}
+    for system, results in found.by_system().items():
+        for here in _groups(found, results):
+            for doubt in doubts.of(doubts.Case((doubts.Side(system, here),), _estimate(here)[0])):
+                kept, times = by_code.get(doubt.code, (doubt, 0))
+                by_code[doubt.code] = (kept, times + 1)
+    return list(by_code.values())
+
+
+def _document(found: Named) -> Mapping[str, Any]:
+    from assay.analyse.groups import cause, counts
+    from assay.records import to_plain
+
+    return {
+        "schema": "assay.show/1",
+        "reference": found.reference,
+        "runs": [
+            {
+                "id": r.run.id,
+                "attempt": r.run.attempt,
+                "system": r.run.trial.system,
+                "benchmark": r.run.trial.benchmark,
+                "shape": str(r.run.trial.shape),
+                "state": r.run.state.value,
+                "counts": counts(r),
+                "cause": cause(r),
+                "measurements": [to_plain(m) for m in r.reading.measurements],
+                "series": [to_plain(s) for s in r.reading.series],
+                "facts": dict(r.reading.facts),
+                "provenance": None if r.provenance is None else to_plain(r.provenance)["nodes"],
+            }
+            for r in found.results
+        ],
+        "points": list(_plain_points(found)),
+        "doubts": [{**to_plain(doubt), "points": times} for doubt, times in _doubts(found)],
+    }
+
+
+def _plain_points(found: Named) -> Iterable[dict[str, Any]]:
+    from assay.records import to_plain
+
+    for system, results in found.by_system().items():
+        for here in _groups(found, results):
+            estimate, spread = _estimate(here)
+            yield {
+                "system": system,
+                **to_plain(here.point),
+                "estimate": to_plain(estimate),
+                "spread": spread,
+                "values": here.values,
+            }
