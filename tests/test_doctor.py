@@ -441,3 +441,10 @@ def test_a_system_is_looked_for_beside_where_one_stands(
 def test_the_disk_is_that_on_which_runs_would_come_to_lie(tmp_path: Path) -> None:
     assert doctor._existing(tmp_path / "a" / "b") == tmp_path
     assert doctor._existing(Path()) == Path.cwd()
+
+
+@pytest.mark.parametrize("name", ["doctor", "diff"])
+def test_the_help_keeps_each_example_on_its_own_line(name: str) -> None:
+    text = CliRunner().invoke(assay, [name, "--help"]).stdout
+    assert "\\b" not in text
+    assert f"\n    assay {name} " in text.partition("Examples:")[2]

@@ -36,7 +36,7 @@ _SYMBOLS = {
 @options.RUNS
 @options.JSON
 def command(system: str | None, systems_file: Path | None, runs_dir: Path, as_json: bool) -> None:
-    r"""Say what is missing here, and the command that mends it.
+    """Say what is missing here, and the command that mends it.
 
     Looks at this machine and at the interpreter that trials would use: that of SYSTEM in systems.yaml, else
     the one that runs Assay. Changes nothing.
@@ -49,8 +49,9 @@ def command(system: str | None, systems_file: Path | None, runs_dir: Path, as_js
 
     \b
     ✓ fine   ! figures may suffer   ✗ trials can't run or would mislead   ? nothing tells
+
     Exit codes: 0 nothing fails; 4 no such system; 5 something fails.
-    """
+    """  # noqa: D301 - a raw docstring would show click's paragraph mark instead of holding it
     from assay.cluster.doctor import examine
     from assay.cluster.probe_here import facts_here
 
