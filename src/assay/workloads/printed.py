@@ -54,7 +54,8 @@ class Found:
 def by_patterns(path: Path, patterns: Mapping[str, re.Pattern[str]], found: Found) -> None:
     """Every match of each metric's pattern in each line.
 
-    The group `value` is the figure, `step` and `epoch` its place, other named groups its labels. A carriage return ends a line as well, so that progress bars are read, but isn't counted as one.
+    The group `value` is the figure, `step` and `epoch` its place, other named groups its labels.
+    A carriage return ends a line as well, so that progress bars are read, but isn't counted as one.
     """
     for number, text in _lines(path):
         for metric, pattern in patterns.items():
