@@ -61,7 +61,7 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="assay")
 def assay() -> None:
-    r"""Is this cluster as fast as it should be, how far does it scale, and where is the time lost.
+    """Is this cluster as fast as it should be, how far does it scale, and where is the time lost.
 
     \b
     A first run:
