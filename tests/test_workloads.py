@@ -20,10 +20,16 @@ RATE = Metric("rate", "B/s", "higher", "bytes a second")
 
 
 def line(
-    key: str, value: object = None, seq: int = 0, rank: int = 0, kind: str = "POINT_IN_TIME", **about: Any
+    key: str,
+    value: object = None,
+    seq: int = 0,
+    rank: int = 0,
+    kind: str = "POINT_IN_TIME",
+    time_ms: int = 1,
+    **about: Any,
 ) -> str:
     metadata = {"rank": rank, "seq": seq, **about}
-    entry = {"namespace": "assay", "time_ms": 1, "event_type": kind, "key": key, "value": value}
+    entry = {"namespace": "assay", "time_ms": time_ms, "event_type": kind, "key": key, "value": value}
     return f":::MLLOG {json.dumps(entry | {'metadata': metadata})}"
 
 
@@ -304,8 +310,10 @@ def training(tmp_path: Path, status: str | None, *figures: str) -> Reading:
     seq = len(log) - 1
     if status is not None:
         log[-1:] = [
-            line("run_stop", None, seq, kind="INTERVAL_END", status=status),
-            line("payload", None, seq + 1, kind="INTERVAL_END"),
+            line("run_start", None, seq, kind="INTERVAL_START", time_ms=1000),
+            line("eval_accuracy", 0.7, seq + 1, epoch_num=1, time_ms=1500),
+            line("run_stop", None, seq + 2, kind="INTERVAL_END", status=status, time_ms=4000),
+            line("payload", None, seq + 3, kind="INTERVAL_END"),
         ]
     path = tmp_path / "rank-0.log"
     path.write_text("\n".join(log) + "\n")
@@ -322,9 +330,7 @@ def test_a_training_that_reached_its_target_gives_all_four_figures(tmp_path: Pat
 
 def test_a_training_that_gave_up_has_a_problem_and_no_time_to_train(tmp_path: Path) -> None:
     reading = training(tmp_path, "aborted", "time_per_epoch", "throughput")
-    assert reading.problems == (
-        "target accuracy 0.98 was not reached (aborted): best accuracy 0.7 in 3 epochs",
-    )
+    assert reading.problems == ("target accuracy 0.98 was not reached: aborted, the best was 0.7",)
     assert {m.metric for m in reading.measurements} == {"time_per_epoch", "throughput"}
 
 
@@ -334,7 +340,7 @@ def test_a_success_without_its_time_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_a_training_without_run_stop_is_unfinished(tmp_path: Path) -> None:
-    assert "(unfinished)" in training(tmp_path, None, "time_per_epoch", "throughput").problems[0]
+    assert "not reached: unfinished" in training(tmp_path, None, "time_per_epoch", "throughput").problems[0]
 
 
 # command -------------------------------------------------------------------------------------------------
@@ -422,6 +428,39 @@ def test_an_mlperf_line_in_another_unit_or_without_a_number_is_a_problem(tmp_pat
     ]
 
 
+RULES = {
+    "time_to_train": {"reader": "mlperf", "unit": "s", "better": "lower"},
+    "epochs_to_target": {"reader": "mlperf", "unit": "epochs"},
+    "throughput": {"reader": "mlperf", "unit": "samples/s"},
+}
+
+
+def trained(status: str) -> str:
+    start = line("run_start", kind="INTERVAL_START", time_ms=1000)
+    samples = line("train_samples", 300)
+    evaluated = line("eval_accuracy", 0.7, epoch_num=2, time_ms=1500)
+    stop = line("run_stop", kind="INTERVAL_END", status=status, time_ms=4000)
+    return "\n".join([samples, start, evaluated, stop]) + "\n"
+
+
+def test_a_training_by_mlperfs_rules_gives_its_figures(tmp_path: Path) -> None:
+    reading = command(tmp_path, trained("success"), **RULES)
+    found = {m.metric: (m.value, m.unit, m.line) for m in reading.measurements}
+    assert found == {
+        "time_to_train": (pytest.approx(3.0), "s", 4),
+        "epochs_to_target": (2.0, "epochs", 4),
+        "throughput": (pytest.approx(200.0), "samples/s", 4),
+    }
+    assert reading.training is not None
+    assert not reading.problems
+
+
+def test_a_training_by_mlperfs_rules_that_gave_up_is_a_problem_and_no_number(tmp_path: Path) -> None:
+    reading = command(tmp_path, trained("aborted"), **RULES)
+    assert not reading.measurements
+    assert reading.problems[0].startswith("rank-0.log: the training is aborted")
+
+
 def test_a_log_that_is_missing_is_a_problem(tmp_path: Path) -> None:
     reading = WORKLOADS["command"].read({}, params_of("command", metrics={"t": IMAGES}))
     assert reading.problems == ("there is no rank-0.log: nothing printed to look for figures in",)
@@ -445,6 +484,15 @@ def test_a_metric_that_can_not_be_read_is_refused_when_the_suite_is_loaded(
 ) -> None:
     with pytest.raises(ValidationError, match=complaint):
         params_of("command", metrics={"t": asked})
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "complaint"),
+    [("loss", "", "gives time_to_train, epochs_to_target"), ("throughput", "images/s", "gives samples/s")],
+)
+def test_what_mlperfs_rules_do_not_give_is_refused(name: str, unit: str, complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        params_of("command", metrics={name: {"reader": "mlperf", "unit": unit}})
 
 
 def test_an_ordinary_number_pattern_is_not_taken_for_a_runaway() -> None:

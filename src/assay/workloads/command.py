@@ -45,8 +45,10 @@ class CommandMetric(Params):
         "is the figure; groups named `step` and `epoch` make a series of all figures; other named groups are "
         f"labels. Only the first {printed.LONGEST_LINE} characters of a line are searched.",
     )
-    reader: Literal["mllog"] | None = Field(
-        None, description="Instead of a pattern: MLPerf log lines whose key is the metric's name."
+    reader: Literal["mllog", "mlperf"] | None = Field(
+        None,
+        description="Instead of a pattern. mllog: MLPerf log lines whose key is the metric's name. mlperf: "
+        f"what MLPerf's rules make of a training log; the metric is one of {', '.join(printed.TRAINING)}.",
     )
     unit: str = Field("", description="Unit of the figure as printed: images/s, MB/s, ms; none for a count.")
     better: Better | None = Field(
@@ -109,6 +111,19 @@ class CommandParams(Params):
     metrics: dict[NonEmpty, CommandMetric] = Field(
         min_length=1, description="What it reports, by name; the first is the primary one."
     )
+
+    @field_validator("metrics")
+    @classmethod
+    def _mlperf_knows_them(cls, metrics: dict[str, CommandMetric]) -> dict[str, CommandMetric]:
+        for name, metric in metrics.items():
+            if metric.reader != "mlperf":
+                continue
+            if name not in printed.TRAINING:
+                raise ValueError(f"{name}: the reader mlperf gives {', '.join(printed.TRAINING)}")
+            unit = printed.TRAINING[name][0]
+            if factor(metric.unit)[1] != factor(unit)[1]:
+                raise ValueError(f"{name}: found unit {metric.unit!r}; the reader mlperf gives {unit}")
+        return metrics
 
     @field_validator("cwd")
     @classmethod
@@ -173,9 +188,10 @@ def _read(logs: Mapping[str, Path], params: CommandParams) -> Reading:
     }
     if patterns:
         printed.by_patterns(logs[name], patterns, found)
-    keys = {m: asked.unit for m, asked in params.metrics.items() if asked.reader is not None}
-    if keys:
+    if keys := _units(params, "mllog"):
         printed.by_keys(logs[name], keys, found)
+    rules = _units(params, "mlperf")
+    training = printed.by_rules(logs[name], rules, found) if rules else None
     figures = {m: [figure for figure in found.figures if figure.metric == m] for m in params.metrics}
     missing = [f"no figure for {m}: {_searched(params.metrics[m])}" for m in figures if not figures[m]]
     return Reading(
@@ -185,12 +201,19 @@ def _read(logs: Mapping[str, Path], params: CommandParams) -> Reading:
         series=tuple(x for m, all_of in figures.items() for x in _series(params.metrics[m], all_of)),
         problems=(*found.problems, *missing),
         skipped_lines=found.skipped,
+        training=training,
     )
+
+
+def _units(params: CommandParams, reader: str) -> dict[str, str]:
+    return {name: asked.unit for name, asked in params.metrics.items() if asked.reader == reader}
 
 
 def _searched(asked: CommandMetric) -> str:
     if asked.pattern is not None:
         return f"no line of rank 0 matches {asked.pattern!r}"
+    if asked.reader == "mlperf":
+        return "the log of rank 0 doesn't say"
     return "no MLPerf log line of rank 0 has this key"
 
 
@@ -227,7 +250,7 @@ _PICKS: Mapping[str, Callable[[Sequence[float]], float]] = {
 
 COMMAND = Workload(
     name="command",
-    about="run any program: its figures by patterns or MLPerf log lines",
+    about="run any program of yours: figures by patterns or from MLPerf log lines",
     params=CommandParams,
     metrics=_metrics,
     sample="",

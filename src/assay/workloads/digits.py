@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field, field_validator
 
 from assay.errors import InputError
-from assay.logs import mllog
+from assay.logs.mlperf import training_run
 from assay.records import Metric, Reading, Shape, Task
 from assay.workloads import payload_log
 from assay.workloads.program import Params, program_task
@@ -74,21 +74,16 @@ def _task(params: DigitsParams, shape: Shape, seed: int) -> Task:
 
 
 def _read(logs: Mapping[str, Path], params: DigitsParams) -> Reading:
-    status = _status(logs)
-    if status == "success":
-        return payload_log.read(logs, _metrics(params))
-    reading = payload_log.read(logs, PER_EPOCH)
-    accuracy = next((series.y for series in reading.series if series.name == "accuracy"), ())
-    best = f"best accuracy {max(accuracy):.4g} in {len(accuracy)} epochs" if accuracy else "no evaluation"
-    problem = f"target accuracy {params.target:g} was not reached ({status}): {best}"
-    return replace(reading, problems=(problem, *reading.problems))
-
-
-def _status(logs: Mapping[str, Path]) -> str:
     if "rank-0.log" not in logs:
-        return "no log"
-    stops = [e for e in mllog.EventReader(logs["rank-0.log"]) if e.key == "run_stop"]
-    return str(stops[-1].metadata.get("status")) if stops else "unfinished"
+        return payload_log.read(logs, _metrics(params))
+    training = training_run(logs["rank-0.log"])
+    if training.status == "success":
+        return replace(payload_log.read(logs, _metrics(params)), training=training)
+    reading = payload_log.read(logs, PER_EPOCH)  # what was trained was trained at some speed
+    reached = [accuracy for _, accuracy in training.evaluations]
+    best = f"the best was {max(reached):.4g}" if reached else "there was no evaluation"
+    problem = f"target accuracy {params.target:g} was not reached: {training.status}, {best}"
+    return replace(reading, training=training, problems=(problem, *reading.problems))
 
 
 DIGITS = Workload(

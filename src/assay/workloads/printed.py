@@ -1,15 +1,16 @@
-"""Figures in what any program printed: by patterns in its lines, or by the keys of MLPerf log lines."""
+"""Figures in what any program printed: by patterns, by the keys of MLPerf log lines, or by MLPerf's rules."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from assay.logs.mllog import EventReader
-from assay.records import Scalar
+from assay.logs.mlperf import training_run
+from assay.records import Scalar, TrainingRun
 from assay.units import convert
 from assay.workloads.payload_log import finite
 
@@ -19,6 +20,13 @@ LONGEST_LINE = 2000
 
 Axis = Literal["step", "epoch"]
 VALUE = "value"
+# What MLPerf's rules make of a log: metric → its unit and how it is had from a training that succeeded.
+TRAINING: Mapping[str, tuple[str, Callable[[TrainingRun], float | None]]] = {
+    "time_to_train": ("min", lambda training: training.minutes),
+    "epochs_to_target": ("epochs", lambda training: training.epochs),
+    "time_per_epoch": ("min", lambda training: training.minutes_per_epoch),
+    "throughput": ("samples/s", lambda training: training.samples_per_s),
+}
 STEPS: tuple[Axis, ...] = ("step", "epoch")
 
 
@@ -93,6 +101,24 @@ def by_keys(path: Path, units: Mapping[str, str], found: Found) -> None:
             Figure(event.key, value, _labels(event.metadata), _place(event.metadata), event.line)
         )
     found.skipped += reader.skipped
+
+
+def by_rules(path: Path, units: Mapping[str, str], found: Found) -> TrainingRun:
+    """A training that follows MLPerf's rules: those of `TRAINING` that are asked for, in the units asked for.
+
+    A training that did not succeed is a problem.
+    """
+    training = training_run(path)
+    if training.status != "success":
+        found.problems.append(f"{path.name}: the training is {training.status}: {training.problem}")
+        return training
+    stops = [event.line for event in EventReader(path) if event.key == "run_stop"]
+    for metric, unit in units.items():
+        own_unit, of = TRAINING[metric]
+        value = of(training)
+        if value is not None:
+            found.figures.append(Figure(metric, convert(value, own_unit, unit), {}, {}, stops[-1]))
+    return training
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
