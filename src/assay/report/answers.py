@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from assay.records import Doubt
+from assay.records import Doubt, Requirement
 from assay.report import figures, sentences
 from assay.report.contents import Contents
+from assay.report.tables import gathered
 
 
 @dataclass(frozen=True)
 class Answer:
     """One sentence, what it rests on, and the codes of what is to be doubted about it.
 
-    verdict  a verdict's word, or `scaling` where there is none
+    verdict  a verdict's word, or the efficiency where there is none
     """
 
     verdict: str
@@ -23,10 +24,35 @@ class Answer:
     evidence: str
     doubts: tuple[str, ...]
 
+    @property
+    def kind(self) -> str:
+        """The verdict's word, or `scaling`."""
+        return self.verdict if self.symbol else "scaling"
 
-def answers(contents: Contents) -> tuple[Answer, ...]:
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers of one kind; `doubts` are those that concern every one of them, told once."""
+
+    title: str
+    answers: tuple[Answer, ...]
+    doubts: tuple[str, ...]
+
+
+def answers(contents: Contents) -> tuple[Answers, ...]:
     """All of them: what was compared, what was required, how it scales."""
-    return (*_compared(contents), *_required(contents), *_scaled(contents))
+    kinds = {
+        "Is it as fast?": _compared(contents),
+        "Does it meet the requirements?": _required(contents),
+        "How far does it scale?": _scaled(contents),
+    }
+    return tuple(_with_common_doubts(title, made) for title, made in kinds.items() if made)
+
+
+def _with_common_doubts(title: str, made: Sequence[Answer]) -> Answers:
+    common = [code for code in made[0].doubts if all(code in a.doubts for a in made)]
+    own = [replace(a, doubts=tuple(code for code in a.doubts if code not in common)) for a in made]
+    return Answers(title, tuple(own), tuple(common))
 
 
 def _compared(contents: Contents) -> list[Answer]:
@@ -36,7 +62,7 @@ def _compared(contents: Contents) -> list[Answer]:
             sentences.SYMBOLS[q.verdict],
             sentences.answer(q),
             sentences.evidence(q),
-            _codes(q.doubts),
+            _codes([d for c in q.comparisons for d in c.doubts]),
         )
         for q in contents.questions
     ]
@@ -44,24 +70,38 @@ def _compared(contents: Contents) -> list[Answer]:
 
 def _required(contents: Contents) -> list[Answer]:
     made = []
-    for r in contents.requirements:
-        value, interval, n = figures.measured(r.estimate)
-        evidence = f"measured {value}; 90 % interval {interval}; {n} runs"
-        symbol = sentences.REQUIREMENT_SYMBOLS[r.verdict]
-        made.append(Answer(r.verdict, symbol, sentences.requirement(r), evidence, _codes(r.doubts)))
+    for group in gathered(
+        contents.requirements, lambda r: (r.point.benchmark, r.point.metric, r.expectation.written)
+    ):
+        found = {r.verdict for r in group}
+        verdict = next(v for v in ("fails", "undecided", "holds") if v in found)
+        doubts = _codes([d for r in group for d in r.doubts])
+        symbol = sentences.REQUIREMENT_SYMBOLS[verdict]
+        made.append(Answer(verdict, symbol, sentences.requirement(group), _measured(group), doubts))
     return made
+
+
+def _measured(group: Sequence[Requirement]) -> str:
+    known = [r.estimate for r in group if r.estimate is not None]
+    if not known:
+        return "Nothing was measured"
+    unit, texts = figures.column([min(e.value for e in known), max(e.value for e in known)], known[0].unit)
+    span = texts[0] if len(known) == 1 else f"{texts[0]} to {texts[1]}"
+    return f"Measured {span} {unit}; each by its one-sided 95 % bound"
 
 
 def _scaled(contents: Contents) -> list[Answer]:
-    made = []
-    for curve in contents.curves:
-        unit, texts = figures.column([p.value.value for p in curve.points], curve.unit)
-        for point, text in zip(curve.points[1:], texts[1:], strict=True):
-            evidence = f"{text} {unit} against {texts[0]} {unit}; {point.value.n} runs"
-            made.append(
-                Answer("scaling", "↗", sentences.scaled(curve, point), evidence, _codes(point.doubts))
-            )
-    return made
+    points = [(curve, point) for curve in contents.curves for point in curve.points[1:]]
+    return [
+        Answer(
+            sentences.efficiency(group),
+            "",
+            sentences.scaled(group),
+            sentences.scaling_evidence(group),
+            _codes([d for _, p in group for d in p.doubts]),
+        )
+        for group in gathered(points, lambda at: (at[0].benchmark, at[0].metric, at[1].shape))
+    ]
 
 
 def _codes(doubts: Sequence[Doubt]) -> tuple[str, ...]:

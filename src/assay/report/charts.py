@@ -26,6 +26,9 @@ CURVE_FROM = 4  # numbers of a label that make a curve rather than panels
 
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3])
+_ARROWS = ("triangle-left", "triangle-right")
+_MARKED_UNDER = 12  # points a line, that each get their mark
+_MOST_MARGINS = 6  # that the forest shows to each side of 1 for the sake of wide intervals
 _INK, _FAINT = "var(--ink)", "var(--rule)"
 
 
@@ -69,17 +72,28 @@ def forest(comparisons: Sequence[Comparison], left_out: int = 0) -> Chart:
     """Ratios with their intervals against the margin; times are inverted, so that right is always better."""
     import altair as alt
 
-    rows = [_forest_row(number, c) for number, c in enumerate(comparisons)]
+    rows = [_forest_row(c, several=len({(c.a, c.b) for c in comparisons}) > 1) for c in comparisons]
     margin = max(c.margin for c in comparisons)
-    ends = [row[k] for row in rows for k in ("low", "high", "ratio") if row[k] is not None]
-    span = max(*(abs(math.log(v)) for v in ends), 1.6 * math.log1p(margin)) * 1.06
+    span = _forest_span(rows, math.log1p(margin))
     domain = [math.exp(-span), math.exp(span)]
+    edges = [
+        {"row": row["row"], "verdict": row["verdict"], "edge": end, "way": way}
+        for row in rows
+        for end, way, beyond in (
+            (domain[0], "left", row["low"] is not None and row["low"] < domain[0]),
+            (domain[1], "right", row["high"] is not None and row["high"] > domain[1]),
+        )
+        if beyond
+    ]
     x = alt.Scale(type="log" if span > 1 else "linear", domain=domain, nice=False)
     order = [row["row"] for row in rows]
     y = alt.Y(
         "row:N", sort=order, title=None, axis=alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=220)
     )
-    title = "B over A, times inverted: right of 1 is better"
+    names = {(c.a, c.b) for c in comparisons}
+    a, b = names.pop() if len(names) == 1 else ("A", "B")
+    inverted = any(c.point.better == "lower" for c in comparisons)
+    title = f"{b} over {a}"
     base = alt.Chart(alt.NamedData("rows")).encode(y=y)
     verdicts = list(SYMBOLS)
     colour = alt.Color(
@@ -90,7 +104,7 @@ def forest(comparisons: Sequence[Comparison], left_out: int = 0) -> Chart:
     shape = alt.Shape(
         "verdict:N",
         legend=None,
-        scale=alt.Scale(domain=verdicts, range=["square", "triangle-right", "triangle-left", "circle"]),
+        scale=alt.Scale(domain=verdicts, range=["square", "triangle-up", "triangle-down", "circle"]),
     )
     band = (
         alt.Chart(alt.NamedData("margin"))
@@ -98,43 +112,61 @@ def forest(comparisons: Sequence[Comparison], left_out: int = 0) -> Chart:
         .encode(x=alt.X("low:Q", scale=x, title=title), x2="high:Q")
     )
     one = alt.Chart(alt.NamedData("margin")).mark_rule(color=_INK, strokeDash=[3, 3]).encode(x="one:Q")
-    interval = base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q", color=colour)
+    interval = base.mark_rule(strokeWidth=2, clip=True).encode(x="low:Q", x2="high:Q", color=colour)
+    beyond = (
+        alt.Chart(alt.NamedData("edges"))
+        .mark_point(filled=True, size=70, opacity=1)
+        .encode(
+            y=y,
+            x="edge:Q",
+            color=colour,
+            shape=alt.Shape(
+                "way:N", legend=None, scale=alt.Scale(domain=["left", "right"], range=list(_ARROWS))
+            ),
+        )
+    )
     point = base.mark_point(filled=True, size=90, opacity=1).encode(
         x="ratio:Q", color=colour, shape=shape, tooltip=_tooltip("row", "verdict", "text")
     )
     spec = _plain(
-        (band + one + interval + point),
+        (band + one + interval + beyond + point).resolve_scale(shape="independent"),
         height=38 * len(rows),
         rows=rows,
+        edges=edges,
         margin=[{"low": 1 / (1 + margin), "high": 1 + margin, "one": 1}],
     )
     more = f" The first {len(rows)} of {len(rows) + left_out} points." if left_out > 0 else ""
     return Chart(
         "forest",
-        f"Ratios with 95 % intervals; the band is the margin of ±{figures.percent(margin)}.{more}",
+        f"Ratios with 95 % intervals{', times inverted' * inverted}: right of 1 is better. "
+        f"The band is the margin of ±{figures.percent(margin)}"
+        f"{'; an arrow is an interval that goes on' * bool(edges)}.{more}",
         _listed(f"{_forest_name(c)}: {c.verdict}, ratio {figures.ratio(c.ratio)}" for c in comparisons),
         spec,
         wide=True,
     )
 
 
-def _forest_row(number: int, c: Comparison) -> dict[str, Any]:
+def _forest_span(rows: Sequence[Mapping[str, Any]], margin: float) -> float:
+    """Half the axis on the log scale: every ratio, and no more of the intervals than stays legible."""
+    ratios = max(abs(math.log(row["ratio"])) for row in rows)
+    ends = max(abs(math.log(row[k] or row["ratio"])) for row in rows for k in ("low", "high"))
+    return max(1.06 * min(ends, _MOST_MARGINS * margin), 1.2 * ratios, 1.6 * margin)
+
+
+def _forest_row(c: Comparison, *, several: bool) -> dict[str, Any]:
     value, low, high = c.ratio.value, c.ratio.low, c.ratio.high
     if c.point.better == "lower":
         value, low, high = 1 / value, high and 1 / high, low and 1 / low
+    place = f"{figures.where(c.point)} ({c.b})" if several else figures.where(c.point)
     return {
-        "row": f"{c.point.benchmark} {figures.metric(c.point.metric)}\n{_forest_place(c)}",
+        "row": f"{c.point.benchmark} {figures.metric(c.point.metric)}\n{place}",
         "ratio": value,
         "low": low,
         "high": high,
         "verdict": c.verdict,
         "text": figures.ratio(c.ratio),
-        "number": number,
     }
-
-
-def _forest_place(c: Comparison) -> str:
-    return f"{figures.where(c.point)} ({c.b})"
 
 
 def _forest_name(c: Comparison) -> str:
@@ -169,7 +201,12 @@ def runs(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
     ]
     present = [side for side in sides if any(s.side == side for s in group)]
     y = alt.Y("side:N", sort=present, title=None)
-    x = alt.X("value:Q", scale=alt.Scale(zero=False), title=_axis(point.metric, unit))
+    x = alt.X(
+        "value:Q",
+        scale=alt.Scale(zero=False),
+        title=_axis(point.metric, unit),
+        axis=alt.Axis(tickCount=4),
+    )
     mean = alt.Chart(alt.NamedData("means")).encode(y=y)
     spec = _plain(
         mean.mark_rule(strokeWidth=9, opacity=0.28).encode(
@@ -227,7 +264,7 @@ def curve(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
     y = alt.Y("value:Q", scale=alt.Scale(type="log"), title=_axis(point.metric, unit))
     base = alt.Chart(alt.NamedData("rows")).encode(x=x, color=_side_colour(sides, legend=True))
     spec = _plain(
-        base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=_side_dash(sides, legend=True))
+        base.mark_line(strokeWidth=1.5).encode(y=y)
         + base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2="high:Q")
         + base.mark_point(filled=True, size=45, opacity=1).encode(
             y=y, shape=_side_shape(sides, legend=True), tooltip=_tooltip("side", "x", "value", "low", "high")
@@ -299,10 +336,10 @@ def scaling(curves: Sequence[Scaling], sides: Sequence[str]) -> Chart:
     ideal = alt.Chart(alt.NamedData("ideal")).mark_line(color=_INK, strokeDash=[3, 3], strokeWidth=1)
     spec = _plain(
         ideal.encode(x=x, y=y)
-        + base.mark_line(strokeWidth=1.5).encode(
-            y=y, color=_side_colour(names, legend=True), strokeDash=_side_dash(names, legend=True)
+        + base.mark_line(strokeWidth=1.5).encode(y=y, color=_side_colour(names, legend=True))
+        + base.mark_rule(strokeWidth=2).encode(
+            y=alt.Y("low:Q"), y2="high:Q", color=_side_colour(names, legend=True)
         )
-        + base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2="high:Q", color=_side_colour(names, legend=True))
         + base.mark_point(filled=True, size=60, opacity=1).encode(
             y=y,
             color=_side_colour(names, legend=True),
@@ -320,7 +357,7 @@ def scaling(curves: Sequence[Scaling], sides: Sequence[str]) -> Chart:
         for p in c.points[1:]
     )
     first = curves[0]
-    caption = f"{first.benchmark} {figures.metric(first.metric)}: speed-up, dashed is ideal"
+    caption = f"{first.benchmark} {figures.metric(first.metric)}"
     return Chart("scaling", caption, words, spec)
 
 
@@ -354,19 +391,20 @@ def _lines(group: Sequence[tuple[str, Result, Series]], sides: Sequence[str]) ->
         for side, result, s in drawn
         for x, y in _thinned(s)
     ]
-    base = alt.Chart(alt.NamedData("rows")).mark_line(strokeWidth=1.3, opacity=0.8, point=len(series.x) < 12)
-    spec = _plain(
-        base.encode(
-            x=alt.X("x:Q", title=series.x_name, scale=alt.Scale(zero=False), axis=alt.Axis(tickMinStep=1)),
-            y=alt.Y("value:Q", title=_axis(series.name, unit), scale=alt.Scale(zero=False)),
-            color=_side_colour(sides, legend=True),
-            strokeDash=_side_dash(sides, legend=True),
-            detail="run:N",
-            tooltip=_tooltip("run", "x", "value"),
-        ),
-        rows=rows,
-        height=200,
+    base = alt.Chart(alt.NamedData("rows")).encode(
+        x=alt.X("x:Q", title=series.x_name, scale=alt.Scale(zero=False), axis=alt.Axis(tickMinStep=1)),
+        y=alt.Y("value:Q", title=_axis(series.name, unit), scale=alt.Scale(zero=False)),
+        color=_side_colour(sides, legend=True),
+        detail="run:N",
+        tooltip=_tooltip("run", "x", "value"),
     )
+    line = base.mark_line(strokeWidth=1.3, opacity=0.8)
+    if len(series.x) < _MARKED_UNDER:
+        dots = base.mark_point(filled=True, size=36, opacity=0.9)
+        chart = line + dots.encode(shape=_side_shape(sides, legend=True))
+    else:
+        chart = line.encode(strokeDash=_side_dash(sides, legend=True))
+    spec = _plain(chart, rows=rows, height=200)
     trial = first.run.trial
     some = "" if len(drawn) == len(group) else f", {len(drawn)} of {len(group)} runs drawn"
     task = f"{trial.benchmark} {figures.metric(series.name)} over {series.x_name}"
@@ -428,6 +466,7 @@ _CONFIG: dict[str, Any] = {
         "titleFontSize": 12,
         "titleFontWeight": "normal",
         "labelOverlap": True,
+        "labelFlush": False,
     },
     "legend": {
         "labelColor": _INK,
@@ -435,7 +474,6 @@ _CONFIG: dict[str, Any] = {
         "labelFontSize": 12,
         "orient": "top",
         "title": None,
-        "symbolStrokeColor": _INK,
     },
 }
 
@@ -444,7 +482,9 @@ def _side_colour(sides: Sequence[str], *, legend: bool = False) -> Any:
     import altair as alt
 
     colours = [f"var(--series-{at % MOST_SYSTEMS + 1})" for at in range(len(sides))]
-    return alt.Color("side:N", legend=_legend(sides, legend), scale=alt.Scale(domain=list(sides), range=colours))
+    return alt.Color(
+        "side:N", legend=_legend(sides, legend), scale=alt.Scale(domain=list(sides), range=colours)
+    )
 
 
 def _legend(sides: Sequence[str], shown: bool) -> Any:
@@ -457,14 +497,18 @@ def _side_shape(sides: Sequence[str], *, legend: bool = False) -> Any:
     import altair as alt
 
     shapes = [_SHAPES[at % len(_SHAPES)] for at in range(len(sides))]
-    return alt.Shape("side:N", legend=_legend(sides, legend), scale=alt.Scale(domain=list(sides), range=shapes))
+    return alt.Shape(
+        "side:N", legend=_legend(sides, legend), scale=alt.Scale(domain=list(sides), range=shapes)
+    )
 
 
 def _side_dash(sides: Sequence[str], *, legend: bool = False) -> Any:
     import altair as alt
 
     dashes = [_DASHES[at % len(_DASHES)] for at in range(len(sides))]
-    return alt.StrokeDash("side:N", legend=_legend(sides, legend), scale=alt.Scale(domain=list(sides), range=dashes))
+    return alt.StrokeDash(
+        "side:N", legend=_legend(sides, legend), scale=alt.Scale(domain=list(sides), range=dashes)
+    )
 
 
 def _tooltip(*fields: str) -> list[Any]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from assay.analyse.compare import compare
+from assay.analyse.compare import compare, uncompared
 from assay.analyse.expect import check
 from assay.analyse.groups import Group, Key, Metrics, cause, counts, group
 from assay.analyse.intervals import one_mean
@@ -44,6 +44,7 @@ class Fact:
 class Recipe:
     """How a session is made again: what was typed, the files that it read, what one trial of each kind sent.
 
+    git       state of the repository that holds the suite, in words; "" where it is not known
     files     name → text of the user's files as they were
     commands  trial → the exact command that its launcher started
     """
@@ -54,6 +55,7 @@ class Recipe:
     plan_digest: str
     suite_digest: str
     assay_version: str
+    git: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     commands: Mapping[str, str] = field(default_factory=dict)
 
@@ -82,7 +84,9 @@ class Failure:
 class Contents:
     """All that a report holds; its writers add nothing but form.
 
+    title      the suites' names
     sides      systems (or sets) in the order of the columns, the baseline first
+    uncompared what was measured on one side only, and why it is not compared
     primary    benchmark → the metric that its question is about
     questions  about the primary metrics; `comparisons` has every metric
     """
@@ -97,6 +101,7 @@ class Contents:
     curves: tuple[Scaling, ...]
     summaries: tuple[Summary, ...]
     failures: tuple[Failure, ...]
+    uncompared: tuple[tuple[str, str], ...] = ()
     facts: tuple[Fact, ...] = ()
     recipes: tuple[Recipe, ...] = ()
 
@@ -148,35 +153,57 @@ def gather(
     if plan is not None and plan.baseline in held:
         held = {plan.baseline: held[plan.baseline], **held}
     width = margin if margin is not None else plan.margin if plan is not None else DEFAULT_MARGIN
-    baseline, *others = held
-    comparisons = tuple(
-        c
-        for other in others
-        for c in compare(held[baseline], held[other], margin=width, names=(baseline, other), metrics=metrics)
-    )
     groups = {name: group(results, metrics) for name, results in held.items()}
     primary = _primary(plan, groups)
+    rank = {benchmark: at for at, benchmark in enumerate(primary)}
+    comparisons = sorted(_compared(held, metrics, width), key=lambda c: rank[c.point.benchmark])
     expectations: Mapping[str, Sequence[Expectation]] = {} if plan is None else plan.expectations
+    requirements = [
+        replace(r, system=name)
+        for name, results in held.items()
+        for r in check(results, expectations, metrics=metrics)
+    ]
+    curves = [replace(c, system=name) for name, rs in held.items() for c in scale(rs, metrics=metrics)]
     return Contents(
         title=" · ".join(dict.fromkeys(r.run.suite for results in held.values() for r in results)),
         sides=held,
         margin=width,
         primary=primary,
-        comparisons=comparisons,
+        comparisons=tuple(comparisons),
         questions=questions([c for c in comparisons if primary[c.point.benchmark] == c.point.metric]),
-        requirements=tuple(
-            replace(r, system=name)
-            for name, rs in held.items()
-            for r in check(rs, expectations, metrics=metrics)
+        requirements=tuple(requirements),
+        curves=tuple(sorted(curves, key=lambda c: rank[c.benchmark])),
+        summaries=tuple(
+            sorted(
+                (s for name, found in groups.items() for s in _summaries(name, found)),
+                key=lambda s: rank[s.point.benchmark],
+            )
         ),
-        curves=tuple(
-            replace(c, system=name) for name, rs in held.items() for c in scale(rs, metrics=metrics)
-        ),
-        summaries=tuple(s for name, found in groups.items() for s in _summaries(name, found)),
         failures=tuple(_failures(held)),
+        uncompared=tuple(_uncompared(held, metrics)),
         facts=tuple(facts),
         recipes=tuple(recipes),
     )
+
+
+def _compared(sides: Mapping[str, Sequence[Result]], metrics: Metrics, margin: float) -> list[Comparison]:
+    baseline, *others = sides
+    return [
+        c
+        for other in others
+        for c in compare(
+            sides[baseline], sides[other], margin=margin, names=(baseline, other), metrics=metrics
+        )
+    ]
+
+
+def _uncompared(sides: Mapping[str, Sequence[Result]], metrics: Metrics) -> list[tuple[str, str]]:
+    baseline, *others = sides
+    return [
+        (_task(point), why)
+        for other in others
+        for point, why in uncompared(sides[baseline], sides[other], names=(baseline, other), metrics=metrics)
+    ]
 
 
 def _primary(plan: Plan | None, groups: Mapping[str, Mapping[Key, Group]]) -> dict[str, str]:

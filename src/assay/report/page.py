@@ -6,25 +6,25 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from assay import __version__
-from assay.report import figures, sentences
 from assay.report.answers import answers
 from assay.report.charts import charts
-from assay.report.contents import Contents
+from assay.report.contents import Contents, Fact
+from assay.report.lead import about, lead
 from assay.report.tables import gathered, tables
 
-MOST_PLACES = 3  # that a doubt names; the others are counted
+MOST_EVIDENCE = 2  # that a doubt shows; the rest is folded
+MOST_PLACES = 2  # that an evidence names; more are counted
 
 _CHART_TITLES = {
-    "forest": "B against A",
+    "forest": "Ratios against the margin",
     "curve": "Over sizes",
     "runs": "Each run, with its side's mean and 95 % interval",
-    "scaling": "Scaling",
+    "scaling": "Scaling: speed-up against the smallest size; dashed is ideal",
     "series": "During the runs",
 }
 
@@ -38,6 +38,7 @@ def html(contents: Contents) -> str:
     )
     style, boot = _template("page.css"), _template("page.js")
     runtime = _runtime()
+    environment.filters["marked"] = _marked
     page: str = environment.get_template("page.html").render(
         c=contents,
         version=__version__,
@@ -45,14 +46,15 @@ def html(contents: Contents) -> str:
         style=_trusted(style),
         runtime=_trusted(runtime),
         boot=_trusted(boot),
-        lead=_lead(contents),
-        about=_about(contents),
+        lead=lead(contents),
+        about=about(contents),
         sections=_sections(contents),
         answers=answers(contents),
         doubts=_doubts(contents),
         charts=_charts(contents),
         tables=tables(contents),
-        differing=[fact for fact in contents.facts if fact.matters],
+        facts=_by_group(contents.facts),
+        differing=_by_group([fact for fact in contents.facts if fact.matters]),
     )
     return page
 
@@ -110,33 +112,6 @@ def _as_data(value: Any) -> Any:
 # What the template is given ------------------------------------------------------------------------------
 
 
-def _lead(contents: Contents) -> str:
-    if contents.questions:
-        return sentences.headline(contents.questions)
-    held = [r.verdict for r in contents.requirements]
-    if held:
-        return f"{held.count('holds')} of {len(held)} requirements hold."
-    return f"{next(iter(contents.sides))}, measured alone."
-
-
-def _about(contents: Contents) -> list[tuple[str, str]]:
-    results = [r for side in contents.sides.values() for r in side]
-    started = sorted(r.run.started_at or r.run.created_at for r in results)
-    sessions = dict.fromkeys(r.run.session for r in results)
-    first, last = (
-        datetime.fromtimestamp(t, UTC).strftime("%Y-%m-%d %H:%M") for t in (started[0], started[-1])
-    )
-    span = first if first == last else f"{first} to {last if last[:10] != first[:10] else last[11:]}"
-    many = f"{len(sessions)} sessions" if len(sessions) > 1 else next(iter(sessions))
-    return [
-        ("Systems" if len(contents.sides) > 1 else "System", ", ".join(contents.sides)),
-        ("Runs", f"{len(results)}" + (f", {len(contents.failures)} failed" if contents.failures else "")),
-        ("Session", many),
-        ("Run", f"{span} UTC"),
-        ("Margin", f"±{figures.percent(contents.margin)}"),
-    ]
-
-
 def _sections(contents: Contents) -> list[tuple[str, str]]:
     present = {
         "verdicts": ("Verdicts", True),
@@ -150,18 +125,40 @@ def _sections(contents: Contents) -> list[tuple[str, str]]:
     return [(name, title) for name, (title, there) in present.items() if there]
 
 
-def _doubts(contents: Contents) -> list[tuple[str, list[dict[str, str]]]]:
-    """Each code with its evidences and the places that each concerns."""
-    entries = [
-        {"code": doubt.code, "evidence": doubt.evidence, "remedy": doubt.remedy, "reach": _reach(places)}
-        for doubt, places in contents.doubts
-    ]
-    return [(group[0]["code"], group) for group in gathered(entries, lambda entry: entry["code"])]
+def _doubts(contents: Contents) -> list[dict[str, Any]]:
+    """Each code with the evidences that reach farthest first, and the places that each concerns."""
+    made = []
+    for group in gathered(contents.doubts, lambda at: at[0].code):
+        ordered = sorted(group, key=lambda at: -len(at[1]))
+        entries = [{"evidence": doubt.evidence, "reach": _reach(places)} for doubt, places in ordered]
+        made.append(
+            {
+                "code": ordered[0][0].code,
+                "remedy": ordered[0][0].remedy,
+                "first": entries[:MOST_EVIDENCE],
+                "more": entries[MOST_EVIDENCE:],
+            }
+        )
+    return made
 
 
 def _reach(places: Sequence[str]) -> str:
-    shown = "; ".join(places[:MOST_PLACES])
-    return shown if len(places) <= MOST_PLACES else f"{shown}; and {len(places) - MOST_PLACES} more"
+    return "; ".join(places) if len(places) <= MOST_PLACES else f"{len(places)} figures"
+
+
+def _by_group(facts: Sequence[Fact]) -> list[tuple[str, list[Fact]]]:
+    return [(group[0].group, group) for group in gathered(facts, lambda fact: fact.group)]
+
+
+def _marked(words: str) -> Any:
+    """Words with what stands between backticks as code."""
+    from markupsafe import Markup, escape
+
+    parts = str(escape(words)).split("`")
+    if len(parts) % 2 == 0:  # a backtick without its partner is just a backtick
+        return escape(words)
+    marked = (f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
+    return Markup("".join(marked))  # noqa: S704 - escaped above
 
 
 def _charts(contents: Contents) -> list[tuple[str, list[dict[str, Any]]]]:

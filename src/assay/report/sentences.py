@@ -12,6 +12,7 @@ from assay.units import factor
 # a symbol and a word beside the colour, which nobody should need to read a verdict
 SYMBOLS: Mapping[Verdict, str] = {"equivalent": "=", "faster": "▲", "slower": "▼", "undecided": "?"}
 
+MOST_TOLD = 3  # curves that one sentence names each; of more it gives the range
 REQUIREMENT_SYMBOLS = {"holds": "✓", "fails": "✗", "undecided": "?"}
 
 
@@ -52,28 +53,30 @@ def questions(comparisons: Sequence[Comparison]) -> tuple[Question, ...]:
 
 
 def headline(asked: Sequence[Question]) -> str:
-    """`here-again against here: as fast in 5 of 6, undecided in 1.` for each pair of sides."""
+    """`here-again against here: as fast in 5 of 6 comparisons, undecided in 1.` for each pair."""
     return " ".join(_pair_headline(sides, asked) for sides in dict.fromkeys(q.sides for q in asked))
+
+
+def resolution(asked: Sequence[Question]) -> str:
+    """What so many runs can tell apart at best and at worst; "" where there is no interval."""
+    visible = [c.smallest_visible for q in asked for c in q.comparisons if c.smallest_visible is not None]
+    if not visible:
+        return ""
+    return f"So many runs can show differences of {figures.span(min(visible), max(visible))}."
 
 
 def _pair_headline(sides: tuple[str, str], asked: Sequence[Question]) -> str:
     verdicts = [c.verdict for q in asked if q.sides == sides for c in q.comparisons]
     a, b = sides
-    words: Mapping[Verdict, str] = {"equivalent": f"as fast as {a}", "faster": "faster", "slower": "slower"}
-    for verdict, word in words.items():
-        if set(verdicts) == {verdict}:
-            tail = "" if verdict == "equivalent" else f" than {a}"
-            return f"{b} is {word}{tail} {_everywhere(len(verdicts))}."
-    parts = [
-        f"{word} in {verdicts.count(verdict)} of {len(verdicts)}"
-        for verdict, word in (*words.items(), ("undecided", "undecided"))
-        if verdict in verdicts
-    ]
-    return f"{b} against {a}: {', '.join(parts)}."
-
-
-def _everywhere(points: int) -> str:
-    return "at the one point compared" if points == 1 else f"at all {points} points compared"
+    words: Mapping[Verdict, str] = {"equivalent": "as fast", "faster": "faster", "slower": "slower"}
+    words = {**words, "undecided": "undecided"}
+    counts = [(word, verdicts.count(verdict)) for verdict, word in words.items() if verdict in verdicts]
+    if len(verdicts) == 1:
+        return f"{b} against {a}: {counts[0][0]} in the one comparison made."
+    (first, count), *others = counts
+    whole = "all" if not others else f"{count} of"
+    rest = "".join(f", {word} in {times}" for word, times in others)
+    return f"{b} against {a}: {first} in {whole} {len(verdicts)} comparisons{rest}."
 
 
 def answer(question: Question) -> str:
@@ -84,17 +87,15 @@ def answer(question: Question) -> str:
 
 
 def _one(c: Comparison) -> str:
-    evidence = f"{figures.ratio(c.ratio)}"
+    claim = f"{_claim(c.point, c.a, c.b, c.verdict)}: {figures.ratio(c.ratio)}"
     margin = f"±{figures.percent(c.margin)}"
-    claim = _claim(c.point, c.a, c.b, c.verdict)
     match c.verdict:
         case "equivalent":
-            return f"{claim}: {evidence}, within {margin}."
+            return f"{claim}, within {margin}."
         case "undecided":
-            return f"{claim}: {evidence}. {_sentence(c.reason)}".strip()
-        case _:
-            beyond = "by more than" if _outside(c) else "though perhaps by less than"
-            return f"{claim}: {evidence}, {beyond} {margin}."
+            return f"{claim}, against a margin of {margin}."
+        case "faster" | "slower":
+            return f"{claim}, {'by more than' if _outside(c) else 'perhaps by less than'} {margin}."
 
 
 def evidence(question: Question) -> str:
@@ -107,28 +108,93 @@ def evidence(question: Question) -> str:
     if len(points) == 1:
         unit, (a, b) = figures.column([points[0].mean_a, points[0].mean_b], points[0].point.unit)
         parts.insert(0, f"{a} and {b} {unit}".strip())
+        if points[0].verdict == "undecided":
+            parts.append(points[0].reason)
+            visible = []
     if visible:
         parts.append(f"so many runs can show {figures.span(min(visible), max(visible))}")
     return "; ".join(parts)
 
 
-def requirement(r: Requirement) -> str:
-    """`here meets resnet50 throughput >= 20 images/s on 1 worker: the 95 % bound … is …`."""
-    words = {"holds": "meets", "fails": "does not meet", "undecided": "is undecided on"}[r.verdict]
-    task = f"{r.point.benchmark} {figures.metric(r.point.metric)} {r.expectation.written}"
-    return f"{r.system} {words} {task} on {figures.where(r.point)}: {_sentence(r.reason, upper=False)}"
+def requirement(held: Sequence[Requirement]) -> str:
+    """One requirement over all the places where it is held: `resnet50 throughput >= 20 images/s holds …`."""
+    first = held[0]
+    task = f"{first.point.benchmark} {figures.metric(first.point.metric)} {first.expectation.written}"
+    if len(held) == 1:
+        return f"{task} {_held(first.verdict)} {_stood(first)}: {_sentence(first.reason)}"
+    groups = {v: [r for r in held if r.verdict == v] for v in ("holds", "fails", "undecided")}
+    groups = {v: group for v, group in groups.items() if group}
+    if len(groups) == 1:
+        return f"{task} {_held(first.verdict)} at all {len(held)} places."
+    worst = [(v, group) for v, group in groups.items() if v != "holds"]
+    named = "; ".join(
+        f"{_held(v)} {', '.join(map(_stood, group[:4]))}{_more(group, 4)}" for v, group in worst
+    )
+    holding = len(groups.get("holds", ()))
+    return f"{task} holds at {holding} of {len(held)} places; it {named}."
 
 
-def scaled(curve: Scaling, point: ScalingPoint) -> str:
-    """`here speeds resnet50 up 1.86× (1.83 to 1.90) from 1 worker to 2 workers: 93 % of ideal.`"""
-    task = " ".join(filter(None, (curve.benchmark, figures.labels(curve.labels))))
+def _held(verdict: str) -> str:
+    return {"holds": "holds", "fails": "fails", "undecided": "is undecided"}[verdict]
+
+
+def _stood(r: Requirement) -> str:
+    return f"on {r.system} ({figures.where(r.point)})"
+
+
+def _more(items: Sequence[object], shown: int) -> str:
+    return f" and {len(items) - shown} more" if len(items) > shown else ""
+
+
+def scaled(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
+    """What a larger shape brings one benchmark, on each system: `resnet50 on 2 workers …: 1.86 times …`."""
+    curve, point = points[0]
+    task = f"{curve.benchmark} on {figures.shape(point.shape)}"
+    tail = f"as fast as on {figures.shape(curve.points[0].shape)}"
+    if len(points) > MOST_TOLD:
+        speedups, shares = ([f(p) for _, p in points] for f in (_speedup_value, _efficiency_percent))
+        return (
+            f"{task} runs {min(speedups):.2f} to {max(speedups):.2f} times {tail}, {min(shares):.0f} to "
+            f"{max(shares):.0f} % of ideal, over {len(points)} curves, each in the tables."
+        )
+    told = " and ".join(
+        f"{_interval_times(p)} on {_curve_name(c)}, {_efficiency_percent(p):.0f} % of ideal"
+        for c, p in points
+    )
+    return f"{task}, against {figures.shape(curve.points[0].shape)}: {told}."
+
+
+def efficiency(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
+    """`93 %` or `88 to 97 %` of ideal."""
+    shares = [_efficiency_percent(p) for _, p in points]
+    least, most = f"{min(shares):.0f}", f"{max(shares):.0f}"
+    return f"{least} %" if least == most else f"{least} to {most} %"
+
+
+def scaling_evidence(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
+    """Runs behind each point and how the speed-up's interval was made."""
+    n = sorted({p.value.n for _, p in points})
+    runs = f"{n[0]} runs" if len(n) == 1 else f"{n[0]} to {n[-1]} runs"
+    paired = all(p.method == "paired" for _, p in points)
+    return f"{runs} each; {'sizes paired by block' if paired else 'not paired'}"
+
+
+def _curve_name(curve: Scaling) -> str:
+    return " ".join(filter(None, (curve.system, figures.labels(curve.labels))))
+
+
+def _speedup_value(point: ScalingPoint) -> float:
+    return point.speedup.value
+
+
+def _efficiency_percent(point: ScalingPoint) -> float:
+    return point.efficiency.value * 100
+
+
+def _interval_times(point: ScalingPoint) -> str:
     low, high = point.speedup.low, point.speedup.high
     interval = "no interval" if low is None or high is None else f"{low:.2f} to {high:.2f}"
-    return (
-        f"{curve.system} runs {task} {point.speedup.value:.2f} times as fast ({interval}) on "
-        f"{figures.shape(point.shape)} as on {figures.shape(curve.points[0].shape)}: "
-        f"{point.efficiency.value * 100:.0f} % of ideal."
-    )
+    return f"{point.speedup.value:.2f} times ({interval})"
 
 
 def _claim(point: Point, a: str, b: str, verdict: Verdict) -> str:
@@ -151,7 +217,7 @@ def _many(question: Question) -> str:
     a, b = question.sides
     bare = Point(**{**question.point.__dict__, "labels": {}})
     values = [c.ratio.value for c in points]
-    span = f"ratios {min(values):.3f} to {max(values):.3f}, each with its interval below"
+    span = f"ratios {min(values):.3f} to {max(values):.3f}, each with its interval in the tables"
     verdicts = [c.verdict for c in points]
     if len(set(verdicts)) == 1:
         return f"{_claim(bare, a, b, verdicts[0])}, at all {len(points)} points: {span}."
@@ -174,8 +240,6 @@ def _is_speed(point: Point) -> bool:
     return point.unit.endswith("/s") or factor(point.unit)[1] == "s"
 
 
-def _sentence(text: str, *, upper: bool = True) -> str:
-    """First letter large, a full stop at the end."""
-    text = text.strip()
-    first = text[:1].upper() if upper else text[:1]
-    return text and first + text[1:] + ("" if text.endswith(".") else ".")
+def _sentence(text: str) -> str:
+    """A full stop at the end, and only one."""
+    return text.strip().rstrip(".") + "."

@@ -105,30 +105,33 @@ def _requirement_row(r: Requirement) -> Row:
 def scaling(curves: Sequence[Scaling]) -> Table:
     """Value, speed-up and efficiency over sizes."""
     bodies = []
-    for curve in curves:
-        unit, texts = figures.column([p.value.value for p in curve.points], curve.unit)
-        rows = tuple(_scaling_row(p, text) for p, text in zip(curve.points, texts, strict=True))
-        heading = Point(curve.benchmark, "", curve.metric, curve.unit, curve.better, curve.labels)
-        bodies.append(Body(f"{curve.system}: {_title(heading, unit, of=figures.labels(curve.labels))}", rows))
-    columns = ("", "ranks", "value", "speed-up", "95 % interval", "efficiency", "n")
-    return Table("Scaling against the smallest size", columns, tuple(bodies))
+    for group in gathered(curves, lambda c: (c.benchmark, c.metric)):
+        at = [(c, p) for c in group for p in c.points]
+        unit, texts = figures.column([p.value.value for _, p in at], group[0].unit)
+        heading = Point(group[0].benchmark, "", group[0].metric, unit, group[0].better, {})
+        rows = tuple(_scaling_row(c, p, text) for (c, p), text in zip(at, texts, strict=True))
+        bodies.append(Body(_title(heading, unit), rows))
+    columns = ("", "system", "ranks", "value", "speed-up", "95 % interval", "efficiency", "n")
+    return Table("Scaling, against the smallest size", columns, tuple(bodies), frozenset({0, 1}))
 
 
-def _scaling_row(point: ScalingPoint, value: str) -> Row:
+def _scaling_row(curve: Scaling, point: ScalingPoint, value: str) -> Row:
     low, high = point.speedup.low, point.speedup.high
     interval = NONE if low is None or high is None else f"{low:.2f} to {high:.2f}"
     speedup, share = f"{point.speedup.value:.2f}", f"{point.efficiency.value * 100:.0f} %"
-    shape = figures.shape(point.shape)
-    return Row((shape, str(point.ranks), value, speedup, interval, share, str(point.value.n)))
+    place = ", ".join(filter(None, (figures.labels(curve.labels), figures.shape(point.shape))))
+    ranks, n = str(point.ranks), str(point.value.n)
+    return Row((place, curve.system, ranks, value, speedup, interval, share, n))
 
 
 def summaries(of: Sequence[Summary]) -> Table:
     """Each side's runs at every point: n, geometric mean, interval, least and most."""
     bodies = []
     for group in gathered(of, lambda s: (s.point.benchmark, s.point.metric)):
-        unit, texts = figures.column([v for s in group for v in _ends(s)], group[0].point.unit)
+        ordered = [s for at_place in gathered(group, lambda s: figures.where(s.point)) for s in at_place]
+        unit, texts = figures.column([v for s in ordered for v in _ends(s)], group[0].point.unit)
         rows, at = [], 0
-        for s in group:
+        for s in ordered:
             count = len(_ends(s))
             rows.append(_summary_row(s, texts[at : at + count]))
             at += count

@@ -1,0 +1,246 @@
+"""`assay report`: one page that can be sent to someone."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli.evidence import Named, named, ready
+from assay.cli.options import JSON, RUNS, echo_json
+from assay.errors import InputError
+from assay.units import fraction
+
+if TYPE_CHECKING:
+    from assay.records import Metric, Plan, Result, Run, Scalar
+    from assay.report.contents import Contents, Fact, Recipe
+    from assay.rundir import Session
+
+SUFFIXES = {"html": ".html", "markdown": ".md"}
+MOST_COMMANDS = 24  # trials whose exact command a recipe shows, one of each kind
+
+
+def _margin(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        margin = fraction(float(text) if text.replace(".", "", 1).isdigit() else text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if not 0 < margin < 1:
+        raise click.BadParameter(f"{text} is not between 0 and 100 %; write it like 2% or 0.02")
+    return margin
+
+
+@click.command()
+@click.argument("references", nargs=-1, required=True, metavar="RUN…")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where to write it; `-` is standard output. [default: <suite>-<session> here]",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(SUFFIXES)),
+    help="By default what the output's name says, or html.",
+)
+@click.option(
+    "--margin", callback=_margin, help="What counts as equal, like 2%. [default: the suite's, or 2%]"
+)
+@RUNS
+@JSON
+def command(
+    references: tuple[str, ...],
+    output: Path | None,
+    form: str | None,
+    margin: float | None,
+    runs_dir: Path,
+    as_json: bool,
+) -> None:
+    r"""Make one page of RUNs that can be sent to someone.
+
+    It holds verdicts, charts, numbers, doubts, provenance and how to reproduce.
+
+    RUNs are sessions, imported sets or `suite:system`; `assay list` shows them. The first (or the suite's
+    baseline) is what the others are held against. The page needs no network and nothing beside itself.
+
+    \b
+    Examples:
+      assay report quickstart
+      assay report resnet50:bare-metal resnet50:openshift -o openshift.html
+      assay report quickstart --format markdown -o -        for a pull request
+      assay report v3.0-ubuntu v3.1-openshift --margin 1%
+    """
+    from assay.report import markdown, page
+
+    form = form or ("markdown" if output is not None and output.suffix == ".md" else "html")
+    contents = gather(references, runs_dir, margin)
+    text = markdown.text(contents) if form == "markdown" else page.html(contents)
+    if str(output) == "-":
+        click.echo(text, nl=False)
+        return
+    path = output if output is not None else _default_path(contents, SUFFIXES[form])
+    _write(path, text)
+    if as_json:
+        echo_json(_document(contents, path, form))
+    else:
+        click.echo(path)
+
+
+def gather(references: Sequence[str], runs_dir: Path, margin: float | None = None) -> Contents:
+    """The contents of a report on these references. Raises InputError where one names nothing."""
+    from assay.report import contents
+
+    ready(runs_dir)
+    found = [named(runs_dir, reference) for reference in dict.fromkeys(references)]
+    plan = _shared_plan(found)
+    sides = _sides(found)
+    if plan is not None and plan.baseline in sides:
+        sides = {plan.baseline: sides[plan.baseline], **sides}
+    return contents.gather(
+        sides,
+        lambda run: _metrics(found, run),
+        plan=plan,
+        margin=margin,
+        facts=_facts(sides),
+        recipes=_recipes(sides, runs_dir),
+    )
+
+
+def _shared_plan(found: Sequence[Named]) -> Plan | None:
+    """The newest plan, where all references are of one suite digest; else none speaks for all."""
+    plans = [one.plan for one in found if one.plan is not None]
+    digests = {plan.suite_digest for plan in plans}
+    return plans[-1] if len(plans) == len(found) and len(digests) == 1 else None
+
+
+def _metrics(found: Sequence[Named], run: Run) -> Mapping[str, Metric]:
+    """What the run's workload declares, led by the primary metric of the suite that it is of."""
+    own = next((one for one in found if one.plan is not None and one.plan.suite == run.suite), found[0])
+    return own.metrics()(run)
+
+
+def _sides(found: Sequence[Named]) -> dict[str, list[Result]]:
+    """The runs by system; where two references hold the same system, under the references' names too."""
+    systems = [system for one in found for system in one.by_system()]
+    sides: dict[str, list[Result]] = {}
+    seen: dict[str, str] = {}
+    for one in found:
+        by_system = one.by_system()
+        for system, results in by_system.items():
+            full = one.reference if len(by_system) == 1 else f"{one.reference}:{system}"
+            for result in results:
+                if seen.setdefault(result.run.id, one.reference) != one.reference:
+                    raise InputError(
+                        f"{result.run.id} is in {seen[result.run.id]} and in {one.reference}: "
+                        "name references that share no run"
+                    )
+            sides[system if systems.count(system) == 1 else full] = results
+    return sides
+
+
+def _facts(sides: Mapping[str, Sequence[Result]]) -> list[Fact]:
+    """Every fact of provenance with each side's values; those that differ and could matter are marked."""
+    from itertools import chain
+
+    from assay import provenance
+    from assay.report.contents import Fact
+
+    known = [[r.provenance for r in results if r.provenance is not None] for results in sides.values()]
+    own = [{fact.name: fact.a for fact in provenance.side_by_side(side, ())} for side in known]
+    made = []
+    for fact in provenance.side_by_side(known[0], chain(*known[1:])):
+        values = [table.get(fact.name, (None,)) for table in own]
+        differs = len(set(values)) > 1
+        texts = tuple(", ".join("absent" if v is None else str(v) for v in side) for side in values)
+        matters = differs and fact.group not in provenance.INCIDENTAL
+        made.append(Fact(fact.name, provenance.GROUPS[fact.group], texts, differs, matters))
+    return made
+
+
+def _recipes(sides: Mapping[str, Sequence[Result]], runs_dir: Path) -> list[Recipe]:
+    """How each session behind these runs is made again, in the order of their names."""
+    from assay.rundir import Session
+
+    runs: dict[str, list[Run]] = {}
+    for results in sides.values():
+        for result in results:
+            runs.setdefault(f"{result.run.suite}/{result.run.session}", []).append(result.run)
+    return [_recipe(Session(runs_dir / name), runs[name]) for name in sorted(runs)]
+
+
+def _recipe(session: Session, runs: Sequence[Run]) -> Recipe:
+    from assay.report.contents import Recipe
+
+    header = session.header
+    files = {name: session.path / name for name in ("suite.yaml", "systems.yaml")}
+    return Recipe(
+        session=session.id,
+        command_line=shlex.join(header.command_line),
+        seed=session.plan().seed if (session.path / "plan.json").is_file() else None,
+        plan_digest=header.plan_digest,
+        suite_digest=header.suite_digest,
+        assay_version=header.assay_version,
+        git=_git(header.git),
+        files={name: path.read_text(encoding="utf-8") for name, path in files.items() if path.is_file()},
+        commands=_commands(session, runs),
+    )
+
+
+def _git(state: Mapping[str, Scalar]) -> str:
+    """`1f0c9ab on main, with changes`; "" where it is not known."""
+    if "commit" not in state:
+        return ""
+    branch = f" on {state['branch']}" if "branch" in state else ""
+    return f"{state['commit']}{branch}{', with changes' if state.get('dirty') else ''}"
+
+
+def _commands(session: Session, runs: Sequence[Run]) -> dict[str, str]:
+    """The exact command of the first trial of each benchmark, system and shape; imported logs have none."""
+    kinds: dict[tuple[str, str, str], Run] = {}
+    for run in runs:
+        trial = run.trial
+        kinds.setdefault((trial.benchmark, trial.system, str(trial.shape)), run)
+    attempts = session.last_attempts()
+    return {
+        run.trial.id: attempts[run.trial.id].sent().rendered.command
+        for run in list(kinds.values())[:MOST_COMMANDS]
+        if run.trial.id in attempts and (attempts[run.trial.id].path / "plan.json").is_file()
+    }
+
+
+def _default_path(contents: Contents, suffix: str) -> Path:
+    """`<suite>-<session>.html` here, by the newest run's names."""
+    newest = max((r.run for side in contents.sides.values() for r in side), key=lambda run: run.session)
+    return Path(f"{newest.suite}-{newest.session}{suffix}")
+
+
+def _write(path: Path, text: str) -> None:
+    from assay.durable import write_atomic, writing
+
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, text.encode(), lasting=False)
+
+
+def _document(contents: Contents, path: Path, form: str) -> dict[str, Any]:
+    """What `--json` prints: where the report is, and its answers."""
+    from assay.report.answers import answers
+
+    return {
+        "schema": "assay.report/1",
+        "path": str(path),
+        "format": form,
+        "runs": contents.runs,
+        "failed": len(contents.failures),
+        "answers": [
+            {"verdict": a.verdict, "sentence": a.sentence, "doubts": [*group.doubts, *a.doubts]}
+            for group in answers(contents)
+            for a in group.answers
+        ],
+    }

@@ -1,0 +1,42 @@
+"""The first words of a report: what was found, and what it was found from."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from assay.report import figures, sentences
+from assay.report.contents import Contents
+
+
+def lead(contents: Contents) -> str:
+    """The whole in a sentence or two."""
+    if contents.questions:
+        asked = contents.questions
+        return f"{sentences.headline(asked)} {sentences.resolution(asked)}".strip()
+    held = [r.verdict for r in contents.requirements]
+    if held:
+        return f"{held.count('holds')} of {len(held)} requirements hold."
+    return f"{next(iter(contents.sides))}, measured alone."
+
+
+def about(contents: Contents) -> list[tuple[str, str]]:
+    """Systems, runs, sessions, times and margin, each with its name."""
+    results = [r for side in contents.sides.values() for r in side]
+    sessions = list(dict.fromkeys(r.run.session for r in results))
+    failed = f", {len(contents.failures)} failed" if contents.failures else ""
+    return [
+        ("Systems" if len(contents.sides) > 1 else "System", ", ".join(contents.sides)),
+        ("Runs", f"{len(results)}{failed}"),
+        ("Session", sessions[0] if len(sessions) == 1 else f"{len(sessions)} sessions"),
+        ("When", _span([r.run.started_at or r.run.created_at for r in results])),
+        ("Margin", f"±{figures.percent(contents.margin)}"),
+    ]
+
+
+def _span(times: list[float]) -> str:
+    first, last = (
+        datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M") for at in (min(times), max(times))
+    )
+    if first == last:
+        return f"{first} UTC"
+    return f"{first} to {last[11:] if last[:10] == first[:10] else last} UTC"

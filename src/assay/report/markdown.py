@@ -1,0 +1,111 @@
+"""The same report as Markdown: what fits in a pull request's comment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from assay import __version__
+from assay.report.answers import Answers, answers
+from assay.report.contents import Contents, Recipe
+from assay.report.lead import lead
+from assay.report.tables import Table, tables
+
+MOST_ROWS = 40  # open in the comment; a longer table is folded
+_MEANS_SOMETHING = re.compile(r"([\\`*_{}\[\]<>#|~])")
+
+
+def text(contents: Contents) -> str:
+    """The report: verdicts, tables, doubts, failures, how to reproduce; ends in a newline."""
+    parts = [f"## {_plain(contents.title)}", _plain(lead(contents))]
+    parts += [_answers(group) for group in answers(contents)]
+    if contents.uncompared:
+        rows = (f"- {_plain(place)}: {_plain(why)}" for place, why in contents.uncompared)
+        parts += ["### Not compared", "\n".join(rows)]
+    parts += [_table(table) for table in tables(contents)]
+    if contents.doubts:
+        parts += ["### What to doubt", _doubts(contents)]
+    if contents.failures:
+        rows = (f"- `{_code(f.run)}`: {_plain(f.cause)}" for f in contents.failures)
+        parts += [f"### {len(contents.failures)} of {contents.runs} runs failed", "\n".join(rows)]
+    if contents.recipes:
+        parts += ["### How to reproduce", *map(_recipe, contents.recipes)]
+    parts.append(f"Made by Assay {__version__} from {contents.runs} runs.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _answers(group: Answers) -> str:
+    lines = [f"### {group.title}"]
+    for answer in group.answers:
+        doubts = f" _Doubts: {', '.join(answer.doubts)}._" if answer.doubts else ""
+        verdict = f"{answer.symbol} {answer.verdict}".strip()
+        lines.append(f"- **{_plain(verdict)}**: {_plain(answer.sentence)} {_plain(answer.evidence)}.{doubts}")
+    if group.doubts:
+        lines.append(
+            f"\n_Doubts about {'all of these' if len(group.answers) > 1 else 'this'}: "
+            f"{', '.join(group.doubts)}._"
+        )
+    return "\n".join([lines[0], "", *lines[1:]])
+
+
+def _table(table: Table) -> str:
+    header = _row(table.columns)
+    ruler = "|" + "|".join(":--" if at in table.words else "--:" for at in range(len(table.columns))) + "|"
+    rows = []
+    for body in table.bodies:
+        if body.title:
+            rows.append(_row((f"**{_plain(body.title)}**", *[""] * (len(table.columns) - 1)), escaped=True))
+        rows += [_row(row.cells) for row in body.rows]
+    text = "\n".join([header, ruler, *rows])
+    if len(rows) <= MOST_ROWS:
+        return f"### {_plain(table.caption)}\n\n{text}"
+    caption = _plain(table.caption)
+    return f"<details><summary>{caption} ({len(rows)} rows)</summary>\n\n{text}\n\n</details>"
+
+
+def _row(cells: Iterable[str], *, escaped: bool = False) -> str:
+    return "| " + " | ".join(cell if escaped else _plain(cell) for cell in cells) + " |"
+
+
+def _doubts(contents: Contents) -> str:
+    return "\n".join(
+        f"- **{doubt.code}** ({len(places)} {'figure' if len(places) == 1 else 'figures'}): "
+        f"{_plain(doubt.evidence)}. {_plain(doubt.remedy)}."
+        for doubt, places in contents.doubts
+    )
+
+
+def _recipe(recipe: Recipe) -> str:
+    facts = [f"session `{_code(recipe.session)}`"]
+    if recipe.seed is not None:
+        facts.append(f"seed {recipe.seed}")
+    facts += [f"suite digest `{recipe.suite_digest}`", f"plan digest `{recipe.plan_digest}`"]
+    if recipe.git:
+        facts.append(f"suite at {_plain(recipe.git)}")
+    facts.append(f"Assay {_plain(recipe.assay_version)}")
+    parts = [", ".join(facts)]
+    if recipe.command_line:
+        parts.append(_fenced(recipe.command_line, "sh"))
+    for name, content in recipe.files.items():
+        folded = _fenced(content, "yaml")
+        parts.append(f"<details><summary>{_plain(name)}</summary>\n\n{folded}\n\n</details>")
+    return "\n\n".join(parts)
+
+
+def _fenced(content: str, language: str) -> str:
+    """A block of code whose fence is longer than any that the content holds."""
+    longest = max((len(run) for run in re.findall(r"`+", content)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{content.rstrip()}\n{fence}"
+
+
+def _plain(words: str) -> str:
+    """Text that Markdown and HTML take as it is, on one line."""
+    return (
+        _MEANS_SOMETHING.sub(r"\\\1", " ".join(words.split())).replace("\\<", "&lt;").replace("\\>", "&gt;")
+    )
+
+
+def _code(words: str) -> str:
+    """Text between two backticks."""
+    return " ".join(words.split()).replace("`", "'")
