@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -34,6 +34,7 @@ class LocalOptions(BaseModel):
     """Shaped like a launcher's options."""
 
     model_config = ConfigDict(extra="forbid")
+    max_nodes: ClassVar[int | None] = 1
 
     python: str | None = None
     env: dict[str, str] = Field(default_factory=dict)

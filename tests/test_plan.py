@@ -298,6 +298,15 @@ def test_all_that_is_impossible_is_told_at_once_with_its_line(tmp_path: Path) ->
     ]
 
 
+def test_a_shape_on_more_nodes_than_a_system_has_is_refused(tmp_path: Path) -> None:
+    text = "suite: s\nworkload: train\nsystems: [here]\nshapes: [2x1x1, 2x1x2]\n"
+    with pytest.raises(InputError) as caught:
+        made(tmp_path, text)
+    assert [str(p).replace(f"{tmp_path}/", "") for p in caught.value.problems] == [
+        "suite.yaml:4: shape 2x1x2 is on 2 nodes; system here has at most 1"
+    ]
+
+
 def test_a_system_that_is_not_the_suites_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r'suite.yaml:2: "ther" is no system of this suite; did you mean there'

@@ -45,7 +45,7 @@ def make(
     chosen = _chosen(suite, only)
     asked = requirements(suite.benchmarks, suite.expect, suite.primary, suite.where, metrics_of(workloads))
     tasks, wrong = _point_digests(suite, workloads)
-    problems = [*asked.problems, *wrong, *_too_many(suite, chosen)]
+    problems = [*asked.problems, *wrong, *_too_wide(suite, systems, chosen), *_too_many(suite, chosen)]
     if problems:
         raise InputError(in_order(problems, suite.source.file))
     templates = _templates(suite, systems, tasks)
@@ -117,6 +117,20 @@ def _chosen(suite: Suite, only: Sequence[str]) -> tuple[str, ...]:
             [Problem(where, unknown("system of this suite", name, suite.systems)) for name in strangers]
         )
     return tuple(name for name in suite.systems if name in only or not only)
+
+
+def _too_wide(suite: Suite, systems: Systems, chosen: Sequence[str]) -> list[Problem]:
+    """Shapes that ask for more nodes than a system's launcher can use."""
+    return [
+        Problem(
+            _where_shape(suite, benchmark, number),
+            f"shape {shape} is on {shape.nodes} nodes; system {name} has at most {system.max_nodes}",
+        )
+        for benchmark in suite.benchmarks
+        for number, shape in enumerate(benchmark.shapes)
+        for name, system in ((name, systems.by_name[name]) for name in chosen)
+        if system.max_nodes is not None and (shape.nodes or 1) > system.max_nodes
+    ]
 
 
 def _too_many(suite: Suite, chosen: Sequence[str]) -> list[Problem]:

@@ -83,17 +83,18 @@ class _Reading:
             return None
         content, problems = checked(SuiteFile, self.file.data, self.file.where)
         self.problems += problems
+        usable = content or SuiteFile(suite="unnamed")  # to go on with what does not hang on what is wrong
         entries = self._entries()
-        benchmarks = [made for entry in entries if (made := self._benchmark(entry, params_models, content))]
+        benchmarks = [made for entry in entries if (made := self._benchmark(entry, params_models, usable))]
         names = self._system_names(known, written)
-        if content is None:
-            return None
         if metrics is not None:
             whole = len(benchmarks) == len(
                 entries
             )  # else a metric may be one that a broken benchmark reports
-            expect, primary = (content.expect, content.primary) if whole else ({}, None)
+            expect, primary = (usable.expect, usable.primary) if whole else ({}, None)
             self.problems += requirements(benchmarks, expect, primary, self.file.where, metrics).problems
+        if content is None:
+            return None
         return Suite(
             name=content.suite,
             benchmarks=tuple(benchmarks),
@@ -125,7 +126,7 @@ class _Reading:
             return []
         return [_Entry(alone, (), {key: data[key] for key in ("workload", "params") if key in data})]
 
-    def _benchmark(self, entry: _Entry, params_models: Models, content: SuiteFile | None) -> Benchmark | None:
+    def _benchmark(self, entry: _Entry, params_models: Models, content: SuiteFile) -> Benchmark | None:
         """The benchmark, where all of it is right."""
         workload = entry.content.get("workload")
         if not isinstance(workload, str):
@@ -140,7 +141,7 @@ class _Reading:
         grid, problems = points(written, params_models[workload], self.file.where, at)
         self.problems += problems
         own, wrong = checked(BenchmarkEntry, entry.content, self.file.where)
-        if problems or wrong or own is None or content is None:
+        if problems or wrong or own is None:
             return None
         return _complete(entry, own, content, grid)
 

@@ -23,7 +23,7 @@ from assay import units
 from assay.records import Shape
 from assay.suite.document import Document, Key
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$"
 _REQUIREMENT = re.compile(r"\s*(>=|<=)\s*(.+)")
 
 
@@ -32,14 +32,11 @@ def parse_requirement(text: str) -> tuple[Literal[">=", "<="], units.Quantity]:
     match = _REQUIREMENT.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a requirement; write it like '>= 11000 MB/s' or '<= 20 min'")
-    quantity = units.parse_quantity(match[2])
-    if not math.isfinite(quantity.value):
-        raise ValueError(f"{text!r} is not a finite requirement")
-    return (">=" if match[1] == ">=" else "<="), quantity
+    return (">=" if match[1] == ">=" else "<="), units.parse_quantity(match[2])
 
 
 def _name(text: str) -> str:
-    if _NAME.fullmatch(text) is None:
+    if re.fullmatch(NAME_PATTERN, text) is None:
         raise ValueError(f"{text!r} is not a name; use up to 40 letters, digits, dots, dashes and _")
     return text
 
@@ -86,9 +83,7 @@ def _without_repeats(values: list[Any]) -> list[Any]:
     return values
 
 
-Name = Annotated[
-    str, AfterValidator(_name), WithJsonSchema({"type": "string", "pattern": f"^{_NAME.pattern}$"})
-]
+Name = Annotated[str, AfterValidator(_name), WithJsonSchema({"type": "string", "pattern": NAME_PATTERN})]
 ShapeText = Annotated[
     Shape,
     PlainValidator(_shape),
@@ -157,7 +152,7 @@ class SuiteFile(BaseModel):
     )
     shapes: Shapes = Field(
         default=[Shape(1, 1)],
-        validate_default=False,
+        json_schema_extra={"default": ["1x1"]},
         description="Workers x accelerators per worker, optionally x nodes: 2x8, 16x1x2.",
     )
     repeats: Repeats = Field(
@@ -243,6 +238,12 @@ class System:
     name: str
     launcher: str
     options: BaseModel
+
+    @property
+    def max_nodes(self) -> int | None:
+        """The most nodes that its launcher can use; None where there is no limit."""
+        limit: int | None = getattr(self.options, "max_nodes", None)
+        return limit
 
     @property
     def definition(self) -> Mapping[str, Any]:

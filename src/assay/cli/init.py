@@ -1,0 +1,187 @@
+"""`assay init`: a commented starter suite for this machine."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from assay.cli.options import JSON, echo_json
+from assay.errors import HostError, InputError
+
+SUITE_FILE = "suite.yaml"
+SYSTEMS_FILE = "systems.yaml"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a starter suite has to know.
+
+    cores  that this process may use, by affinity and cgroup
+    gpus   that NVIDIA's driver shows
+    """
+
+    cores: int
+    gpus: int
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False), default=Path())
+@click.option("--force", is_flag=True, help="Overwrite the two files where they exist.")
+@JSON
+def command(directory: Path, force: bool, as_json: bool) -> None:
+    r"""Write suite.yaml and systems.yaml to DIRECTORY (made where it is missing; by default here).
+
+    The suite fits this machine: its shapes follow from the cores or GPUs that Assay may use.
+
+    \b
+    Examples:
+      assay init my-suite
+      assay plan my-suite/suite.yaml    what it would run
+      assay run my-suite/suite.yaml
+
+    \b
+    Exit codes: 0 written; 4 a file is there already and --force is not given; 5 it can't be written.
+    """
+    machine = look_here()
+    files = {
+        directory / SUITE_FILE: suite_text(_name(directory), machine),
+        directory / SYSTEMS_FILE: systems_text(),
+    }
+    _write(directory, files, force)
+    suite = directory / SUITE_FILE
+    if as_json:
+        echo_json({"schema": "assay.init/1", "files": [str(path) for path in files], "suite": str(suite)})
+        return
+    for path in files:
+        click.echo(f"Wrote {path}")
+    quoted = shlex.quote(str(suite))
+    click.echo(f"Next:\n  assay plan {quoted}    what it would run\n  assay run {quoted}     run it, live")
+
+
+def look_here() -> Machine:
+    """What the probe tells of this machine."""
+    import math
+
+    from assay.payloads import probe
+
+    facts = probe.probe(probe.Tree())
+    quota = facts.get("cpu.quota") or facts["cpu.allowed"]
+    cores = max(1, min(facts["cpu.allowed"], math.floor(quota)))
+    return Machine(cores=cores, gpus=facts.get("gpu.count") or 0)
+
+
+def _name(directory: Path) -> str:
+    """The suite is called as its directory, as far as that is a name."""
+    words = re.sub(r"[^A-Za-z0-9._-]+", "-", directory.absolute().name).strip("-._")
+    return words[:40] or "starter"
+
+
+def _write(directory: Path, files: dict[Path, str], force: bool) -> None:
+    present = [str(path) for path in files if path.exists()]
+    if present and not force:
+        raise InputError(f"{' and '.join(present)}: there already; choose another directory, or --force")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for path, text in files.items():
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise HostError(f"{error.filename or directory}: can't be written: {error.strerror}") from error
+
+
+def suite_text(name: str, machine: Machine) -> str:
+    """suite.yaml for a machine.
+
+    With GPUs a worker has one process a GPU, and the shapes double the GPUs; without, an accelerator is a
+    process with its share of the cores, and the second shape halves them.
+    """
+    if machine.gpus:
+        counts = [count for count in (1, 2, 4, 8, 16) if count <= machine.gpus]
+        shapes = [f"1x{count}" for count in counts]
+        training = "{batch_size: 64, precision: bf16, steps: 100, warmup: 20}"
+        compute = "{sizes: [8192], dtypes: [bf16], min_time_s: 2}"
+        about = f"one worker with {', '.join(map(str, counts))} of {machine.gpus} GPUs"
+    else:
+        shapes = ["1x1", "2x1"][: min(machine.cores, 2)]
+        training = "{batch_size: 8, image_size: 64, steps: 8, warmup: 2, window: 2}"
+        compute = "{sizes: [1024], dtypes: [fp32], min_time_s: 0.5}"
+        about = f"no GPU, so an accelerator is a process with its share of the cores, {machine.cores} in all"
+    several = [shape for shape in shapes if shape != "1x1"]
+    communication = _COMMUNICATION.format(shapes=", ".join(several)) if several else ""
+    return _SUITE.format(
+        name=name,
+        shapes=", ".join(shapes),
+        about=about,
+        training=training,
+        compute=compute,
+        communication=communication,
+    )
+
+
+def systems_text() -> str:
+    """systems.yaml with this machine in it."""
+    return _SYSTEMS
+
+
+_SUITE = """\
+# What to measure. `assay plan` shows what this comes to, `assay run` runs it.
+suite: {name}
+
+# Where: names from systems.yaml beside this file. With a second one, the first is the baseline of verdicts.
+systems: [here]
+
+# Each repeat is a block of all that is below, shuffled. Intervals come from repeats: 5 show differences of
+# some percent on a quiet machine, more show smaller ones.
+repeats: 5
+
+# Differences below this don't matter to you: inside it two systems are called equivalent.
+margin: 5%
+
+# Workers x accelerators per worker.
+# Here: {about}.
+shapes: [{shapes}]
+
+# A trial that takes longer is ended and counts as failed. A failed one is tried again so many times.
+timeout: 10min
+retries: 0
+
+benchmarks:
+  training:
+    workload: resnet50          # or digits: trains to a target accuracy
+    # A list is swept: batch_size: [8, 16] would make two points of this one.
+    params: {training}
+    # An acceptance test, judged one-sided with the same care:
+    # expect: {{throughput: ">= 40 images/s"}}
+
+  compute:
+    workload: matmul            # or membw: memory bandwidth
+    params: {compute}
+{communication}
+  # A program of your own, as it is, with a pattern for each figure that it prints:
+  # mine:
+  #   workload: command
+  #   params:
+  #     argv: ["{{python}}", "train.py"]
+"""
+
+_COMMUNICATION = """
+  communication:
+    workload: allreduce
+    params: {{payload_bytes: [1024, 1048576, 16777216], min_time_s: 0.3}}
+    shapes: [{shapes}]          # alone there is nobody to talk to
+"""
+
+_SYSTEMS = """\
+# Where to measure: a name of yours for each system, how jobs are started there, and its options.
+here:
+  launcher: local               # processes on this machine
+  # python: /path/to/python     # the interpreter of the trials, one that has torch; else Assay's own
+  # env: {NCCL_DEBUG: WARN}     # variables for every trial; numbers in quotes: {OMP_NUM_THREADS: "4"}
+  # pin_cpus: true              # give each rank its own cores
+
+# Another way to run on the same machine can be another system, to be compared with the first:
+# pinned: {launcher: local, pin_cpus: true}
+"""

@@ -1,0 +1,169 @@
+"""`assay plan`: what a suite would run, in which order, and exactly what each trial would send."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli.options import JSON, echo_json
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from assay.records import Plan, Rendered, Trial
+    from assay.suite import Systems
+
+TOKEN = "TOKEN"  # noqa: S105 stands where a run has a name of its own: what is shown is the same each time
+
+
+@click.command()
+@click.argument("suite", type=click.Path(path_type=Path))
+@click.option(
+    "--systems",
+    "systems_file",
+    type=click.Path(path_type=Path),
+    help="The systems' file.  [default: systems.yaml beside the suite]",
+)
+@click.option("--system", "only", multiple=True, metavar="NAME", help="Plan only this system; repeatable.")
+@click.option("--show", "shown", metavar="TRIAL", help="Print what this trial would send.")
+@JSON
+def command(
+    suite: Path, systems_file: Path | None, only: tuple[str, ...], shown: str | None, as_json: bool
+) -> None:
+    r"""Show the trials of SUITE in their order, and exactly what each would send.
+
+    This is the dry run: what `assay run` sends is what is printed here. It starts nothing and writes nothing.
+
+    \b
+    Examples:
+      assay plan suite.yaml
+      assay plan suite.yaml --show train-2x1-r01    command, environment and files of one trial
+      assay plan suite.yaml --system here           one side only
+      assay plan suite.yaml --json | jq -r '.trials[].id'
+
+    \b
+    Exit codes: 0 the suite can be run; 4 it can't: every problem is named with its file and line.
+    """
+    from assay import plan
+    from assay.launch import SYSTEM_MODELS
+    from assay.records import to_plain
+    from assay.suite import load
+    from assay.workloads import WORKLOADS
+
+    what, where = load(
+        suite,
+        systems_file,
+        params_models={name: workload.params for name, workload in WORKLOADS.items()},
+        launcher_models=SYSTEM_MODELS,
+        metrics=plan.metrics_of(),
+    )
+    planned = plan.make(what, where, only=only)
+    if shown is None:
+        if as_json:
+            echo_json({"schema": "assay.plan/1", **to_plain(planned)})
+        else:
+            _print_plan(planned)
+        return
+    trial = _trial(planned, shown)
+    rendered = _rendered(trial, where)
+    if as_json:
+        echo_json({"schema": "assay.trial/1", "trial": to_plain(trial), "sends": to_plain(rendered)})
+    else:
+        click.echo(_sent(trial, rendered))
+
+
+def _trial(planned: Plan, name: str) -> Trial:
+    from assay.suite.findings import suggestion
+
+    trials = {trial.id: trial for trial in planned.trials}
+    if name not in trials:
+        # every id would be too many to choose from
+        near = suggestion(name, trials)
+        hint = near if near.startswith("did you mean") else "`assay plan` without --show lists them"
+        raise InputError(f"--show: there is no trial {name}; {hint}")
+    return trials[name]
+
+
+def _rendered(trial: Trial, systems: Systems) -> Rendered:
+    """What the trial's launcher would send. Nothing is written: rendering is pure."""
+    from assay import launch, plan
+    from assay.records import Job
+
+    system = systems.by_name[trial.system]
+    launcher = launch.make(system.launcher, system.options, spool=Path("jobs"))
+    return launcher.render(
+        Job(TOKEN, trial.id, trial.shape, plan.task_of(trial), trial.seed, trial.timeout_s)
+    )
+
+
+def _sent(trial: Trial, rendered: Rendered) -> str:
+    """Command, environment and files, as a person copies them."""
+    lines = [
+        f"# trial {trial.id}: {trial.workload} on {trial.system}, {_count(trial.shape.ranks, 'rank')},"
+        f" seed {trial.seed}, at most {trial.timeout_s:g} s",
+        "# command",
+        rendered.command,
+        "# environment",
+        *(f"{name}={shlex.quote(value)}" for name, value in sorted(rendered.env.items())),
+        "# files",
+        *(f"{digest}  {name}" for name, digest in sorted(rendered.files.items())),
+    ]
+    return "\n".join(lines)
+
+
+def _print_plan(planned: Plan) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, width=400)  # never folded: an id that is cut can't be typed
+    console.print(_table(planned))
+    console.print(_design(planned), markup=False, soft_wrap=True)
+
+
+def _table(planned: Plan) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("block", "trial", "workload", "system", "shape", "seed"):
+        table.add_column(heading, justify="right" if heading in ("block", "seed") else "left", no_wrap=True)
+    for trial in planned.trials:
+        cells = (trial.block, trial.id, trial.workload, trial.system, trial.shape, trial.seed)
+        table.add_row(*(Text(str(cell)) for cell in cells))
+    return table
+
+
+def _design(planned: Plan) -> str:
+    """The design in words: what an analysis rests on."""
+    points = len({(t.benchmark, t.shape, str(t.varied)) for t in planned.trials})
+    order = "interleaved: systems take turns within each block" if planned.interleaved else "not interleaved"
+    if len(planned.systems) == 1:
+        order = "one system, nothing to interleave"
+    baseline = f", baseline {planned.baseline}" if planned.baseline else ""
+    return "\n".join(
+        [
+            f"\n{_count(len(planned.trials), 'trial')}: {_count(points, 'point')} on"
+            f" {_count(len(planned.systems), 'system')} ({', '.join(planned.systems)}{baseline}),"
+            f" {_count(planned.repeats, 'block')}.",
+            f"Order: {order}; each block shuffled by seed {planned.seed}.",
+            f"Margin: {100 * planned.margin:.3g} %.",
+            *_asked(planned),
+            f"Digests: suite {planned.suite_digest}, plan {planned.digest}.",
+        ]
+    )
+
+
+def _asked(planned: Plan) -> list[str]:
+    requirements = [
+        f"{benchmark} {expectation.metric} {expectation.written}"
+        for benchmark, asked in planned.expectations.items()
+        for expectation in asked
+    ]
+    return [f"Required: {'; '.join(requirements)}."] if requirements else []
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
