@@ -68,6 +68,7 @@ def one_mean(logs: Sequence[float], confidence: float = 0.95) -> LogInterval:
 def welch(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> LogInterval:
     """Mean log of B − mean log of A, spreads not assumed equal.
 
+    Weakest where the noisier side has far fewer runs: 3 against 10 at a third of its spread cover 93 %.
     Source: Welch, Biometrika 34 (1947) 28-35; degrees of freedom by Satterthwaite.
     """
     (mean_a, variance_a), (mean_b, variance_b) = _moments(a), _moments(b)

@@ -1,0 +1,160 @@
+"""Each doubt: what raises it, and what must not."""
+
+from __future__ import annotations
+
+import pytest
+
+from assay.analyse.compare import compare
+from assay.analyse.doubts import DOUBTS, Case, Side, of
+from assay.analyse.groups import group
+from assay.records import Doubt, Estimate, Result, RunState
+from stated_runs import metrics, result, side
+
+CLEAN = {"os": "Debian 12", "package.torch": "2.8.0", "cpu.model": "EPYC", "load.1min": 0.1}
+
+
+def raised(a: list[Result], b: list[Result], margin: float = 0.02) -> dict[str, Doubt]:
+    """The doubts about B against A, by code."""
+    [found] = compare(a, b, margin=margin, names=("A", "B"), metrics=metrics())
+    return {doubt.code: doubt for doubt in found.doubts}
+
+
+def steady(system: str, n: int = 5, **options: object) -> list[Result]:
+    """Runs with a spread of a tenth of a percent."""
+    return side([100 + 0.1 * (i % 3) for i in range(n)], system=system, **options)
+
+
+def test_a_clean_comparison_has_only_the_doubt_that_one_session_leaves() -> None:
+    a, b = steady("a", facts=CLEAN), steady("b", facts=CLEAN)
+    b[0] = result(100.05, system="b", block=1, facts=CLEAN)
+    assert set(raised(a, b)) == {"one-session"}
+
+
+def test_every_doubt_has_evidence_in_figures_and_a_remedy() -> None:
+    a = side([100.0, 100.0], facts=CLEAN) + side([None], state=RunState.FAILED)
+    found = raised(a, side([90.0, 130.0, 100.0], system="b", session="s2", params={"batch_size": 64}))
+    assert len(found) >= 5
+    assert all(doubt.evidence and doubt.remedy for doubt in found.values())
+
+
+@pytest.mark.parametrize(("n", "is_raised"), [(2, True), (4, True), (5, False), (9, False)])
+def test_too_few_runs(n: int, is_raised: bool) -> None:
+    found = raised(steady("a", n), steady("b", 9, session="s2"))
+    assert ("too-few-runs" in found) is is_raised
+    assert not is_raised or f"A has {n} runs" in found["too-few-runs"].evidence
+
+
+def test_wider_than_margin() -> None:
+    wide = side([90.0, 100.0, 110.0, 95.0, 105.0], system="b", session="s2")
+    assert "wider-than-margin" in raised(steady("a"), wide)
+    assert "wider-than-margin" not in raised(steady("a"), wide, margin=0.5)
+    assert "wider-than-margin" not in raised(steady("a"), steady("b", session="s2"))
+
+
+def test_wider_than_margin_is_no_matter_where_the_whole_interval_lies_outside() -> None:
+    far = side([190.0, 200.0, 210.0, 195.0, 205.0], system="b", session="s2")
+    assert "wider-than-margin" not in raised(steady("a"), far)
+
+
+def test_not_interleaved() -> None:
+    assert "s2" in raised(steady("a"), steady("b", session="s2"))["not-interleaved"].evidence
+    assert "not-interleaved" in raised(steady("a", interleaved=False), steady("b", interleaved=False))
+    assert "not-interleaved" not in raised(steady("a"), steady("b"))
+
+
+def test_one_session_and_pooled_sessions_exclude_each_other() -> None:
+    two_days = steady("a") + steady("a", session="s2")
+    assert "one-session" in raised(steady("a"), steady("b"))
+    assert "pooled-sessions" not in raised(steady("a"), steady("b"))
+    found = raised(two_days, steady("b") + steady("b", session="s2"))
+    assert "pooled-sessions" in found
+    assert "one-session" not in found
+
+
+def test_failed_runs_left_out() -> None:
+    failed = side(
+        [None, None], system="b", session="s2", state=RunState.FAILED, cause="rank 1: out of memory"
+    )
+    found = raised(steady("a"), steady("b") + failed)["failed-runs-left-out"]
+    assert "B: 2 of 7 runs gave none (2 × rank 1: out of memory)" in found.evidence
+    assert "failed-runs-left-out" not in raised(steady("a"), steady("b"))
+
+
+def test_failures_at_another_point_raise_nothing_here() -> None:
+    elsewhere = side([None], system="b", shape="2x1", state=RunState.FAILED, cause="no route to host")
+    assert "failed-runs-left-out" not in raised(steady("a"), steady("b") + elsewhere)
+
+
+def test_runs_that_are_not_over_are_not_failures() -> None:
+    running = side([None], system="b", session="s2", state=RunState.RUNNING)
+    assert "failed-runs-left-out" not in raised(steady("a"), steady("b") + running)
+
+
+def test_a_run_that_lacks_the_metric_counts_as_one_without_a_result() -> None:
+    silent = [result(None, system="b", block=6)]
+    found = raised(steady("a"), steady("b") + silent)["failed-runs-left-out"]
+    assert "throughput not reported" in found.evidence
+
+
+def test_dropped_blocks() -> None:
+    assert "1 block" in raised(steady("a", 6), steady("b", 5))["dropped-blocks"].evidence
+    assert "dropped-blocks" not in raised(steady("a"), steady("b"))
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_raised"),
+    [
+        (CLEAN, False),
+        (CLEAN | {"package.torch": "2.7.1"}, True),
+        (CLEAN | {"env.NCCL_P2P_DISABLE": "1"}, True),
+        (CLEAN | {"cpu.model": "Xeon", "load.1min": 3.0, "host": "other"}, False),
+        (CLEAN | {"python.executable": "/elsewhere/python"}, False),
+        ({}, False),
+        (None, False),
+    ],
+    ids=["equal", "version", "variable", "hardware", "path", "empty", "unknown"],
+)
+def test_different_software(facts: dict[str, object] | None, is_raised: bool) -> None:
+    found = raised(steady("a", facts=CLEAN), steady("b", facts=facts))
+    assert ("different-software" in found) is is_raised
+
+
+def test_different_software_names_both_versions() -> None:
+    found = raised(steady("a", facts=CLEAN), steady("b", facts=CLEAN | {"package.torch": "2.7.1"}))
+    assert found["different-software"].evidence == "package.torch 2.8.0 against 2.7.1"
+
+
+def test_a_fact_that_varies_from_run_to_run_is_not_a_difference_between_sides() -> None:
+    varying = [
+        result(100 + i / 10, system="b", block=i, facts=CLEAN | {"env.MASTER_PORT": str(i)}) for i in range(5)
+    ]
+    fixed = steady("a", facts=CLEAN | {"env.MASTER_PORT": "1"})
+    assert "different-software" not in raised(fixed, varying)
+
+
+def test_different_parameters() -> None:
+    found = raised(steady("a"), steady("b", params={"batch_size": 64}))
+    assert found["different-parameters"].evidence == "batch_size 32 against 64"
+    assert "different-parameters" not in raised(steady("a"), steady("b"))
+
+
+def test_identical_values() -> None:
+    found = raised(side([10.0] * 5), side([10.0, 10.1, 9.9, 10.0, 10.2], system="b"))
+    assert "all 5 runs of A gave 10 images/s" in found["identical-values"].evidence
+    assert "identical-values" not in raised(steady("a"), steady("b"))
+    assert "identical-values" not in raised(side([10.0]), side([10.0], system="b"))
+
+
+def test_one_side_alone_can_be_doubted() -> None:
+    [found] = group(side([10.0, 10.0]), metrics()).values()
+    codes = [doubt.code for doubt in of(Case((Side("a", found),), Estimate(10.0, None, None, 2, "")))]
+    assert codes == ["too-few-runs", "one-session", "identical-values"]
+
+
+def test_codes_are_the_names_under_which_they_are_listed() -> None:
+    seen = raised(
+        [*side([10.0] * 4, facts=CLEAN), result(None, block=9, state=RunState.FAILED)],
+        side([1.0, 20.0, 9.0], system="b", params={"x": 1}, facts=CLEAN | {"os": "RHEL 9"}),
+    )
+    assert set(seen) <= set(DOUBTS)
+    assert len(seen) >= 6
