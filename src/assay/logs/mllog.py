@@ -41,6 +41,7 @@ LONGEST_SALVAGE_BYTES: Final = (
 )  # of a line that isn't plain JSON to its end: bounds a hostile file's cost
 LATEST_MS: Final = 1e15  # a float counts milliseconds exactly to far beyond it
 SKIPPED_SHOWN: Final = 5
+HEAD_BYTES: Final = 1 << 15  # the screens before a training begins: caches cleared, launch commands
 
 _TOKEN = re.compile(rb":::ML(?:LOG|L|Pv)")
 _TOKEN_LINE = re.compile(
@@ -97,6 +98,7 @@ class EventReader:
     skipped     token lines that could not be understood: cut, mixed with another rank's, not JSON
     skipped_at  line numbers of the first few of them
     cut         the last line is one of these and has no newline: the writer was stopped in it
+    head        the first HEAD_BYTES of the log, for what stands outside of token lines
     problem     why the file could not be read to its end (a compressed file cut short); "" when it was
 
     Iterating raises InputError where the file can't be opened or read at all.
@@ -114,6 +116,7 @@ class EventReader:
         self.skipped_at: list[int] = []
         self.cut = False
         self.problem = ""
+        self.head = b""
         self._line = 1  # of the first byte that was not scanned yet
         self._rest = b""  # a line whose end was not read yet
 
@@ -134,6 +137,7 @@ class EventReader:
     def _whole_lines(self, read: Callable[[int], bytes]) -> Iterator[Event]:
         """Events of all lines that end; what follows the last newline stays in `_rest`."""
         while block := read(BLOCK_BYTES):
+            self.head = self.head or block[:HEAD_BYTES]
             end = block.rfind(b"\n") + 1
             if end:
                 begin = block.find(b"\n") + 1 if self._rest else 0

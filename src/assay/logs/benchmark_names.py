@@ -1,0 +1,36 @@
+"""The names of MLPerf training's benchmarks, as MLCommons' result folders write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+KNOWN: Final = frozenset(
+    {
+        "resnet", "ssd", "retinanet", "maskrcnn", "gnmt", "transformer", "ncf", "minigo", "bert", "dlrm",
+        "dlrm_dcnv2", "rnnt", "unet3d", "gpt3", "stable_diffusion", "llama2_70b_lora", "gnn", "rgat",
+        "llama31_405b", "llama31_8b", "flux1",
+    }
+)  # fmt: skip
+
+# other words in logs and folders
+_SAME: Final[Mapping[str, str]] = {
+    "rn50": "resnet", "resnet50": "resnet", "resnet-50": "resnet", "image_classification": "resnet",
+    "single_stage_detector": "ssd", "mask_rcnn": "maskrcnn", "mask-rcnn": "maskrcnn",
+    "object_detection": "maskrcnn", "rnn_translator": "gnmt", "translation": "transformer",
+    "recommendation": "ncf", "rnn_t": "rnnt", "rnn-t": "rnnt", "unet_3d": "unet3d", "3d-unet": "unet3d",
+    "dlrm_dcn": "dlrm_dcnv2", "dlrm-dcnv2": "dlrm_dcnv2", "flux": "flux1",
+    "lora": "llama2_70b_lora", "llama2_70b": "llama2_70b_lora", "llama3.1_8b": "llama31_8b",
+    "llama3.1_405b": "llama31_405b", "stable-diffusion": "stable_diffusion", "sd": "stable_diffusion",
+}  # fmt: skip
+
+
+def benchmark_name(word: str) -> str:
+    """The folders' name for a benchmark: `rn50` is `resnet`; an unknown word stays as it is."""
+    lower = word.lower()
+    return _SAME.get(lower, lower if lower in KNOWN else word)
+
+
+def is_known_benchmark(name: str) -> bool:
+    """Whether a name, as `benchmark_name` gives it, is one of MLPerf training's benchmarks."""
+    return name in KNOWN

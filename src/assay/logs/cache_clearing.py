@@ -1,0 +1,22 @@
+"""Whether a log that claims cleared caches also shows that clearing them failed."""
+
+from __future__ import annotations
+
+import re
+
+from assay.records import Doubt
+
+_FAILURE = re.compile(rb"read-only|denied|not permitted|ignoring|failed|no such file", re.IGNORECASE)
+
+
+def cache_doubt(head: bytes) -> Doubt | None:
+    """A doubt where the head of a log shows a failed `drop_caches`, with that line; else None."""
+    for number, line in enumerate(head.splitlines(), start=1):
+        if b"drop_caches" in line and _FAILURE.search(line):
+            said = line.decode("latin-1").strip()[:200]
+            return Doubt(
+                code="cache-not-cleared",
+                evidence=f"cache_clear is logged as true, but line {number} says: {said}",
+                remedy="clear the page cache on the host (a container can't), or say that caches were warm",
+            )
+    return None

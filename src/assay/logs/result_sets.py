@@ -1,0 +1,189 @@
+"""Sets of MLPerf result files in a tree: every folder that holds `result_*.txt`.
+
+The tree may be one of MLCommons' repositories (`SUBMITTER/results/SYSTEM/BENCHMARK/result_0.txt` beside
+`SUBMITTER/systems/SYSTEM.json`), a flatter copy of it, one folder or single files. Nothing is ever written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from assay.errors import InputError, Problem
+from assay.logs.benchmark_names import benchmark_name, is_known_benchmark
+from assay.logs.training_length import is_number
+
+LARGEST_JSON_BYTES: Final = 1 << 20
+_RESULT_FILE = re.compile(r"result_(.*)\.txt(\.gz|\.xz)?")
+_ROUND_FOLDER = re.compile(r"(?:.*_)?v(\d+\.\d+)")
+
+
+@dataclass(frozen=True)
+class ResultSet:
+    """The runs of one benchmark on one system.
+
+    name            the folder, relative to the path that was given; from the round's folder on where the
+                    path lies below one: `v0.6/NVIDIA/dgx1_ngc19.05_mxnet/resnet`
+    directory       where the files lie
+    files           in the order of their numbers
+    round           as a folder above names it, `v3.1`; None where none does
+    benchmark       where the folder's name is one; None otherwise
+    system          the folder above the benchmark's, or what the system's JSON calls it; None if unknown
+    system_facts    the system's JSON, empty where there is none
+    scaling_factor  of scaling.json; 1 without that file, None where it can't be understood
+    problems        what is wrong with the files around the results
+    """
+
+    name: str
+    directory: Path
+    files: tuple[Path, ...]
+    round: str | None
+    benchmark: str | None
+    system: str | None
+    system_facts: Mapping[str, Any]
+    scaling_factor: float | None
+    problems: tuple[Problem, ...]
+
+
+def find_sets(paths: Sequence[Path]) -> list[ResultSet]:
+    """Result sets in files and folders, in the order given, each folder once.
+
+    Files that are named outright count whatever they are called. Links are followed, loops ended.
+    Raises InputError, with all problems, where a path doesn't exist, can't be entered or holds no results.
+    """
+    found: dict[Path, tuple[Path, set[Path]]] = {}
+    problems: list[Problem] = []
+    for path in paths:
+        leaves = list(_leaves(path, problems))
+        if not leaves and not problems:
+            what = "holds no result_*.txt (.gz, .xz); give a folder of MLPerf results, or log files"
+            problems.append(Problem(str(path), what if path.exists() else "no such file or folder"))
+        for directory, files in leaves:
+            found.setdefault(directory.resolve(), (path, set()))[1].update(files)
+    if problems:
+        raise InputError(problems)
+    return [_set(directory, given, files) for directory, (given, files) in found.items()]
+
+
+def round_of(path: Path) -> str | None:
+    """The round that the nearest folder names: `v3.1` below `v3.1/` or `training_results_v3.1/`."""
+    for part in reversed(path.parts):
+        if match := _ROUND_FOLDER.fullmatch(part):
+            return f"v{match[1]}"
+    return None
+
+
+def _leaves(path: Path, problems: list[Problem]) -> Iterator[tuple[Path, list[Path]]]:
+    """Folders below a path that hold result files, with them; a file stands for its folder."""
+    if path.is_file():
+        yield path.parent, [path.resolve()]
+        return
+
+    def refused(error: OSError) -> None:
+        if path.exists():
+            problems.append(Problem(str(error.filename), f"can't be entered: {error.strerror}"))
+
+    entered: set[Path] = set()
+    for folder, inner, files in os.walk(path, onerror=refused, followlinks=True):
+        here = Path(folder).resolve()
+        if here in entered:  # a link back up, or a second way to the same folder
+            inner.clear()
+            continue
+        entered.add(here)
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        results = [here / name for name in files if _RESULT_FILE.fullmatch(name)]
+        if results:
+            yield here, results
+
+
+def _set(directory: Path, given: Path, files: set[Path]) -> ResultSet:
+    problems: list[Problem] = []
+    kept = _one_a_run(files, problems)
+    factor = _scaling_factor(directory / "scaling.json", problems)
+    benchmark = benchmark_name(directory.name)
+    known = is_known_benchmark(benchmark)
+    facts, file = _system_facts(directory, problems)
+    called = facts.get("system_name")
+    folder = directory.parent.name if known or file else None
+    return ResultSet(
+        name=_name(directory, given),
+        directory=directory,
+        files=kept,
+        round=round_of(directory),
+        benchmark=benchmark if known else None,
+        system=folder or (called if isinstance(called, str) else None),
+        system_facts=facts,
+        scaling_factor=factor,
+        problems=tuple(problems),
+    )
+
+
+def _one_a_run(files: set[Path], problems: list[Problem]) -> tuple[Path, ...]:
+    """The files in the order of their numbers; of a run that is there raw and compressed only one."""
+    runs: dict[str, Path] = {}
+    for file in sorted(files, key=lambda file: (_by_number(file.name), len(file.name))):
+        run = re.sub(r"\.(gz|xz)$", "", str(file))
+        if run in runs:
+            problems.append(Problem(str(file), f"left out: the same run as {runs[run].name}"))
+        else:
+            runs[run] = file
+    return tuple(runs.values())
+
+
+def _by_number(name: str) -> list[tuple[int, int | str]]:
+    return [
+        (0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"(\d{1,9})", name) if part
+    ]
+
+
+def _name(directory: Path, given: Path) -> str:
+    parts = directory.parts
+    versions = [at for at, part in enumerate(parts) if _ROUND_FOLDER.fullmatch(part)]
+    root = given.resolve()
+    base = root if root.is_dir() else root.parent
+    if directory != base and directory.is_relative_to(base):
+        relative = directory.relative_to(base).parts
+        if not versions or versions[-1] >= len(parts) - len(relative):
+            return "/".join(relative)
+    return "/".join(parts[versions[-1] :] if versions else parts[-2:]).lstrip("/")
+
+
+def _scaling_factor(path: Path, problems: list[Problem]) -> float | None:
+    if not path.is_file():
+        return 1.0
+    factor = _json_object(path, problems).get("scaling_factor")
+    if is_number(factor) and factor > 0:
+        return float(factor)
+    problems.append(Problem(str(path), f"scaling_factor is {factor!r}; expected a positive number"))
+    return None
+
+
+def _system_facts(directory: Path, problems: list[Problem]) -> tuple[Mapping[str, Any], Path | None]:
+    """What the system's JSON says, from the places where submissions keep it, and which file that was."""
+    system = directory.parent
+    candidates = [directory / "system.json", system / "system.json", system / f"{system.name}.json"]
+    submitters = list(system.parents)[:2]  # with and without a `results` folder between
+    for path in [*candidates, *(above / "systems" / f"{system.name}.json" for above in submitters)]:
+        if path.is_file():
+            return _json_object(path, problems), path
+    return {}, None
+
+
+def _json_object(path: Path, problems: list[Problem]) -> Mapping[str, Any]:
+    """A small file's JSON object; {} and a problem where it holds none."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_JSON_BYTES + 1)
+        value = json.loads(data) if len(data) <= LARGEST_JSON_BYTES else None
+    except (OSError, ValueError, RecursionError) as error:
+        problems.append(Problem(str(path), f"can't be read as JSON: {error}"))
+        return {}
+    if isinstance(value, dict):
+        return value
+    problems.append(Problem(str(path), "is no JSON object of at most 1 MiB"))
+    return {}
