@@ -17,6 +17,7 @@ from assay import plan
 from assay.errors import InputError
 from assay.records import Plan, Shape, Task, TaskFile, Trial, from_json, to_json, to_plain
 from assay.suite import Suite, Systems, load
+from assay.workloads.command import COMMAND
 from conftest import ROOT
 from fake_workloads import LAUNCHERS, PARAMS, SWEEP, TRAIN, WORKLOADS
 
@@ -259,6 +260,35 @@ def test_a_changed_system_changes_its_trials_and_the_plan_but_not_the_suite(tmp_
     assert set(changed) == {"there"}
 
 
+def test_a_suite_checked_out_elsewhere_is_the_same_suite_though_it_names_files(tmp_path: Path) -> None:
+    def digests(folder: Path, program: str) -> tuple[str, str]:
+        folder.mkdir(exist_ok=True)
+        (folder / "train.py").write_text(program)
+        (folder / "suite.yaml").write_text(
+            "suite: s\nworkload: command\nsystems: [local]\nrepeats: 1\n"
+            "params: {argv: [train.py], files: [train.py], metrics: {loss: {pattern: '(?P<value>1)'}}}\n"
+        )
+        models = {"command": COMMAND.params}
+        suite, systems = load(folder / "suite.yaml", params_models=models, launcher_models=LAUNCHERS)
+        (trial,) = plan.make(suite, systems, workloads={"command": COMMAND}).trials
+        assert trial.params["files"] == [str(folder / "train.py")]
+        return plan.make(suite, systems, workloads={"command": COMMAND}).suite_digest, trial.digest
+
+    assert digests(tmp_path / "a", "print(1)") == digests(tmp_path / "b", "print(1)")
+    assert digests(tmp_path / "a", "print(1)") != digests(tmp_path / "a", "print(2)")
+
+
+def test_a_file_that_is_not_there_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "suite.yaml"
+    path.write_text(
+        "suite: s\nworkload: command\n"
+        "params: {argv: [a], files: [no.py], metrics: {loss: {pattern: '(?P<value>1)'}}}\nshapes: [1x1]\n"
+    )
+    suite, systems = load(path, params_models={"command": COMMAND.params}, launcher_models=LAUNCHERS)
+    with pytest.raises(InputError, match=r"suite.yaml:4: command in shape 1x1: .*no.py can't be read"):
+        plan.make(suite, systems, workloads={"command": COMMAND})
+
+
 def test_a_trial_makes_its_task_again(tmp_path: Path) -> None:
     trial = next(t for t in made(tmp_path).trials if t.benchmark == "training")
     again = from_json(Trial, json.dumps(to_plain(trial)))
@@ -293,7 +323,7 @@ def test_all_that_is_impossible_is_told_at_once_with_its_line(tmp_path: Path) ->
     with pytest.raises(InputError) as caught:
         made(tmp_path, text)
     assert [str(p).replace(f"{tmp_path}/", "") for p in caught.value.problems] == [
-        "suite.yaml:4: communication can't have shape 1x1: one rank moves nothing",
+        "suite.yaml:4: communication in shape 1x1: one rank moves nothing",
         'suite.yaml:11: expect: "busbv" is no metric of this benchmark; did you mean busbw?',
     ]
 

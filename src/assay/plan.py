@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from assay.digests import Place, plan_digest, point_digests, suite_digest, where_shape
 from assay.errors import InputError, Problem
 from assay.records import Plan, Shape, Task, Trial, digest_of
 from assay.suite import Benchmark, Point, Suite, System, Systems, requirements
@@ -25,7 +26,6 @@ from assay.workloads import WORKLOADS, Workload
 
 MAX_TRIALS = 100_000
 MAX_ID = 120
-_ANY_SEED = 0  # a task is made with a fixed seed where a digest must not depend on the seed
 
 
 def make(
@@ -44,7 +44,7 @@ def make(
     """
     chosen = _chosen(suite, only)
     asked = requirements(suite.benchmarks, suite.expect, suite.primary, suite.where, metrics_of(workloads))
-    tasks, wrong = _point_digests(suite, workloads)
+    tasks, wrong = point_digests(suite, workloads)
     problems = [*asked.problems, *wrong, *_too_wide(suite, systems, chosen), *_too_many(suite, chosen)]
     if problems:
         raise InputError(in_order(problems, suite.source.file))
@@ -58,11 +58,11 @@ def make(
         trials = [t for name in chosen for block in blocks for t in block if t.system == name]
     else:
         trials = [trial for block in blocks for trial in block]
-    suite_digest = digest_of({"seed": suite.seed, "points": sorted(tasks.values())})
+    measured = suite_digest(suite, tasks)
     return Plan(
         suite=suite.name,
-        suite_digest=suite_digest,
-        digest=_plan_digest(suite, systems, chosen, suite_digest),
+        suite_digest=measured,
+        digest=plan_digest(suite, systems, chosen, measured),
         seed=suite.seed,
         repeats=max(repeats.values()),
         systems=chosen,
@@ -90,7 +90,7 @@ def block(
     Raises InputError as `make` does for systems and shapes.
     """
     chosen = _chosen(suite, only)
-    tasks, problems = _point_digests(suite, workloads)
+    tasks, problems = point_digests(suite, workloads)
     if problems:
         raise InputError(problems)
     return _block(suite, _templates(suite, systems, tasks), number, chosen)
@@ -123,7 +123,7 @@ def _too_wide(suite: Suite, systems: Systems, chosen: Sequence[str]) -> list[Pro
     """Shapes that ask for more nodes than a system's launcher can use."""
     return [
         Problem(
-            _where_shape(suite, benchmark, number),
+            where_shape(suite, benchmark, number),
             f"shape {shape} is on {shape.nodes} nodes; system {name} has at most {system.max_nodes}",
         )
         for benchmark in suite.benchmarks
@@ -140,66 +140,10 @@ def _too_many(suite: Suite, chosen: Sequence[str]) -> list[Problem]:
     return [Problem(suite.where(), f"the suite makes {count} trials; {MAX_TRIALS} are the most")]
 
 
-# Digests -------------------------------------------------------------------------------------------------
-
-_Place = tuple[str, int, Shape]  # benchmark, index of its point, shape
-
-
-def _point_digests(
-    suite: Suite, workloads: Mapping[str, Workload]
-) -> tuple[dict[_Place, str], list[Problem]]:
-    """The digest of what is measured at each place of the sweep, the bytes of its programs included."""
-    digests: dict[_Place, str] = {}
-    problems: dict[Problem, None] = {}
-    for benchmark in suite.benchmarks:
-        workload = workloads[benchmark.workload]
-        for index, point in enumerate(benchmark.points):
-            params = workload.params(**point.params)
-            for number, shape in enumerate(benchmark.shapes):
-                try:
-                    task = workload.task(params, shape, _ANY_SEED)
-                except (ValueError, InputError) as error:
-                    where = _where_shape(suite, benchmark, number)
-                    problems[Problem(where, f"{benchmark.name} can't have shape {shape}: {error}")] = None
-                    continue
-                content = [benchmark.name, benchmark.workload, point.params, str(shape), _plain(task)]
-                digests[benchmark.name, index, shape] = digest_of(content)
-    return digests, list(problems)
-
-
-def _where_shape(suite: Suite, benchmark: Benchmark, number: int) -> str:
-    own = (*benchmark.path, "shapes")
-    return suite.where(*(own if own in suite.source.lines else ("shapes",)), number)
-
-
-def _plain(task: Task) -> dict[str, Any]:
-    return {
-        "argv": task.argv,
-        "env": dict(task.env),
-        "files": {file.name: file.sha256 for file in task.files},
-        "cwd": task.cwd,
-        "outputs": task.outputs,
-        "image": task.image,
-    }
-
-
-def _plan_digest(suite: Suite, systems: Systems, chosen: Sequence[str], suite_digest: str) -> str:
-    return digest_of(
-        {
-            "suite": suite_digest,
-            "systems": [[name, systems.by_name[name].definition] for name in chosen],
-            "all": suite.systems,
-            "repeats": {benchmark.name: benchmark.repeats for benchmark in suite.benchmarks},
-            "order": suite.order,
-            "seed": suite.seed,
-        }
-    )
-
-
 # Trials --------------------------------------------------------------------------------------------------
 
 
-def _templates(suite: Suite, systems: Systems, tasks: Mapping[_Place, str]) -> list[Trial]:
+def _templates(suite: Suite, systems: Systems, tasks: Mapping[Place, str]) -> list[Trial]:
     """Each point on each system as a trial that is in no block yet; its id lacks the block."""
     templates = [
         _template(suite, benchmark, point, shape, systems.by_name[name], tasks[benchmark.name, index, shape])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -13,7 +14,7 @@ from pydantic_core import ErrorDetails
 from assay.errors import Problem
 from assay.suite.document import Key
 
-Path = tuple[Key, ...]
+KeyPath = tuple[Key, ...]
 Where = Callable[..., str]
 M = TypeVar("M", bound=BaseModel)
 
@@ -54,7 +55,7 @@ def in_order(problems: Iterable[Problem], *files: str) -> list[Problem]:
     return sorted(dict.fromkeys(problems), key=place)
 
 
-def checked(model: type[M], data: Any, where: Where, at: Path = ()) -> tuple[M | None, list[Problem]]:
+def checked(model: type[M], data: Any, where: Where, at: KeyPath = ()) -> tuple[M | None, list[Problem]]:
     """`data` as `model`, or None with all that is wrong with it.
 
     where  path in the file → `suite.yaml:12`
@@ -66,12 +67,14 @@ def checked(model: type[M], data: Any, where: Where, at: Path = ()) -> tuple[M |
         return None, findings(error, model, data, where, at)
 
 
-def read_strictly(model: type[M], data: Any) -> M:
+def read_strictly(model: type[M], data: Any, directory: Path | None = None) -> M:
     """`data` as `model`: "32" is no number and true no 1, yet a list may become a tuple.
 
     That is what pydantic calls strict for JSON, hence the detour. Raises ValidationError.
+
+    directory  where relative paths in `data` start; the model's validators find it in their context
     """
-    return model.model_validate_json(json.dumps(data), strict=True)
+    return model.model_validate_json(json.dumps(data), strict=True, context={"directory": directory or ""})
 
 
 def findings(
@@ -79,8 +82,8 @@ def findings(
     model: type[BaseModel],
     data: Any,
     where: Where,
-    at: Path = (),
-    shift: Callable[[Path], Path] = lambda path: path,
+    at: KeyPath = (),
+    shift: Callable[[KeyPath], KeyPath] = lambda path: path,
 ) -> list[Problem]:
     """Every finding of `error` as a Problem.
 
@@ -89,7 +92,7 @@ def findings(
     at     where `data` stands in the file
     shift  from a path inside `data` to the path inside what the user wrote
     """
-    places: dict[Path, list[ErrorDetails]] = {}
+    places: dict[KeyPath, list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
         places.setdefault(_path_of(detail, data), []).append(detail)
     return [
@@ -98,7 +101,7 @@ def findings(
     ]
 
 
-def _path_of(detail: ErrorDetails, data: Any) -> Path:
+def _path_of(detail: ErrorDetails, data: Any) -> KeyPath:
     """Where a finding stands in `data`: pydantic's location less the names of a union's members."""
     path: list[Key] = []
     for part in detail["loc"]:
@@ -113,12 +116,12 @@ def _path_of(detail: ErrorDetails, data: Any) -> Path:
     return tuple(path)
 
 
-def _named(path: Path) -> str:
+def _named(path: KeyPath) -> str:
     words = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return f"{words.removeprefix('.')}: " if words else ""
 
 
-def _said(details: Sequence[ErrorDetails], path: Path, model: type[BaseModel]) -> str:
+def _said(details: Sequence[ErrorDetails], path: KeyPath, model: type[BaseModel]) -> str:
     """One sentence for all findings about one value: several when each member of a union refused it."""
     first = details[0]
     if first["type"] == "extra_forbidden":
@@ -160,7 +163,7 @@ def _expected(detail: ErrorDetails) -> str:
     return words
 
 
-def _keys_at(model: type[BaseModel], path: Path) -> list[str]:
+def _keys_at(model: type[BaseModel], path: KeyPath) -> list[str]:
     """The keys that may stand at `path` inside a mapping that `model` describes."""
     here: type[BaseModel] | None = model
     for part in path:

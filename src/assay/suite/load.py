@@ -62,6 +62,7 @@ class _Reading:
 
     def __init__(self, file: Document) -> None:
         self.file = file
+        self.directory = Path(file.file).absolute().parent
         self.problems = list(file.problems)
 
     def suite(
@@ -97,6 +98,7 @@ class _Reading:
             return None
         return Suite(
             name=content.suite,
+            directory=self.directory,
             benchmarks=tuple(benchmarks),
             systems=names,
             baseline=content.baseline or (names[0] if len(names) > 1 else None),
@@ -138,7 +140,7 @@ class _Reading:
         if not isinstance(written, dict):
             return None
         at = (*entry.path, "params")
-        grid, problems = points(written, params_models[workload], self.file.where, at)
+        grid, problems = points(written, params_models[workload], self.directory, self.file.where, at)
         self.problems += problems
         own, wrong = checked(BenchmarkEntry, entry.content, self.file.where)
         if problems or wrong or own is None:

@@ -210,12 +210,14 @@ class Benchmark:
 class Suite:
     """What the user wants measured, checked.
 
-    systems  names in the order written, at least one
-    expect   requirements on every benchmark that reports the metric, as written
-    source   the file, for `where`
+    directory  the file's, absolute: relative paths in parameters start there
+    systems    names in the order written, at least one
+    expect     requirements on every benchmark that reports the metric, as written
+    source     the file, for `where`
     """
 
     name: str
+    directory: Path
     benchmarks: tuple[Benchmark, ...]
     systems: tuple[str, ...]
     baseline: str | None

@@ -12,25 +12,27 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from assay.errors import Problem
 from assay.suite.document import Key
-from assay.suite.findings import Path, Where, findings, read_strictly, shown
+from assay.suite.findings import KeyPath, Where, findings, read_strictly, shown
 from assay.suite.model import Point
 
 MAX_POINTS = 4096
 
 
 def points(
-    written: Mapping[str, Any], model: type[BaseModel], where: Where, at: Path
+    written: Mapping[str, Any], model: type[BaseModel], directory: Path, where: Where, at: KeyPath
 ) -> tuple[tuple[Point, ...], list[Problem]]:
     """The points of a benchmark's sweep, and everything wrong with its parameters.
 
-    written  what stands under `params`
-    at       where it stands in the file
+    written    what stands under `params`
+    directory  where its relative paths start
+    at         where it stands in the file
     """
     axes = _axes(written, model)
     problems = _axis_problems(axes, where, at)
@@ -41,7 +43,7 @@ def points(
         chosen = dict(zip(axes, indices, strict=True))
         values = {**written} | {name: axes[name][index] for name, index in chosen.items()}
         try:
-            params = read_strictly(model, values).model_dump(mode="json")
+            params = read_strictly(model, values, directory).model_dump(mode="json")
         except ValidationError as error:
             new = findings(error, model, values, where, at, partial(_on_axis, chosen))
             problems += [problem for problem in new if problem not in problems]
@@ -93,7 +95,7 @@ def _origins(annotation: Any) -> Iterator[Any]:
         yield from _origins(inner)
 
 
-def _axis_problems(axes: Mapping[str, list[Any]], where: Where, at: Path) -> list[Problem]:
+def _axis_problems(axes: Mapping[str, list[Any]], where: Where, at: KeyPath) -> list[Problem]:
     problems = []
     for name, values in axes.items():
         texts = [json.dumps(value, sort_keys=True) for value in values]
@@ -113,7 +115,7 @@ def _axis_problems(axes: Mapping[str, list[Any]], where: Where, at: Path) -> lis
     return problems
 
 
-def _on_axis(chosen: Mapping[str, int], path: Path) -> tuple[Key, ...]:
+def _on_axis(chosen: Mapping[str, int], path: KeyPath) -> tuple[Key, ...]:
     """The path inside one point's values as a path inside what was written."""
     if path and path[0] in chosen:
         return (path[0], chosen[str(path[0])], *path[1:])
