@@ -1,0 +1,74 @@
+"""Scores of MLPerf training sets for the terminal: a table of runs a set, and what its score is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from assay.analyse.score import ScoredSet
+from assay.records import TrainingRun
+
+_STATUS_STYLES = {"success": "green", "aborted": "yellow", "unfinished": "bold red", "invalid": "bold red"}
+
+
+def scored_set(scored: ScoredSet, *, with_runs: bool = True) -> RenderableType:
+    """One set: its name, its runs, each problem by file, its score and its doubts."""
+    what = [part for part in (scored.benchmark, scored.round, scored.system) if part]
+    parts: list[RenderableType] = [Text(scored.name, style="bold"), Text(" · ".join(what), style="dim")]
+    if with_runs:
+        parts.append(_runs_table(scored.runs))
+    parts += [
+        Text.assemble((f"{run.file}: ", "bold"), run.problem, style="red")
+        for run in scored.runs
+        if run.problem
+    ]
+    parts.append(_score_line(scored))
+    parts += [Text(f"  ? {doubt.code}: {doubt.evidence}; {doubt.remedy}") for doubt in scored.doubts]
+    return Group(*parts, Text(""))
+
+
+def _runs_table(runs: Sequence[TrainingRun]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("run", overflow="fold")
+    table.add_column("status")
+    for heading in ("minutes", "epochs", "min/epoch", "samples/s", "batch"):
+        table.add_column(heading, justify="right")
+    for run in runs:
+        table.add_row(
+            escape(run.file),
+            f"[{_STATUS_STYLES[run.status]}]{run.status}[/]",
+            _figure(run.minutes, ".3f"),
+            _figure(run.epochs, ".4g"),
+            _figure(run.minutes_per_epoch, ".4f"),
+            _figure(run.samples_per_s, ",.1f"),
+            _figure(run.global_batch_size, ","),
+        )
+    return table
+
+
+def _score_line(scored: ScoredSet) -> Text:
+    score = scored.score
+    spread = ""
+    if score.mean is not None:
+        spread = f"mean {score.mean:.3f} min"
+        spread += "" if score.std is None else f", standard deviation {score.std:.3f}"
+        spread += f", {score.converged} of {score.runs} runs"
+    if score.minutes is None:
+        return Text.assemble(("no score", "bold yellow"), "; " * bool(spread), spread)
+    dropped = score.rule.dropped if score.rule else 0
+    text = Text.assemble(
+        ("score ", "bold"),
+        (f"{score.minutes:.3f} min", "bold"),
+        f" (without the {dropped} fastest and slowest)",
+    )
+    if score.scaled is not None and scored.scaling_factor != 1:
+        text.append(f", scaled by {scored.scaling_factor:.6g}: {score.scaled:.3f} min")
+    return text.append(f"; {spread}")
+
+
+def _figure(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)

@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import made_results
+from assay.report import page
+from assay.report.contents import Fact, Recipe, gather
+from conftest import require
+from made_results import all_reduce, by_system, failed, quickstart
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+ARGUMENTS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+DRAWN = "html[data-charts=drawn]"
+EVIL = "</script><script>window.caught=1</script><img src=x onerror=window.caught=2>"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium: $ASSAY_CHROMIUM, else the first of its usual names on the path."""
+    found = os.environ.get("ASSAY_CHROMIUM") or next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
+    require("chromium", found is not None, "no Chromium here; install it or set ASSAY_CHROMIUM")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=found, args=list(ARGUMENTS))
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with everything on it, among it a failed run and words that would run if they could."""
+    plan, results = quickstart()
+    results[5] = failed(results[5], EVIL)
+    contents = gather(
+        by_system(results),
+        made_results.metrics,
+        plan=plan,
+        facts=[Fact("python.torch", "Libraries", ("2.8.0", EVIL), differs=True, matters=True)],
+        recipes=[
+            Recipe(
+                "quickstart/s1", "assay run suite.yaml", 1, "aa", "bb", "0.1.0", files={"suite.yaml": EVIL}
+            )
+        ],
+    )
+    path = tmp_path_factory.mktemp("report") / "page.html"
+    path.write_text(page.html(contents))
+    return path
+
+
+class Seen:
+    """What a page did while it was open: requests beside itself, and everything on the console."""
+
+    def __init__(self, shown: Page, own: str) -> None:
+        self.requests: list[str] = []
+        self.console: list[str] = []
+        shown.on("request", lambda request: request.url == own or self.requests.append(request.url))
+        shown.on("console", lambda message: self.console.append(message.text))
+        shown.on("pageerror", lambda error: self.console.append(str(error)))
+
+
+Opened = Callable[..., tuple["Page", Seen]]
+
+
+@pytest.fixture
+def opened(browser: Browser, report: Path) -> Iterator[Opened]:
+    """Opens the report (or another) offline, and waits until its charts are drawn."""
+    contexts = []
+
+    def open_page(path: Path = report, width: int = 1280, **options: str) -> tuple[Page, Seen]:
+        context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
+        contexts.append(context)
+        shown = context.new_page()
+        seen = Seen(shown, path.as_uri())
+        shown.goto(path.as_uri())
+        shown.wait_for_selector(DRAWN, timeout=30_000)
+        return shown, seen
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def test_every_figure_draws_its_marks_and_asks_no_network(opened: Opened) -> None:
+    shown, seen = opened()
+    figures = shown.locator("figure")
+    assert figures.count() == 20
+    for at in range(figures.count()):
+        figure = figures.nth(at)
+        marks = figure.locator("svg .mark-symbol path, svg .mark-line path, svg .mark-rule line")
+        assert marks.count() >= 2, figure.locator("figcaption").inner_text()
+    assert seen.requests == []
+    assert seen.console == []
+
+
+def test_nothing_that_a_log_says_runs(opened: Opened) -> None:
+    shown, seen = opened()
+    assert shown.evaluate("window.caught") is None
+    assert seen.console == []
+
+
+def test_a_tooltip_shows_a_hostile_name_as_text(opened: Opened, tmp_path: Path) -> None:
+    plan, results = quickstart(systems=("here", EVIL), benchmarks=("resnet50",))
+    path = tmp_path / "hostile.html"
+    path.write_text(page.html(gather(by_system(results), made_results.metrics, plan=plan)))
+    shown, seen = opened(path)
+    for at in (0, 4, 7):
+        shown.locator("figure.runs .mark-symbol path").nth(at).hover(force=True)
+        shown.wait_for_selector("#vg-tooltip-element.visible", timeout=5_000)
+    assert shown.locator("#vg-tooltip-element img").count() == 0
+    assert shown.evaluate("window.caught") is None
+    assert seen.console == []
+
+
+def test_the_page_has_its_landmarks_and_headings_in_order(opened: Opened) -> None:
+    shown, _ = opened()
+    for landmark in ("header", "nav", "main", "footer"):
+        assert shown.locator(landmark).count() == 1
+    assert shown.locator("h1").all_inner_texts() == ["quickstart"]
+    assert shown.locator("h2").all_inner_texts() == [
+        "Verdicts",
+        "What to doubt",
+        "Charts",
+        "Numbers",
+        "Failures",
+        "Provenance",
+        "How to reproduce",
+    ]
+    levels = [
+        int(name[1]) for name in shown.eval_on_selector_all("h1,h2,h3,h4", "es => es.map(e => e.tagName)")
+    ]
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert shown.locator("table").count() == shown.locator("table > caption").count()
+    assert shown.locator("thead th:not([scope]), tbody th:not([scope])").count() == 0
+
+
+def test_every_chart_is_described_for_who_can_not_see_it(opened: Opened) -> None:
+    shown, _ = opened()
+    for plot in shown.locator(".plot").all():
+        assert plot.get_attribute("role")
+        assert plot.get_attribute("aria-label")
+        words = shown.locator(f"#{plot.get_attribute('aria-describedby')}").text_content()
+        assert words is not None
+        assert re.search(r"\d", words)
+
+
+def test_dark_and_light_differ_and_charts_follow_without_being_drawn_again(opened: Opened) -> None:
+    shown, _ = opened(color_scheme="light")
+    look = """() => [getComputedStyle(document.body).backgroundColor,
+        getComputedStyle(document.querySelector('figure.runs .mark-symbol path')).fill,
+        getComputedStyle(document.querySelector('figure.runs .mark-text text')).fill]"""
+    light = shown.evaluate(look)
+    shown.emulate_media(color_scheme="dark")
+    dark = shown.evaluate(look)
+    assert light[0] == "rgb(255, 255, 255)"
+    assert all(a != b for a, b in zip(light, dark, strict=True))
+    shown.emulate_media(media="print")
+    assert shown.evaluate(look)[0] == "rgb(255, 255, 255)"
+
+
+CONTRASTS = """() => {
+  const channel = v => (v /= 255) <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+  const luminance = c => { const [r, g, b] = c.match(/[\\d.]+/g).map(Number);
+    return .2126 * channel(r) + .7152 * channel(g) + .0722 * channel(b); };
+  const behind = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
+    if (!/, 0\\)$/.test(c)) return c; } return 'rgb(255, 255, 255)'; };
+  const kinds = 'h1,h2,h3,p,dt,dd,a,th,td,caption,figcaption,summary,code';
+  return [...document.querySelectorAll(kinds)].filter(e => e.textContent.trim()).map(e => {
+    const [x, y] = [luminance(getComputedStyle(e).color), luminance(behind(e))].sort((a, b) => b - a);
+    return [(x + .05) / (y + .05), e.tagName + ' ' + e.textContent.trim().slice(0, 40)]; })
+    .filter(([ratio]) => ratio < 4.5); }"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_has_a_contrast_of_four_and_a_half(opened: Opened, scheme: str) -> None:
+    shown, _ = opened(color_scheme=scheme)
+    assert shown.evaluate(CONTRASTS) == []
+
+
+@pytest.mark.parametrize("width", [375, 768, 1280])
+def test_the_page_never_scrolls_sideways(opened: Opened, width: int) -> None:
+    shown, _ = opened(width=width)
+    assert shown.evaluate("document.documentElement.scrollWidth") <= width
+    wider = "es => es.filter(e => e.getBoundingClientRect().right > innerWidth + 1).length"
+    assert shown.eval_on_selector_all("figure svg", wider) == 0
+
+
+def test_charts_fit_a_window_made_smaller_after_they_were_drawn(opened: Opened) -> None:
+    shown, _ = opened(width=1280)
+    shown.set_viewport_size({"width": 400, "height": 900})
+    shown.wait_for_function(
+        "[...document.querySelectorAll('figure svg')].every(e => e.getBoundingClientRect().right <= 401)"
+    )
+    assert shown.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_everything_is_reached_with_the_keyboard(opened: Opened) -> None:
+    shown, _ = opened()
+    reached = set()
+    for _ in range(200):
+        shown.keyboard.press("Tab")
+        now = shown.evaluate(
+            "document.activeElement.tagName + '.' + (document.activeElement.className || '').split(' ')[0]"
+        )
+        reached.add(now)
+        if now == "BODY.":
+            break
+    assert {"A.skip", "A.", "A.doubt", "DIV.scroll", "SUMMARY.", "PRE."} <= reached
+
+
+def test_the_skip_link_leads_to_the_verdicts(opened: Opened) -> None:
+    shown, _ = opened()
+    shown.keyboard.press("Tab")
+    shown.keyboard.press("Enter")
+    assert shown.url.endswith("#verdicts")
+
+
+def test_print_has_pages_and_no_chart_wider_than_the_paper(opened: Opened) -> None:
+    shown, _ = opened()
+    pdf = shown.pdf(format="A4")
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) >= 3
+    shown.emulate_media(media="print")
+    shown.set_viewport_size({"width": 690, "height": 1000})
+    assert shown.evaluate("document.documentElement.scrollWidth") <= 690
+
+
+def test_a_curve_over_payload_sizes_draws_with_binary_units(opened: Opened, tmp_path: Path) -> None:
+    path = tmp_path / "curve.html"
+    path.write_text(page.html(gather(by_system(all_reduce()), made_results.metrics)))
+    shown, seen = opened(path)
+    labels = shown.locator("figure.curve .role-axis-label text").all_text_contents()
+    assert any(label.endswith("KiB") for label in labels)
+    assert any(label.endswith("MiB") for label in labels)
+    assert seen.console == []
+
+
+def test_without_scripts_the_page_still_says_everything(browser: Browser, report: Path) -> None:
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    shown = context.new_page()
+    shown.goto(report.as_uri())
+    assert shown.locator(".sentence").count() >= 5
+    assert shown.locator("tbody td").count() > 50
+    assert shown.locator("noscript .warning").is_visible()
+    context.close()
