@@ -46,7 +46,7 @@ def find(root: Path, reference: str) -> list[Result]:
     with reading(root) as index:
         found = parse(reference)
         rows = [] if found is None else _rows(index, found)
-        if not rows and Path(reference).is_dir():
+        if not rows and reference and Path(reference).is_dir():
             found = _from_path(root, reference)
             rows = _rows(index, found)
         if not rows:
