@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -76,8 +77,6 @@ def suite(tmp_path: Path) -> Path:
 
 def stable(text: str) -> str:
     """Without the digests of programs, which every change of a program changes."""
-    import re
-
     return re.sub(r"\b[0-9a-f]{16}(?:[0-9a-f]{48})?\b", "DIGEST", text)
 
 
@@ -142,6 +141,21 @@ def test_a_starter_suite_loads_and_plans_on_any_machine(tmp_path: Path, cores: i
     assert max(shape.ranks for shape in shapes) <= max(gpus, min(cores, 2))
     for name, schema in schemas().items():
         jsonschema.validate(plain_yaml((tmp_path / f"{name}.yaml").read_text()), schema)
+
+
+def test_what_the_starter_suite_shows_in_comments_can_be_used(tmp_path: Path) -> None:
+    def uncommented(text: str, first: str) -> str:
+        head, found, tail = text.partition(f"# {first}")
+        assert found
+        return head + re.sub(r"^( *)# ", r"\1", first + tail, flags=re.MULTILINE)
+
+    text = init.suite_text("starter", Machine(2, 0))
+    (tmp_path / "suite.yaml").write_text(uncommented(text, "mine:").replace("[here]", "[here, pinned]"))
+    systems = init.systems_text().replace("# python:", "python:").replace("# pin_cpus", "pin_cpus")
+    (tmp_path / "systems.yaml").write_text(uncommented(systems, "pinned:"))
+    whole = planned(tmp_path / "suite.yaml")
+    assert whole.primary_metric["mine"] == "throughput"
+    assert whole.systems == ("here", "pinned")
 
 
 def test_init_writes_a_suite_for_this_machine_and_says_what_comes_next(tmp_path: Path) -> None:

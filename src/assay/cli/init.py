@@ -164,7 +164,10 @@ benchmarks:
   # mine:
   #   workload: command
   #   params:
-  #     argv: ["{{python}}", "train.py"]
+  #     argv: ["{{python}}", train.py]
+  #     cwd: .                    # here, beside this file
+  #     metrics:
+  #       throughput: {{pattern: 'images/sec: (?P<value>[0-9.]+)', unit: images/s, better: higher}}
 """
 
 _COMMUNICATION = """
