@@ -15,9 +15,9 @@ from assay.workloads.program import Params, program_task
 from assay.workloads.workload import Workload
 
 METRICS = (
-    Metric("busbw", "B/s", "higher", "bus bandwidth: payload / time × 2(n−1)/n for n ranks"),
-    Metric("algbw", "B/s", "higher", "algorithmic bandwidth: payload / time"),
-    Metric("latency", "s", "lower", "one operation on the slowest rank"),
+    Metric("busbw", "B/s", "higher", "bus bandwidth: payload / time × 2(n−1)/n for n ranks", scales=False),
+    Metric("algbw", "B/s", "higher", "algorithmic bandwidth: payload / time", scales=False),
+    Metric("latency", "s", "lower", "one operation on the slowest rank", scales=False),
 )
 
 

@@ -15,7 +15,7 @@ from assay.workloads.workload import Workload
 
 METRICS = (
     Metric("flop_rate", "FLOP/s", "higher", "operations a second of all ranks together, 2n³ a product"),
-    Metric("flop_rate_slowest", "FLOP/s", "higher", "operations a second of the slowest rank"),
+    Metric("flop_rate_slowest", "FLOP/s", "higher", "operations a second of the slowest rank", scales=False),
 )
 
 
