@@ -187,7 +187,21 @@ def test_a_doubt_stands_once_below_the_table_with_how_far_it_reaches() -> None:
     doubt = Doubt("one-session", "all runs are of one session", "repeat it tomorrow")
     said = plain(terminal.verdicts([compared(doubts=(doubt,)), compared(size=1)]))
     assert said.count("one-session") == 1
-    assert "(1 of 2)" in said
+    assert "1 of 2)" in said
+
+
+def test_what_a_log_says_reaches_the_terminal_as_text_alone() -> None:
+    doubt = Doubt("one-session", "[red]evidence[/red]\x1b]0;title\x07", "remedy")
+    hostile = replace(compared(doubts=(doubt,)), a="[bold]a[/bold]", b="\x1b[31mb")
+    said = plain(terminal.verdicts([hostile]), width=160)
+    assert "[red]evidence[/red]" in said
+    assert "\x1b" not in said
+    assert "\x07" not in said
+
+
+def test_each_pair_of_sides_has_one_table_whatever_the_order() -> None:
+    pairs = [replace(compared(), b=b) for b in ("x", "y", "x", "y")]
+    assert plain(terminal.verdicts(pairs)).count(" against bare-metal") == 2
 
 
 def test_nothing_to_compare_is_said() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -12,6 +11,7 @@ from rich.text import Text
 from assay.records import Comparison, Doubt, Requirement, Scalar, Scaling, ScalingPoint, Verdict
 from assay.report import figures
 from assay.report.sentences import REQUIREMENT_SYMBOLS, SYMBOLS, headline, questions
+from assay.report.tables import gathered
 
 _STYLES = {
     "equivalent": "green",
@@ -22,7 +22,7 @@ _STYLES = {
     "fails": "bold red",
 }
 _WIDEST_NAME = 10  # of a system, in a column's heading; a longer one is folded
-Row = Sequence[str | Text]  # the place first, then one cell a column
+Row = tuple[str | Text, ...]  # the place first, then one cell a column
 
 
 def verdicts(comparisons: Sequence[Comparison]) -> RenderableType:
@@ -30,28 +30,23 @@ def verdicts(comparisons: Sequence[Comparison]) -> RenderableType:
     if not comparisons:
         return Text("Nothing to compare: the sides have no metric at a common point.")
     parts: list[RenderableType] = []
-    for (a, b), group in groupby(comparisons, key=lambda c: (c.a, c.b)):
-        of_pair = list(group)
-        parts += [
-            Text(headline(questions(of_pair)), style="bold"),
-            _verdict_table(a, b, of_pair),
-        ]
+    for of_pair in gathered(comparisons, lambda c: (c.a, c.b)):
+        parts += [_text(headline(questions(of_pair)), style="bold"), _verdict_table(of_pair)]
     parts.append(doubts(figures.distinct_doubts(comparisons), len(comparisons)))
     return Group(*parts)
 
 
-def _verdict_table(a: str, b: str, comparisons: Sequence[Comparison]) -> RenderableType:
+def _verdict_table(comparisons: Sequence[Comparison]) -> RenderableType:
     sections = []
-    for (benchmark, metric), group in groupby(comparisons, key=lambda c: (c.point.benchmark, c.point.metric)):
-        of_metric = list(group)
+    for of_metric in gathered(comparisons, lambda c: (c.point.benchmark, c.point.metric)):
         point = of_metric[0].point
         unit, texts = figures.column([v for c in of_metric for v in (c.mean_a, c.mean_b)], point.unit)
         rows: list[Row] = [
             (_place(c.point.shape, c.point.labels), left, right, *_ratio(c), _verdict(c.verdict))
             for c, left, right in zip(of_metric, texts[::2], texts[1::2], strict=True)
         ]
-        sections.append((_heading(benchmark, metric, unit, point.better), rows))
-    columns = (a, b, "B/A", "95 % CI", "n", "verdict")
+        sections.append((_heading(point.benchmark, point.metric, unit, point.better), rows))
+    columns = (comparisons[0].a, comparisons[0].b, "B/A", "95 % CI", "n", "verdict")
     return Group(_sections(columns, sections), Text(_how_to_read(comparisons), style="dim"))
 
 
@@ -80,7 +75,7 @@ def scaling(curves: Sequence[Scaling]) -> RenderableType:
         unit, texts = figures.column([p.value.value for p in curve.points], curve.unit)
         heading = _heading(f"{curve.system} · {curve.benchmark}", curve.metric, unit, curve.better)
         if curve.labels:
-            heading.append(f", {figures.labels(curve.labels)}")
+            heading.append(_text(f", {figures.labels(curve.labels)}"))
         sections.append(
             (heading, [_scaling_row(p, text) for p, text in zip(curve.points, texts, strict=True)])
         )
@@ -112,7 +107,8 @@ def requirements(held: Sequence[Requirement]) -> RenderableType:
     for r in held:
         words = f"{r.system} · {r.point.benchmark} {figures.metric(r.point.metric)} {r.expectation.written}"
         verdict = Text(f"{REQUIREMENT_SYMBOLS[r.verdict]} {r.verdict}", style=_STYLES[r.verdict])
-        table.add_row(f"{words}\n  {figures.where(r.point)}", *figures.measured(r.estimate), verdict)
+        place = _text(f"{words}\n  {figures.where(r.point)}")
+        table.add_row(place, *map(_text, figures.measured(r.estimate)), verdict)
     every = [(d, r) for r in held for d in r.doubts]
     return Group(table, doubts(_by_code(every), len(held)))
 
@@ -123,8 +119,8 @@ def doubts(found: Iterable[tuple[Doubt, Sequence[object]]], of: int) -> Renderab
     table.add_column("code", style="yellow", no_wrap=True)
     table.add_column("evidence", overflow="fold")
     for doubt, concerned in found:
-        reach = "" if len(concerned) == of else f" ({len(concerned)} of {of})"
-        table.add_row(f"! {doubt.code}", Text(f"{doubt.evidence}{reach}. {doubt.remedy}".replace("..", ".")))
+        reach = "" if len(concerned) == of else f" (this and the like: {len(concerned)} of {of})"
+        table.add_row(_text(f"! {doubt.code}"), _text(f"{doubt.evidence}{reach}. {doubt.remedy}."))
     return table
 
 
@@ -146,7 +142,9 @@ def _sections(columns: Sequence[str], sections: Sequence[tuple[Text, Sequence[Ro
     for heading, rows in sections:
         table = _grid(columns, widths, show_header=False)
         for row in rows:
-            table.add_row(f" {row[0]}", *row[1:])
+            table.add_row(
+                *(cell if isinstance(cell, Text) else _text(cell) for cell in (f" {row[0]}", *row[1:]))
+            )
         parts += [heading, table]
     return Group(*parts)
 
@@ -155,8 +153,15 @@ def _grid(columns: Sequence[str], widths: Sequence[int], *, show_header: bool) -
     table = _table(show_header=show_header)
     table.add_column("", ratio=1, overflow="fold")
     for name, width in zip(columns, widths, strict=True):
-        table.add_column(name, width=width, overflow="fold", justify="left" if name == "verdict" else "right")
+        table.add_column(
+            _text(name), width=width, overflow="fold", justify="left" if name == "verdict" else "right"
+        )
     return table
+
+
+def _text(words: str, style: str = "") -> Text:
+    """Words as they are: no markup, and no control character of a log reaches the terminal."""
+    return Text("".join(c if c.isprintable() or c == "\n" else "�" for c in words), style=style)
 
 
 def _table(*, show_header: bool = True) -> Table:
@@ -170,7 +175,7 @@ def _place(shape: str, labels: Mapping[str, Scalar]) -> str:
 
 
 def _heading(benchmark: str, metric: str, unit: str, better: str | None) -> Text:
-    text = Text(f"{benchmark} {figures.metric(metric)}", style="bold")
+    text = _text(f"{benchmark} {figures.metric(metric)}", style="bold")
     notes = [unit] if unit else []
     if better == "lower":
         notes.append("less is better")

@@ -1,0 +1,36 @@
+"""The charts of a report as Vega-Lite, each with its caption and the same in words."""
+
+from __future__ import annotations
+
+import math
+
+from assay.report.charts.chart import Chart
+from assay.report.charts.forest import forest
+from assay.report.charts.runs import curve, runs, split
+from assay.report.charts.scaling import scaling
+from assay.report.charts.series import over_time
+from assay.report.contents import Contents
+from assay.report.tables import gathered
+
+__all__ = ["Chart", "charts"]
+
+
+MOST_PANELS = 24  # of runs as points; the tables have every point
+MOST_ROWS = 40  # of the forest plot
+
+
+def charts(contents: Contents) -> tuple[Chart, ...]:
+    """Every chart that these contents carry, in the order of reading."""
+    made: list[Chart] = []
+    asked = [c for q in contents.questions for c in q.comparisons if not math.isnan(c.ratio.value)]
+    if asked:
+        made.append(forest(asked[:MOST_ROWS], left_out=len(asked) - MOST_ROWS))
+    sides = tuple(contents.sides)
+    primary = [s for s in contents.summaries if contents.primary[s.point.benchmark] == s.point.metric]
+    curves, panels = split(primary)
+    made += [curve(group, sides) for group in curves]
+    made += [runs(group, sides) for group in panels[:MOST_PANELS]]
+    scaled = [c for c in contents.curves if contents.primary.get(c.benchmark) == c.metric]
+    made += [scaling(group, sides) for group in gathered(scaled, lambda c: (c.benchmark, c.metric))]
+    made += over_time(contents.sides)
+    return tuple(made)

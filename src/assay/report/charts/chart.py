@@ -1,0 +1,126 @@
+"""What every chart is made of: its record, its look, and the colours and marks of systems.
+
+Colours are the page's CSS variables, so that a chart follows the theme and the printer without being drawn
+again. Colour never stands alone: systems also differ in their mark or dash, verdicts in theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assay.report import figures
+
+MOST_SYSTEMS = 6  # series colours that the style sheet knows; further systems begin again
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+_DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3])
+INK, _FAINT = "var(--ink)", "var(--rule)"
+_FONT = "system-ui, sans-serif"
+_CONFIG: dict[str, Any] = {
+    "background": "transparent",
+    "font": _FONT,
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": INK,
+        "titleColor": INK,
+        "gridColor": _FAINT,
+        "domainColor": _FAINT,
+        "tickColor": _FAINT,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "labelOverlap": True,
+        "labelFlush": False,
+    },
+    "legend": {
+        "labelColor": INK,
+        "titleColor": INK,
+        "labelFontSize": 12,
+        "orient": "top",
+        "title": None,
+    },
+}
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One figure of the page.
+
+    spec   Vega-Lite as plain data, its rows inside
+    words  what the chart shows, with its figures, for who can't see it
+    wide   it takes the page's whole width
+    """
+
+    kind: str
+    caption: str
+    words: str
+    spec: Mapping[str, Any]
+    wide: bool = False
+
+
+def plain(chart: Any, *, height: Any = None, **rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The finished chart as plain data, its rows beside the encodings."""
+    made = chart.properties(width="container", autosize={"type": "fit-x", "contains": "padding"})
+    if height is not None:
+        made = made.properties(height=height)
+    spec: dict[str, Any] = made.configure(**_CONFIG).to_dict()
+    spec["datasets"] = {name: list(table) for name, table in rows.items()}
+    return spec
+
+
+def side_colour(sides: Sequence[str], *, legend: bool = False) -> Any:
+    """Each side's colour, by its place among the sides."""
+    import altair as alt
+
+    colours = [f"var(--series-{at % MOST_SYSTEMS + 1})" for at in range(len(sides))]
+    return alt.Color(
+        "side:N", legend=_legend(sides, legend), scale=alt.Scale(domain=list(sides), range=colours)
+    )
+
+
+def side_shape(sides: Sequence[str], *, legend: bool = False) -> Any:
+    """Each side's mark, by its place among the sides."""
+    import altair as alt
+
+    shapes = [_SHAPES[at % len(_SHAPES)] for at in range(len(sides))]
+    return alt.Shape(
+        "side:N", legend=_legend(sides, legend), scale=alt.Scale(domain=list(sides), range=shapes)
+    )
+
+
+def side_dash(sides: Sequence[str], *, legend: bool = False) -> Any:
+    """Each side's dash, by its place among the sides."""
+    import altair as alt
+
+    dashes = [_DASHES[at % len(_DASHES)] for at in range(len(sides))]
+    return alt.StrokeDash(
+        "side:N", legend=_legend(sides, legend), scale=alt.Scale(domain=list(sides), range=dashes)
+    )
+
+
+def _legend(sides: Sequence[str], shown: bool) -> Any:
+    import altair as alt
+
+    return alt.Legend() if shown and len(sides) > 1 else None
+
+
+def tooltip(*fields: str) -> list[Any]:
+    """What a mark tells when it is pointed at: columns of its rows."""
+    import altair as alt
+
+    numbers = {"value", "low", "high", "x"}
+    return [
+        alt.Tooltip(f"{name}:Q", format=".4~g") if name in numbers else alt.Tooltip(f"{name}:N")
+        for name in fields
+    ]
+
+
+def axis_title(metric: str, unit: str) -> str:
+    """`throughput, images/s`."""
+    return f"{figures.metric(metric)}, {unit}" if unit else figures.metric(metric)
+
+
+def listed(parts: Iterable[str]) -> str:
+    """Parts as one sentence, the empty ones left out."""
+    return "; ".join(filter(None, parts)) + "."

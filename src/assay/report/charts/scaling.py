@@ -1,0 +1,61 @@
+"""Speed-up over ranks against the ideal line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from assay.records import Scaling
+from assay.report import figures
+from assay.report.charts.chart import INK, Chart, listed, plain, side_colour, side_shape, tooltip
+
+
+def scaling(curves: Sequence[Scaling], sides: Sequence[str]) -> Chart:
+    """Speed-up over ranks with its interval, against the ideal line."""
+    import altair as alt
+
+    rows = [
+        {
+            "side": c.system,
+            "line": f"{c.system} {figures.labels(c.labels)}",
+            "ranks": p.ranks,
+            "value": p.speedup.value,
+            "low": p.speedup.low,
+            "high": p.speedup.high,
+            "efficiency": f"{p.efficiency.value * 100:.0f} %",
+            "shape": p.shape,
+        }
+        for c in curves
+        for p in c.points
+    ]
+    ranks = sorted({p.ranks for c in curves for p in c.points})
+    names = tuple(dict.fromkeys([*sides, *(c.system for c in curves)]))
+    smallest = curves[0].points[0]
+    x = alt.X("ranks:Q", title="ranks", axis=alt.Axis(values=ranks, format="d"), scale=alt.Scale(zero=False))
+    base = alt.Chart(alt.NamedData("rows")).encode(x=x, detail="line:N")
+    y = alt.Y("value:Q", title=f"speed-up over {figures.shape(smallest.shape)}", scale=alt.Scale(zero=False))
+    ideal = alt.Chart(alt.NamedData("ideal")).mark_line(color=INK, strokeDash=[3, 3], strokeWidth=1)
+    spec = plain(
+        ideal.encode(x=x, y=y)
+        + base.mark_line(strokeWidth=1.5).encode(y=y, color=side_colour(names, legend=True))
+        + base.mark_rule(strokeWidth=2).encode(
+            y=alt.Y("low:Q"), y2="high:Q", color=side_colour(names, legend=True)
+        )
+        + base.mark_point(filled=True, size=60, opacity=1).encode(
+            y=y,
+            color=side_colour(names, legend=True),
+            shape=side_shape(names, legend=True),
+            tooltip=tooltip("line", "shape", "value", "low", "high", "efficiency"),
+        ),
+        rows=rows,
+        ideal=[{"ranks": r, "value": r / smallest.ranks} for r in ranks],
+        height=240,
+    )
+    words = listed(
+        f"{c.system} {figures.labels(c.labels)} {figures.shape(p.shape)}: speed-up "
+        f"{figures.ratio(p.speedup)}, efficiency {p.efficiency.value * 100:.0f} %"
+        for c in curves
+        for p in c.points[1:]
+    )
+    first = curves[0]
+    caption = f"{first.benchmark} {figures.metric(first.metric)}"
+    return Chart("scaling", caption, words, spec)

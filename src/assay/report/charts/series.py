@@ -1,0 +1,98 @@
+"""Throughput, loss, accuracy while the runs went on: one line a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from assay.records import Result, Series
+from assay.report import figures
+from assay.report.charts.chart import (
+    Chart,
+    axis_title,
+    listed,
+    plain,
+    side_colour,
+    side_dash,
+    side_shape,
+    tooltip,
+)
+from assay.report.tables import gathered
+
+MOST_LINE_POINTS = 6000  # in one chart of lines; above, whole runs are left out evenly
+MOST_POINTS_A_LINE = 200
+_MARKED_UNDER = 12  # points a line, that each get their mark
+
+
+def over_time(sides: Mapping[str, Sequence[Result]]) -> list[Chart]:
+    """Every series that runs printed, one line a run, one chart a benchmark, shape and series."""
+    found = [
+        (side, result, series)
+        for side, results in sides.items()
+        for result in results
+        for series in result.reading.series
+        if len(series.x) > 1
+    ]
+    groups = gathered(
+        found, lambda f: (f[1].run.trial.benchmark, str(f[1].run.trial.shape), f[2].name, f[2].x_name)
+    )
+    return [_lines(group, tuple(sides)) for group in groups]
+
+
+def _lines(group: Sequence[tuple[str, Result, Series]], sides: Sequence[str]) -> Chart:
+    import altair as alt
+
+    drawn = _evenly(group, MOST_LINE_POINTS)
+    _, first, series = group[0]
+    scale = figures.scale_of([y for _, _, s in drawn for y in s.y], series.unit)
+    per_unit, unit = (scale.per_unit, scale.unit) if scale else (1.0, series.unit)
+    rows = [
+        {"side": side, "run": result.run.trial.id, "x": x, "value": y * per_unit}
+        for side, result, s in drawn
+        for x, y in _thinned(s)
+    ]
+    base = alt.Chart(alt.NamedData("rows")).encode(
+        x=alt.X("x:Q", title=series.x_name, scale=alt.Scale(zero=False), axis=alt.Axis(tickMinStep=1)),
+        y=alt.Y("value:Q", title=axis_title(series.name, unit), scale=alt.Scale(zero=False)),
+        color=side_colour(sides, legend=True),
+        detail="run:N",
+        tooltip=tooltip("run", "x", "value"),
+    )
+    line = base.mark_line(strokeWidth=1.3, opacity=0.8)
+    if len(series.x) < _MARKED_UNDER:
+        dots = base.mark_point(filled=True, size=36, opacity=0.9)
+        chart = line + dots.encode(shape=side_shape(sides, legend=True))
+    else:
+        chart = line.encode(strokeDash=side_dash(sides, legend=True))
+    spec = plain(chart, rows=rows, height=200)
+    trial = first.run.trial
+    some = "" if len(drawn) == len(group) else f", {len(drawn)} of {len(group)} runs drawn"
+    task = f"{trial.benchmark} {figures.metric(series.name)} over {series.x_name}"
+    caption = f"{task}, {figures.shape(str(trial.shape))}{some}"
+    words = listed(_line_words(side, [s for at, _, s in group if at == side]) for side in sides)
+    return Chart("series", caption, words, spec)
+
+
+def _line_words(side: str, lines: Sequence[Series]) -> str:
+    if not lines:
+        return ""
+    first, last = [s.y[0] for s in lines], [s.y[-1] for s in lines]
+    unit = f" {lines[0].unit}" if lines[0].unit else ""
+    return (
+        f"{side}: {len(lines)} runs begin at {min(first):.4g} to {max(first):.4g}{unit} "
+        f"and end at {min(last):.4g} to {max(last):.4g}{unit}"
+    )
+
+
+def _thinned(series: Series) -> list[tuple[float, float]]:
+    """Every k-th point and the last, at most `MOST_POINTS_A_LINE` or so."""
+    points = list(zip(series.x, series.y, strict=True))
+    step = max(1, len(points) // MOST_POINTS_A_LINE)
+    return points[::step] if (len(points) - 1) % step == 0 else [*points[::step], points[-1]]
+
+
+def _evenly(group: Sequence[Any], most_points: int) -> Sequence[Any]:
+    """As many whole runs as fit, spread over the group."""
+    longest = max(min(len(s.x), MOST_POINTS_A_LINE) for _, _, s in group)
+    room = max(1, most_points // longest)
+    return group if len(group) <= room else [group[k * len(group) // room] for k in range(room)]
