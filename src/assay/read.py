@@ -10,11 +10,13 @@ from pydantic import ValidationError
 from assay.records import Metric, Reading, Result, Run, RunState, digest_of
 from assay.redact import redacted
 from assay.rundir import Attempt
-from assay.workloads import WORKLOADS
+from assay.workloads import WORKLOADS, Workload
+from assay.workloads.mlperf_log import MLPERF
 
 # Raised when a log would be read differently although its workload's reader stayed the same.
 READ_VERSION = 1
-VERSIONS = digest_of([READ_VERSION, {name: workload.version for name, workload in WORKLOADS.items()}])
+_IMPORTED = {MLPERF.name: MLPERF}  # not in WORKLOADS: a suite can't ask for them
+VERSIONS = digest_of([READ_VERSION, {w.name: w.version for w in (*WORKLOADS.values(), MLPERF)}])
 """Of all readers: changes when any log may be read differently."""
 
 
@@ -42,7 +44,7 @@ def reading(attempt: Attempt, run: Run) -> Reading:
 
 def read(logs: Mapping[str, Path], run: Run) -> Reading:
     """What the logs of this run say, read anew."""
-    workload = WORKLOADS.get(run.trial.workload)
+    workload = _workload(run)
     if workload is None:
         return _unread(
             f"this Assay knows no workload {run.trial.workload!r} (the run is from {run.assay_version})"
@@ -63,7 +65,7 @@ def read(logs: Mapping[str, Path], run: Run) -> Reading:
 
 def metrics(run: Run) -> Mapping[str, Metric]:
     """What the run's workload reports, by name, the primary one first; empty where it is not known."""
-    workload = WORKLOADS.get(run.trial.workload)
+    workload = _workload(run)
     if workload is None:
         return {}
     try:
@@ -83,8 +85,13 @@ def ranks(logs: Mapping[str, Path]) -> dict[str, Path]:
     return {name: path for name, path in logs.items() if not name.startswith("probe-")}
 
 
+def _workload(run: Run) -> Workload | None:
+    name = run.trial.workload
+    return WORKLOADS.get(name) or _IMPORTED.get(name)
+
+
 def _key(logs: Mapping[str, Path], run: Run) -> str:
-    workload = WORKLOADS.get(run.trial.workload)
+    workload = _workload(run)
     sizes = {name: path.stat().st_size for name, path in logs.items()}
     version = workload.version if workload else None
     return digest_of([READ_VERSION, version, run.trial.workload, redacted(run.trial.params), sizes])

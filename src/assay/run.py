@@ -81,6 +81,7 @@ def run_suite(asked: Asked, tell: Tell) -> Completed:
         asked.systems_file,
         params_models={name: workload.params for name, workload in WORKLOADS.items()},
         launcher_models=launch.SYSTEM_MODELS,
+        metrics=plan.metrics_of(),
     )
     planned = plan.make(what, where, only=asked.only)
     _check(planned, where)

@@ -225,7 +225,13 @@ class Session:
         """Whether the plan shuffled the systems together within each block."""
         return self.plan().interleaved
 
-    def add(self, run: Run, sent: Sent | None, logs: Sequence[tuple[str, Path]] = ()) -> Attempt:
+    def add(
+        self,
+        run: Run,
+        sent: Sent | None = None,
+        logs: Sequence[Path] = (),
+        provenance: Provenance | None = None,
+    ) -> Attempt:
         """A new attempt with its record, what was sent, and logs that exist already, all or nothing."""
         trial = self.path / safe_name(run.trial.id)
         made, final = trial / f".attempt-{run.attempt}.new", trial / f"attempt-{run.attempt}"
@@ -233,9 +239,12 @@ class Session:
             trial.mkdir(exist_ok=True)
             shutil.rmtree(made, ignore_errors=True)  # left by an Assay that was killed here
             (made / "logs").mkdir(parents=True)
-            for name, source in logs:
-                shutil.copyfile(source, made / "logs" / safe_name(name))
-                sync_file(made / "logs" / name)
+            for source in logs:
+                kept = made / "logs" / safe_name(source.name)
+                shutil.copyfile(source, kept)
+                sync_file(kept)
+            if provenance is not None:
+                write_atomic(made / "provenance.json", record_json(provenance), lasting=False)
             if sent is not None:
                 write_atomic(made / "plan.json", sent_json(sent), lasting=False)
             write_atomic(made / "run.json", record_json(run))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +64,7 @@ def command(
     requirement does not hold; 3 a requirement is undecided; 130 stopped by Ctrl-C, run again to go on.
     """
     from assay import store
-    from assay.read import metrics
+    from assay.cli.evidence import Named
     from assay.report.contents import gather
     from assay.run import Asked, run_suite, update_index
 
@@ -83,10 +82,8 @@ def command(
         click.echo(f"assay: {store.index_path(runs_dir)}: {why}; it is made again", err=True)
     for problem in update_index(runs_dir):
         click.echo(f"assay: {problem}", err=True)
-    sides: dict[str, list[Result]] = {}
-    for result in completed.results:
-        sides.setdefault(result.run.trial.system, []).append(result)
-    contents = gather(sides, metrics, plan=completed.plan)
+    held = Named(completed.session.id, completed.results, completed.plan)
+    contents = gather(held.by_system(), held.metrics(), plan=completed.plan)
     if as_json:
         echo_json(_document(completed, contents))
     else:
@@ -201,12 +198,13 @@ def _trial(result: Result) -> dict[str, Any]:
 
 
 def _write_report(completed: Completed, file: Path, runs_dir: Path) -> None:
-    from assay.cli import report
+    """The page as `assay report` makes it: it has provenance and the recipe, too."""
+    from assay.cli.report import gather
+    from assay.durable import write_atomic
+    from assay.report import page
 
-    report.command.main(
-        [completed.session.id, "-o", str(file), "--runs", str(runs_dir)], standalone_mode=False
-    )
-    click.echo(f"Report: {shlex.quote(str(file))}", err=True)
+    write_atomic(file, page.html(gather([completed.session.id], runs_dir)).encode(), lasting=False)
+    click.echo(f"Report: {file}", err=True)
 
 
 def _exit_code(completed: Completed, contents: Contents) -> int:

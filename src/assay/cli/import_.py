@@ -1,0 +1,130 @@
+"""`assay import`: logs and runs that others made."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli.options import JSON, RUNS, echo_json
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from assay.merge import Merged
+    from assay.records import Run, Shape
+    from assay.rundir import Session
+
+
+def _shape(_context: click.Context, _option: click.Parameter, text: str | None) -> Shape | None:
+    from assay.records import Shape
+
+    if text is None:
+        return None
+    try:
+        return Shape.parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command()
+@click.argument(
+    "paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(path_type=Path, exists=True)
+)
+@click.option("--name", help="For logs: the name to keep them under, for `assay compare` and the others.")
+@click.option("--system", help="For logs: what they ran on. [default: the folder or its system JSON]")
+@click.option("--shape", callback=_shape, help="For logs: nodes x accelerators. [default: the system JSON]")
+@click.option(
+    "--round", "round_", help="For logs: MLPerf round, like v3.1. [default: the log or its folders]"
+)
+@click.option("--benchmark", help="For logs that don't name it. [default: the folder]")
+@RUNS
+@JSON
+def command(
+    paths: tuple[Path, ...],
+    name: str | None,
+    system: str | None,
+    shape: Shape | None,
+    round_: str | None,
+    benchmark: str | None,
+    runs_dir: Path,
+    as_json: bool,
+) -> None:
+    r"""Take in logs and runs that others made.
+
+    PATHs are MLPerf training results (any tree whose leaves hold result_*.txt) and need a --name; or run
+    directories of another Assay (a session, a suite's or a whole runs directory), which keep theirs and
+    merge with what is here by their suite. Files are copied; importing the same again adds nothing.
+
+    \b
+    Examples:
+      assay import v3.0/Supermicro --name ubuntu
+      assay import v3.1/Supermicro-RedHat --name openshift
+      assay compare ubuntu openshift
+      assay import /mnt/other-machine/runs/resnet50-scaling
+    """
+    from assay.merge import is_run_directory, merge
+    from assay.run import update_index
+
+    runs = [path for path in paths if path.is_dir() and is_run_directory(path)]
+    logs = [path for path in paths if path not in runs]
+    if logs and name is None:
+        raise InputError(f"{logs[0]}: logs need a name to be kept under; say it with --name")
+    if runs and (name or system or shape or round_ or benchmark):
+        raise InputError(f"{runs[0]}: a run directory of Assay keeps its own names; leave the options out")
+    done = [_merged(merged) for path in runs for merged in merge(path, runs_dir)]
+    if logs and name is not None:
+        done.append(_imported(logs, runs_dir, (name, system, shape, round_, benchmark)))
+    problems = update_index(runs_dir)
+    if as_json:
+        echo_json({"schema": "assay.import/1", "sessions": done})
+    else:
+        for one in done:
+            _show(one)
+    for problem in problems:
+        click.echo(f"assay: {problem}", err=True)
+
+
+def _merged(merged: Merged) -> dict[str, Any]:
+    runs = [attempt.run() for attempt in merged.session.last_attempts().values()]
+    notes = (
+        [f"{len(merged.ignored)} files are not of a run directory and were left out"]
+        if merged.ignored
+        else []
+    )
+    return _document(merged.session, runs, added=merged.added, notes=notes)
+
+
+def _imported(
+    paths: Sequence[Path],
+    runs_dir: Path,
+    said: tuple[str, str | None, Shape | None, str | None, str | None],
+) -> dict[str, Any]:
+    from assay.import_logs import Asked, import_sets
+    from assay.logs.result_sets import find_sets
+
+    imported = import_sets(find_sets(paths), Asked(runs_dir, *said, ("assay", *sys.argv[1:])))
+    return _document(imported.session, imported.runs, added=imported.added, notes=imported.notes)
+
+
+def _document(session: Session, runs: Sequence[Run], *, added: bool, notes: Sequence[str]) -> dict[str, Any]:
+    failed = [run for run in runs if run.state.value == "failed"]
+    return {
+        "session": session.id,
+        "path": str(session.path),
+        "added": added,
+        "runs": len(runs),
+        "failed": [{"run": run.trial.id, "source": run.source, "cause": run.cause} for run in failed],
+        "notes": list(notes),
+    }
+
+
+def _show(done: dict[str, Any]) -> None:
+    what = f"{done['runs']} runs" if done["runs"] != 1 else "1 run"
+    click.echo(f"{done['session']}: {what}{'' if done['added'] else ', here already: nothing added'}")
+    for failure in done["failed"]:
+        click.echo(f"  {failure['run']} is no result: {failure['cause']}")
+    for note in done["notes"]:
+        click.echo(f"  note: {note}")

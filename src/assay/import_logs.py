@@ -1,0 +1,258 @@
+"""MLPerf result sets that others made → a session of finished and failed runs, logs copied and read."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import socket
+import time
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from assay import __version__, read, rundir
+from assay.errors import InputError
+from assay.logs.result_sets import ResultSet
+from assay.records import Plan, Provenance, Run, RunState, Scalar, Shape, Trial, digest_of
+from assay.rundir import Session
+from assay.runfiles import SCHEMA, Header, safe_name
+from assay.workloads.mlperf_log import MLPERF, TIME_PER_EPOCH, TIME_TO_TRAIN
+
+UNKNOWN = "unknown"
+DEFAULT_MARGIN = 0.02
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user says of the logs; None: what the logs and their folders say.
+
+    name   under which they are kept, like a suite's
+    shape  where no system JSON tells nodes and accelerators
+    """
+
+    runs_dir: Path
+    name: str
+    system: str | None = None
+    shape: Shape | None = None
+    round: str | None = None
+    benchmark: str | None = None
+    command_line: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What became of the logs.
+
+    added  False where the same bytes had been imported under this name before
+    notes  what the user should know of how they were understood
+    """
+
+    session: Session
+    runs: tuple[Run, ...]
+    added: bool
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Log:
+    """One result file as the run that it becomes, not yet in any session; `metrics` that it reports."""
+
+    file: Path
+    run: Run
+    metrics: frozenset[str]
+    provenance: Provenance | None
+
+
+def import_sets(sets: Sequence[ResultSet], asked: Asked) -> Imported:
+    """Keep the sets as one session; the same bytes under the same name are kept once.
+
+    Raises InputError where the name is a suite's, or where two sets can't be told apart.
+    """
+    safe_name(asked.name)
+    content = _content(sets, asked)
+    notes = tuple(dict.fromkeys(str(problem) for of_set in sets for problem in of_set.problems))
+    with rundir.choosing(asked.runs_dir, asked.name):
+        known = [s for s in rundir.sessions_of(asked.runs_dir, asked.name) if s.header.content == content]
+        if known and known[0].header.finished_at is not None:
+            runs = tuple(a.run() for a in known[0].last_attempts().values())
+            return Imported(known[0], runs, added=False, notes=notes)
+        _refuse_a_suites_name(asked)
+        logs, more_notes = _logs(sets, asked)
+        session = known[0] if known else _create(logs, asked, content)
+        for log in logs:
+            if not session.attempts_at(log.run.trial.id):  # there, where an import was killed half way
+                run_id = f"{session.id}/{log.run.trial.id}"
+                run = replace(log.run, id=run_id, session=session.name, plan_digest=content)
+                session.add(run, logs=[log.file], provenance=log.provenance)
+        rundir.mark_finished(session, time.time())
+    runs = tuple(a.run() for a in session.last_attempts().values())
+    return Imported(session, runs, added=True, notes=notes + more_notes)
+
+
+def _content(sets: Sequence[ResultSet], asked: Asked) -> str:
+    """Digest of the files' bytes and of what is said of them; where they lie does not matter."""
+    said = [asked.system, str(asked.shape), asked.round, asked.benchmark]
+    files = [[s.benchmark, s.system, s.round, f.name, _sha256(f)] for s in sets for f in s.files]
+    return digest_of([said, sorted(files, key=str), [dict(s.system_facts) for s in sets]])
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror})") from error
+
+
+def _refuse_a_suites_name(asked: Asked) -> None:
+    if any(not session.header.content for session in rundir.sessions_of(asked.runs_dir, asked.name)):
+        raise InputError(
+            f"--name {asked.name}: {asked.runs_dir / asked.name} holds runs of a suite of that name; "
+            "choose another name for these logs"
+        )
+
+
+# What each file is ---------------------------------------------------------------------------------------
+
+
+def _logs(sets: Sequence[ResultSet], asked: Asked) -> tuple[list[_Log], tuple[str, ...]]:
+    logs: list[_Log] = []
+    notes: list[str] = []
+    numbers: Counter[str] = Counter()
+    owners: dict[str, str] = {}
+    for of_set in sets:
+        shape = asked.shape or _shape(of_set.system_facts)
+        if shape is None:
+            notes.append(
+                f"{of_set.name}: no system JSON says how many nodes and accelerators; they stand as 1x1. "
+                "Say it with --shape"
+            )
+        for file in of_set.files:
+            log = _log(of_set, file, shape or Shape(1, 1), asked)
+            stem = log.run.trial.id
+            if owners.setdefault(stem, of_set.name) != of_set.name and asked.system is None:
+                raise InputError(
+                    f"{owners[stem]} and {of_set.name} are both {stem}: import them under two names, or say "
+                    "with --system that they are one system"
+                )
+            numbers[stem] += 1
+            trial = replace(log.run.trial, id=f"{stem}-r{numbers[stem]:02}", block=numbers[stem])
+            logs.append(replace(log, run=replace(log.run, trial=trial)))
+    return logs, tuple(notes)
+
+
+def _log(of_set: ResultSet, file: Path, shape: Shape, asked: Asked) -> _Log:
+    params = {"round": asked.round or of_set.round, "benchmark": asked.benchmark or of_set.benchmark}
+    system = _word(asked.system or of_set.system or UNKNOWN)
+    trial = Trial(
+        id="",
+        suite=asked.name,
+        benchmark="",
+        workload=MLPERF.name,
+        system=system,
+        shape=shape,
+        params=params,
+        varied={},
+        block=0,
+        seed=0,
+        timeout_s=0.0,
+        retries=0,
+        digest="",
+    )
+    run = Run(
+        schema=SCHEMA,
+        assay_version=__version__,
+        id="",
+        suite=asked.name,
+        suite_digest=digest_of(["imported", asked.name]),  # later imports under the name are further sides
+        plan_digest="",
+        session="",
+        interleaved=False,
+        trial=trial,
+        attempt=1,
+        token=uuid.uuid4().hex,
+        state=RunState.FINISHED,
+        created_at=time.time(),
+        source=f"{of_set.name}/{file.name}",
+    )
+    found = read.read({file.name: file}, run)
+    training = found.training
+    benchmark = _word((training.benchmark if training else None) or asked.benchmark or UNKNOWN)
+    seed = training.hyperparameters.get("seed") if training else None
+    trial = replace(
+        trial,
+        id=f"{benchmark}-{shape}-{system}",
+        benchmark=benchmark,
+        seed=seed if isinstance(seed, int) else 0,
+        digest=digest_of(["imported", benchmark, system, str(shape)]),
+    )
+    state = RunState.FAILED if found.problems else RunState.FINISHED
+    run = replace(run, trial=trial, state=state, cause="; ".join(found.problems))
+    metrics = frozenset(m.metric for m in found.measurements)
+    return _Log(file, run, metrics, _provenance(of_set.system_facts))
+
+
+def _word(text: str) -> str:
+    """A name as a part of a trial's id."""
+    return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.")[:60] or UNKNOWN
+
+
+def _shape(facts: Mapping[str, object]) -> Shape | None:
+    """Nodes × accelerators per node as the system's JSON has them, which writes numbers as texts."""
+    counts = [str(facts.get(name, "")) for name in ("number_of_nodes", "accelerators_per_node")]
+    if not all(re.fullmatch(r"[1-9]\d{0,5}", count) for count in counts):
+        return None
+    return Shape(*(int(count) for count in counts))
+
+
+def _provenance(facts: Mapping[str, object]) -> Provenance | None:
+    """The system's JSON as the table of one node; what it leaves empty is not known."""
+    table: dict[str, Scalar] = {
+        f"mlperf.{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)[:100]}": value
+        for name, value in facts.items()
+        if isinstance(value, str | int | float | bool) and value != ""
+    }
+    return Provenance((table,)) if table else None
+
+
+# Its session ---------------------------------------------------------------------------------------------
+
+
+def _create(logs: Sequence[_Log], asked: Asked, content: str) -> Session:
+    trials = tuple(log.run.trial for log in logs)
+    first = logs[0].run
+    plan = Plan(
+        suite=asked.name,
+        suite_digest=first.suite_digest,
+        digest=content,
+        seed=0,
+        repeats=max(trial.block for trial in trials),
+        systems=tuple(dict.fromkeys(trial.system for trial in trials)),
+        baseline=None,
+        margin=DEFAULT_MARGIN,
+        interleaved=False,
+        primary_metric={benchmark: _primary(logs, benchmark) for benchmark in {t.benchmark for t in trials}},
+        expectations={},
+        trials=trials,
+    )
+    header = Header(
+        schema=SCHEMA,
+        assay_version=__version__,
+        suite=asked.name,
+        suite_digest=first.suite_digest,
+        plan_digest=content,
+        created_at=time.time(),
+        host=socket.gethostname(),
+        command_line=tuple(asked.command_line),
+        content=content,
+    )
+    return rundir.create(asked.runs_dir, header, plan, {})
+
+
+def _primary(logs: Sequence[_Log], benchmark: str) -> str:
+    """Time per epoch, which is the system's alone, where every result of the benchmark has it."""
+    results = [log for log in logs if log.run.trial.benchmark == benchmark and log.metrics]
+    per_epoch = all(TIME_PER_EPOCH.name in log.metrics for log in results)
+    return TIME_PER_EPOCH.name if per_epoch else TIME_TO_TRAIN.name

@@ -1,0 +1,187 @@
+"""Sessions that another Assay made, taken in whole below their own suite. What they hold is not trusted.
+
+Only files of the run directory's layout are taken, plain ones, within bounds; not the readings: they are
+made again here from the logs, since a cache can say what no log does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from assay import rundir
+from assay.durable import sync_directory, sync_file, write_atomic, writing
+from assay.errors import InputError, Problem
+from assay.records import digest_of, to_plain
+from assay.rundir import Session
+from assay.runfiles import record_json, safe_name
+
+MOST_FILES = 1_000_000
+LARGEST_FILE_BYTES = 8 << 30
+LARGEST_RECORD_BYTES = 256 << 20  # records are read whole; a plan of 100,000 trials is 100 MB
+LARGEST_SESSION_BYTES = 64 << 30
+
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._+=@-]*"
+_LAYOUT = re.compile(
+    rf"(session|plan)\.json|(suite|systems)\.yaml"
+    rf"|{_NAME}/attempt-[1-9]\d*/((run|plan|provenance)\.json|logs/{_NAME}|outputs/.+)"
+)
+_PRINTED = re.compile(r"/attempt-[1-9]\d*/(logs|outputs)/")  # what jobs made: of any length
+_LEFT_OUT = re.compile(r"lock|jobs(/.*)?|.*/reading\.json|(.*/)?\..*")  # Assay's own, of no use elsewhere
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What became of a session.
+
+    added    False where it was here before
+    ignored  files that are not of a run directory
+    """
+
+    session: Session
+    added: bool
+    ignored: tuple[str, ...]
+
+
+def is_run_directory(path: Path) -> bool:
+    """Whether sessions lie here: a session, a suite's directory, or a whole runs directory."""
+    return bool(_sessions(path))
+
+
+def merge(path: Path, root: Path) -> list[Merged]:
+    """Take in every session below `path`.
+
+    Raises InputError with every problem, before anything is written, where one is damaged, still runs, is
+    not plain files within the bounds, or is here with other content; HostError where there is no space.
+    """
+    checked: list[_Source] = []
+    problems: list[Problem] = []
+    for session in _sessions(path):
+        try:
+            checked.append(_check(session, root))
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return [_take(source, root) for source in checked]
+
+
+def _sessions(path: Path) -> list[Session]:
+    patterns = ("session.json", "*/session.json", "*/*/session.json")
+    found = next((sorted(path.glob(p)) for p in patterns if any(path.glob(p))), [])
+    return [Session(file.parent.absolute()) for file in found if file.parent.name[:1] != "."]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A session that may be taken: its files of the layout and the digest of their content."""
+
+    session: Session
+    files: tuple[str, ...]
+    ignored: tuple[str, ...]
+    content: str
+
+
+def _check(session: Session, root: Path) -> _Source:
+    header = session.header
+    safe_name(header.suite)
+    safe_name(session.name)
+    files, ignored = _files(session.path)
+    _refuse_open_runs(session)
+    source = _Source(session, files, ignored, _content(session, files))
+    here = Session(root / header.suite / session.name)
+    if here.path.exists() and _content(here, _files(here.path)[0]) != source.content:
+        raise InputError(
+            [
+                Problem(
+                    str(session.path),
+                    f"{here.id} is here already with other content; rename one of the two directories",
+                )
+            ]
+        )
+    return source
+
+
+def _refuse_open_runs(session: Session) -> None:
+    for attempt in session.attempts():
+        run = attempt.run()
+        if not run.state.final:
+            what = (
+                f"is {run.state.value} as far as its directory says; import it when `assay run` is done there"
+            )
+            raise InputError([Problem(str(attempt.path), what)])
+    session.plan()
+
+
+def _files(directory: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the layout's files, sorted, and of files that are not of it. Raises InputError."""
+    taken: list[str] = []
+    ignored: list[str] = []
+    total = 0
+    for name, about in _walk(directory):
+        if _LEFT_OUT.fullmatch(name):
+            continue
+        if not _LAYOUT.fullmatch(name):
+            ignored.append(name)
+            continue
+        where, total = str(directory / name), total + about.st_size
+        if not stat.S_ISREG(about.st_mode):
+            raise InputError([Problem(where, "a link or special file; a run directory has plain files only")])
+        largest = LARGEST_FILE_BYTES if _PRINTED.search(name) else LARGEST_RECORD_BYTES
+        if about.st_size > largest or total > LARGEST_SESSION_BYTES or len(taken) >= MOST_FILES:
+            raise InputError([Problem(where, "larger than a run directory may be that is imported")])
+        taken.append(name)
+    return tuple(sorted(taken)), tuple(sorted(ignored))
+
+
+def _walk(directory: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Everything below that is no directory, by its relative name; links are not followed."""
+    waiting = [PurePosixPath()]
+    while waiting:
+        relative = waiting.pop()
+        with os.scandir(directory / relative) as entries:
+            for entry in entries:
+                name = relative / entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(name)
+                else:
+                    yield str(name), entry.stat(follow_symlinks=False)
+
+
+def _content(session: Session, files: Sequence[str]) -> str:
+    """Digest of a session's content, the same here and where it was made."""
+    header = to_plain(replace(session.header, content="", finished_at=None))
+    digests = [[name, _sha256(session.path / name)] for name in files if name != "session.json"]
+    return digest_of([header, digests])
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _take(source: _Source, root: Path) -> Merged:
+    header = source.session.header
+    suite = root / header.suite
+    path, made = suite / source.session.name, suite / f".{source.session.name}.new"
+    with rundir.choosing(root, header.suite), writing(path):
+        if path.exists():
+            return Merged(Session(path), added=False, ignored=source.ignored)
+        shutil.rmtree(made, ignore_errors=True)
+        for name in source.files:
+            target = made / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source.session.path / name, target, follow_symlinks=False)
+            sync_file(target)
+        # Marked as taken in: what another machine left unfinished is not gone on with on this one.
+        marked = replace(header, content=header.content or source.content)
+        write_atomic(made / "session.json", record_json(marked))
+        made.rename(path)
+        sync_directory(suite)
+    return Merged(Session(path), added=True, ignored=source.ignored)

@@ -1,0 +1,86 @@
+"""MLPerf training logs that others made: read, never run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from assay.errors import InputError
+from assay.logs.mllog import EventReader
+from assay.logs.mlperf import training_run
+from assay.records import Measurement, Metric, Reading, Series, Shape, Task, TrainingRun
+from assay.workloads.program import Params
+from assay.workloads.workload import Workload
+
+# Time to train mixes two things: how long an epoch takes is the system's, how many it takes is the seed's.
+# The verdict rests on the first.
+TIME_PER_EPOCH = Metric("time_per_epoch", "s", "lower", "time to train over epochs: evaluation included")
+TIME_TO_TRAIN = Metric("time_to_train", "s", "lower", "run_start to run_stop: what MLPerf scores")
+EPOCHS = Metric("epochs_to_target", "epochs", None, "passes over the data to the target", scales=False)
+THROUGHPUT = Metric("throughput", "samples/s", "higher", "samples to the target over time to train")
+
+
+class MlperfLogParams(Params):
+    """What is known of a log beside its own lines."""
+
+    round: str | None = None
+    benchmark: str | None = None
+
+
+def _task(_params: MlperfLogParams, _shape: Shape, _seed: int) -> Task:
+    raise InputError("workload mlperf: imported logs can't be run; it is what `assay import` makes")
+
+
+def _read(logs: Mapping[str, Path], params: MlperfLogParams) -> Reading:
+    [(name, path), *more] = logs.items()
+    if more:
+        return Reading(problems=(f"{len(logs)} logs of one run; one result file is expected",))
+    found = training_run(path, name=name, round_=params.round, benchmark=params.benchmark)
+    if found.status != "success":
+        return Reading(problems=(found.problem,), training=found)
+    return Reading(
+        measurements=_measurements(found, path),
+        series=_series(found),
+        facts={**found.hyperparameters, "benchmark": found.benchmark, "round": found.round},
+        training=found,
+    )
+
+
+def _measurements(found: TrainingRun, path: Path) -> tuple[Measurement, ...]:
+    """Each figure with the line that completes it: run_stop, or the last evaluation."""
+    lines = {
+        event.key: event.line for event in EventReader(path) if event.key in ("run_stop", "eval_accuracy")
+    }
+    stop, evaluation = lines["run_stop"], lines.get("eval_accuracy", lines["run_stop"])
+    per_epoch = found.minutes_per_epoch
+    figures = (
+        (TIME_PER_EPOCH, None if per_epoch is None else per_epoch * 60, stop),
+        (TIME_TO_TRAIN, None if found.minutes is None else found.minutes * 60, stop),
+        (EPOCHS, found.epochs, evaluation),
+        (THROUGHPUT, found.samples_per_s, stop),
+    )
+    return tuple(
+        Measurement(metric.name, value, metric.unit, {}, found.file, line)
+        for metric, value, line in figures
+        if value is not None
+    )
+
+
+def _series(found: TrainingRun) -> tuple[Series, ...]:
+    """Evaluations over epochs, or over samples where the log counts those."""
+    if not found.evaluations:
+        return ()
+    x, y = zip(*found.evaluations, strict=True)
+    return (Series("eval_accuracy", "", "samples" if found.epochs is None else "epoch", x, y),)
+
+
+MLPERF = Workload(
+    name="mlperf",
+    about="MLPerf training logs that others made (by `assay import`)",
+    params=MlperfLogParams,
+    metrics=lambda _params: (TIME_PER_EPOCH, TIME_TO_TRAIN, EPOCHS, THROUGHPUT),
+    sample="sample",
+    flops=lambda _params: None,
+    task=_task,
+    read=_read,
+)
