@@ -52,7 +52,8 @@ _V05 = re.compile(
 )
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _CUT_SHORT = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
-_NOT_UNDERSTOOD = (msgspec.MsgspecError, ValueError, RecursionError)
+_NOT_STRICT_JSON = (msgspec.MsgspecError, UnicodeDecodeError)
+_NOT_UNDERSTOOD = (*_NOT_STRICT_JSON, ValueError, RecursionError)
 _KINDS: Final[dict[EventType, Kind]] = {
     "INTERVAL_START": "start",
     "INTERVAL_END": "end",
@@ -256,7 +257,7 @@ def _read_v05(text: bytes) -> Event:
     if rest and (rest := rest.strip()):
         try:
             value = msgspec.json.decode(rest)
-        except msgspec.MsgspecError:
+        except _NOT_STRICT_JSON:
             value = _text(rest)
     metadata = {"benchmark": _text(benchmark), "file": _text(file), "lineno": int(lineno)}
     return _event("v0.5", seconds, key, value, metadata)
@@ -315,7 +316,7 @@ def _leading(kind: type[S], line: bytes, start: int) -> tuple[S, int]:
     end = start + length
     try:
         return msgspec.json.decode(line[start:end], type=kind), end
-    except msgspec.MsgspecError:
+    except _NOT_STRICT_JSON:
         pass  # strict JSON it isn't: take what Python's decoder, the one that wrote such lines, understood
     if "\\u" in text and _LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False)):
         raise ValueError("half of a character, which can't be written anywhere")

@@ -3,15 +3,17 @@
 Time to train is run_stop − run_start. What a file lacks or contradicts is said in words in `problem`,
 `notes` and `doubts`; there is never a number for a run that did not succeed.
 
-    from assay.logs.mlperf import training_run
+    from assay.logs.mlperf import training_runs
     from assay.logs.result_sets import find_sets
 
     for result_set in find_sets([Path("logs")]):
-        runs = [training_run(file, round_=result_set.round) for file in result_set.files]
+        for run in training_runs(result_set):
+            print(result_set.name, run.file, run.status, run.problem or run.minutes)
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -21,7 +23,7 @@ from assay.errors import InputError
 from assay.logs.benchmark_names import benchmark_name
 from assay.logs.cache_clearing import cache_doubt
 from assay.logs.mllog import Event, EventReader
-from assay.logs.result_sets import round_of
+from assay.logs.result_sets import ResultSet, round_of
 from assay.logs.training_length import is_number, training_length
 from assay.records import Doubt, Scalar, TrainingRun, TrainingStatus
 
@@ -39,6 +41,12 @@ _NOT_HYPERPARAMETERS: Final = frozenset(
 _LOADGEN_KEYS: Final = frozenset(
     {"loadgen_version", "result_validity", "effective_scenario", "requested_scenario"}
 )
+
+
+def training_runs(result_set: ResultSet, *, round_: str | None = None) -> Iterator[TrainingRun]:
+    """The runs of a set, read as they are asked for; `round_` where neither log nor folder tells it."""
+    for file in result_set.files:
+        yield training_run(file, round_=result_set.round or round_, benchmark=result_set.benchmark)
 
 
 def training_run(

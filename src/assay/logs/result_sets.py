@@ -59,8 +59,9 @@ def find_sets(paths: Sequence[Path]) -> list[ResultSet]:
     found: dict[Path, tuple[Path, set[Path]]] = {}
     problems: list[Problem] = []
     for path in paths:
+        refused = len(problems)
         leaves = list(_leaves(path, problems))
-        if not leaves and not problems:
+        if not leaves and len(problems) == refused:
             what = "holds no result_*.txt (.gz, .xz); give a folder of MLPerf results, or log files"
             problems.append(Problem(str(path), what if path.exists() else "no such file or folder"))
         for directory, files in leaves:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from assay.analyse.score import ScoredSet
+from assay.analyse.score import Rule, ScoredSet
 from assay.records import TrainingRun
 
 _STATUS_STYLES = {"success": "green", "aborted": "yellow", "unfinished": "bold red", "invalid": "bold red"}
@@ -27,7 +28,10 @@ def scored_set(scored: ScoredSet, *, with_runs: bool = True) -> RenderableType:
         if run.problem
     ]
     parts.append(_score_line(scored))
-    parts += [Text(f"  ? {doubt.code}: {doubt.evidence}; {doubt.remedy}") for doubt in scored.doubts]
+    parts += [
+        Padding(Text(f"? {doubt.code}: {doubt.evidence}; {doubt.remedy}"), (0, 0, 0, 2))
+        for doubt in scored.doubts
+    ]
     return Group(*parts, Text(""))
 
 
@@ -59,15 +63,16 @@ def _score_line(scored: ScoredSet) -> Text:
         spread += f", {score.converged} of {score.runs} runs"
     if score.minutes is None:
         return Text.assemble(("no score", "bold yellow"), "; " * bool(spread), spread)
-    dropped = score.rule.dropped if score.rule else 0
-    text = Text.assemble(
-        ("score ", "bold"),
-        (f"{score.minutes:.3f} min", "bold"),
-        f" (without the {dropped} fastest and slowest)",
-    )
+    text = Text.assemble((f"score {score.minutes:.3f} min", "bold"), f" (without {_dropped(score.rule)})")
     if score.scaled is not None and scored.scaling_factor != 1:
         text.append(f", scaled by {scored.scaling_factor:.6g}: {score.scaled:.3f} min")
     return text.append(f"; {spread}")
+
+
+def _dropped(rule: Rule | None) -> str:
+    if rule is None or rule.dropped == 1:
+        return "the fastest and the slowest"
+    return f"the {rule.dropped} fastest and the {rule.dropped} slowest"
 
 
 def _figure(value: float | None, form: str) -> str:

@@ -1,0 +1,172 @@
+"""The MLPerf score of a set of training runs: the olympic mean, by the rule of the benchmark and round.
+
+Time to train is noisy, so a result is several runs: the fastest and the slowest are dropped and the rest
+averaged. A run that did not converge may count as a slowest one. A set that doesn't meet its rule has no
+score; why stands in its doubts.
+
+Source: MLPerf training rules, "Benchmark Results"; v0.5 rules for NCF.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from assay.records import Doubt, TrainingRun
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a benchmark's runs become one score.
+
+    runs      that a result needs
+    counted   of them, the first that converged; None: all count
+    dropped   of the fastest and of the slowest, each
+    failures  runs that may fail to converge, each taken for a slowest one
+    """
+
+    runs: int
+    dropped: int = 1
+    failures: int = 1
+    counted: int | None = None
+
+
+_FIVE, _TEN, _THREE = Rule(runs=5), Rule(runs=10), Rule(runs=3)
+_UNET3D = Rule(runs=40, dropped=4, failures=4)
+_NCF_V05 = Rule(runs=100, failures=50, counted=50)
+_RULES = {
+    **dict.fromkeys(("resnet", "ssd", "retinanet", "maskrcnn", "dlrm"), _FIVE),
+    **dict.fromkeys(("gnmt", "transformer", "ncf", "minigo", "bert", "rnnt", "dlrm_dcnv2"), _TEN),
+    **dict.fromkeys(("stable_diffusion", "gnn", "rgat", "llama2_70b_lora", "llama31_8b", "flux1"), _TEN),
+    **dict.fromkeys(("gpt3", "llama31_405b"), _THREE),
+    "unet3d": _UNET3D,
+}
+
+
+@dataclass(frozen=True)
+class Score:
+    """A set's score, in minutes; None where the rule gives none, and then a doubt says why.
+
+    minutes    the olympic mean
+    scaled     the same times the scaling factor
+    mean, std  of the runs that converged: the plain mean and the sample standard deviation
+    converged  how many of the runs did
+    """
+
+    minutes: float | None
+    scaled: float | None
+    mean: float | None
+    std: float | None
+    runs: int
+    converged: int
+    rule: Rule | None
+    doubts: tuple[Doubt, ...]
+
+
+@dataclass(frozen=True)
+class ScoredSet:
+    """A set of runs with its score and everything to doubt about it."""
+
+    name: str
+    benchmark: str | None
+    round: str | None
+    system: str | None
+    runs: tuple[TrainingRun, ...]
+    scaling_factor: float | None
+    score: Score
+    doubts: tuple[Doubt, ...]
+
+
+def rule_for(benchmark: str | None, round_: str | None) -> Rule | None:
+    """The rule of a benchmark, by the name of its result folder; None where no rule is known.
+
+    >>> rule_for("unet3d", "v3.1")
+    Rule(runs=40, dropped=4, failures=4, counted=None)
+    """
+    if (benchmark, round_) == ("ncf", "v0.5"):
+        return _NCF_V05
+    return _RULES.get(benchmark or "")
+
+
+def score(
+    runs: Sequence[TrainingRun], *, benchmark: str | None, round_: str | None, scaling_factor: float | None
+) -> Score:
+    """The score of a set's runs, in the order in which they ran.
+
+    scaling_factor  of the set's scaling.json, 1 without one; None where it can't be known
+    """
+    rule = rule_for(benchmark, round_)
+    doubts = _obstacles(runs, rule, benchmark)
+    converged = [run.minutes for run in runs if run.minutes is not None]
+    failed = sum(run.status == "aborted" for run in runs)
+    minutes = None
+    if rule is not None and not doubts:
+        minutes = olympic_mean(converged[: rule.counted], 0 if rule.counted else failed, rule.dropped)
+        if failed:
+            doubts.append(_failures_counted(failed, rule))
+    scaled = None if minutes is None or scaling_factor is None else minutes * scaling_factor
+    return Score(
+        minutes=minutes,
+        scaled=scaled,
+        mean=fmean(converged) if converged else None,
+        std=stdev(converged) if len(converged) > 1 else None,
+        runs=len(runs),
+        converged=len(converged),
+        rule=rule,
+        doubts=tuple(doubts),
+    )
+
+
+def olympic_mean(minutes: Sequence[float], failed: int, dropped: int) -> float:
+    """Mean without the `dropped` fastest and slowest, where `failed` further runs are slower than any.
+
+    Raises ValueError where nothing is left, or more failed than are dropped.
+
+    >>> olympic_mean([10.0, 11.0, 12.0, 99.0], failed=0, dropped=1)
+    11.5
+    >>> olympic_mean([10.0, 11.0, 12.0], failed=1, dropped=1)
+    11.5
+    """
+    if failed > dropped:
+        raise ValueError(f"{failed} failed runs can't be dropped as the {dropped} slowest")
+    kept = sorted(minutes)[dropped : len(minutes) - (dropped - failed)]
+    if not kept:
+        raise ValueError(f"no run is left of {len(minutes)}")
+    return fmean(kept)
+
+
+def _obstacles(runs: Sequence[TrainingRun], rule: Rule | None, benchmark: str | None) -> list[Doubt]:
+    """Why the rule gives no score; empty where it does."""
+    if rule is None:
+        named = f"no rule is known for {benchmark!r}" if benchmark else "the logs name no benchmark"
+        return [Doubt("no-rule", named, "use the minutes of the single runs; a score is not defined")]
+    found = []
+    if len(runs) != rule.runs:
+        files = f"{len(runs)} result file{'s' if len(runs) != 1 else ''}"
+        found.append(
+            Doubt(
+                "run-count",
+                f"{files} where the rule for {benchmark} is {rule.runs} runs",
+                f"score exactly {rule.runs} runs; until then use the minutes of the single runs",
+            )
+        )
+    unusable = [run for run in runs if run.status in ("unfinished", "invalid")]
+    if unusable:
+        evidence = "; ".join(f"{run.file}: {run.problem}" for run in unusable[:5])
+        more = f" and {len(unusable) - 5} more" if len(unusable) > 5 else ""
+        remedy = "complete these files or repeat the runs: a broken log is not a run that failed to converge"
+        found.append(Doubt("unusable-run", evidence + more, remedy))
+    failed = sum(run.status == "aborted" for run in runs)
+    if failed > rule.failures:
+        remedy = "the set is no result by the rules; look at the hyperparameters of the runs that failed"
+        found.append(Doubt("not-converged", f"{failed} runs did not converge, {rule.failures} may", remedy))
+    return found
+
+
+def _failures_counted(failed: int, rule: Rule) -> Doubt:
+    return Doubt(
+        "not-converged",
+        f"{failed} of {rule.runs} runs did not converge; the rules take them for the slowest",
+        "compare the share of runs that converge as well as the score",
+    )

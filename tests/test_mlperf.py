@@ -1,0 +1,354 @@
+"""Training logs: how a run ended, how long it took, and never a number for one that did not succeed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay.errors import InputError
+from assay.logs.mlperf import training_run, training_runs
+from assay.logs.result_sets import find_sets
+from assay.records import TrainingRun
+
+START_MS = 1_700_000_000_000
+
+
+def line(key: str, at_s: float = 0, value: Any = None, **metadata: Any) -> str:
+    kind = (
+        "INTERVAL_START"
+        if key.endswith("_start")
+        else "INTERVAL_END"
+        if key.endswith("_stop")
+        else "POINT_IN_TIME"
+    )
+    entry = {"namespace": "", "time_ms": START_MS + int(at_s * 1000), "event_type": kind, "key": key,
+             "value": value, "metadata": metadata}  # fmt: skip
+    return f":::MLLOG {json.dumps(entry)}\n"
+
+
+def whole_run(epochs: int = 3, samples: int = 1000, status: str = "success", **facts: Any) -> list[str]:
+    """A run of 60 s an epoch."""
+    lines = [line("submission_benchmark", -20, facts.get("benchmark", "resnet")), line("init_start", -12)]
+    lines += [line("seed", -11, facts.get("seed", 7)), line("global_batch_size", -10, 50)]
+    lines += [line("run_start"), line("train_samples", 0, samples)]
+    for epoch in range(1, epochs + 1):
+        lines.append(line("eval_accuracy", 60 * epoch, 0.1 * epoch, epoch_num=epoch))
+    return [*lines, line("run_stop", 60 * epochs, status=status)]
+
+
+def read(tmp_path: Path, lines: list[str] | bytes, name: str = "result_0.txt") -> TrainingRun:
+    path = tmp_path / name
+    path.write_bytes(lines if isinstance(lines, bytes) else "".join(lines).encode())
+    return training_run(path)
+
+
+def test_a_whole_run_gives_minutes_epochs_and_throughput(tmp_path: Path) -> None:
+    run = read(tmp_path, whole_run())
+    assert (run.status, run.problem, run.benchmark, run.round) == ("success", "", "resnet", None)
+    assert run.minutes == 3.0
+    assert run.init_minutes == pytest.approx(0.2)
+    assert (run.epochs, run.samples, run.global_batch_size, run.train_samples) == (3.0, 3000.0, 50, 1000)
+    assert run.minutes_per_epoch == 1.0
+    assert run.samples_per_s == pytest.approx(3000 / 180)
+    assert run.evaluations == ((1.0, 0.1), (2.0, 0.2), (3.0, pytest.approx(0.3)))
+    assert run.hyperparameters["seed"] == 7
+    assert run.notes == run.doubts == ()
+
+
+def cut(text: list[str]) -> bytes:
+    return "".join(text).encode()[:-30]
+
+
+@pytest.mark.parametrize(
+    ("make", "status", "problem"),
+    [
+        (lambda: b"", "invalid", "the file is empty"),
+        (lambda: b"epoch 1\nepoch 2\n", "invalid", "no MLPerf log line"),
+        (lambda: b"x\n:::MLLOG {cut\n", "invalid", "none of its 1 token lines can be understood"),
+        (lambda: whole_run()[:-1], "unfinished",
+         "no run_stop: the last event is eval_accuracy at line 9, 3.00 minutes after run_start"),
+        (lambda: cut(whole_run()), "unfinished", "the last line is cut in the middle"),
+        (lambda: whole_run()[:3], "unfinished", "no run_start: the run never began; the last event is seed"),
+        (lambda: whole_run()[5:], "invalid", "run_stop without run_start"),
+        (lambda: whole_run(status="aborted"), "aborted", "aborted: the target was not reached in 3.00"),
+        (lambda: [*whole_run()[:-1], line("run_stop", 180)], "invalid", "run_stop states no status"),
+        (lambda: [*whole_run()[:-1], line("run_stop", -5, status="success")], "invalid", "goes backwards"),
+        (lambda: [*whole_run(), line("run_stop", 180, status="aborted")], "invalid",
+         "run_stop lines disagree: aborted (line 11), success (line 10)"),
+        (lambda: whole_run() * 2, "invalid", "goes backwards"),
+        (lambda: [*whole_run(), line("run_start", 300)], "invalid", "holds more than one run: run_start again at"),
+        (lambda: [line("run_start"), line("run_stop", 0, status="success")], "invalid", "0.0 s before"),
+        (lambda: [*whole_run()[:7], line("epoch_start", -3600), *whole_run()[7:]], "invalid",
+         "the clock goes backwards by 3660.0 s: from eval_accuracy (line 7) to epoch_start (line 8)"),
+        (lambda: gzip.compress("".join(whole_run(epochs=5000)).encode())[:-500], "invalid", "cut short"),
+        (lambda: [line("loadgen_version", 0, "5.0"), line("result_validity", 1, "VALID")], "invalid",
+         "an inference log of LoadGen"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_log_is_named_and_never_a_number(
+    tmp_path: Path, make: Callable[[], Any], status: str, problem: str
+) -> None:
+    run = read(tmp_path, make())
+    assert run.status == status
+    assert problem in run.problem
+    assert (run.minutes, run.epochs, run.samples, run.minutes_per_epoch, run.samples_per_s) == (None,) * 5
+
+
+def test_a_file_that_is_not_there_is_an_invalid_run(tmp_path: Path) -> None:
+    run = training_run(tmp_path / "absent.txt")
+    assert (run.status, run.problem) == ("invalid", "can't be read: No such file or directory")
+
+
+def test_ranks_that_repeat_each_other_change_nothing_but_a_note(tmp_path: Path) -> None:
+    alone = read(tmp_path, whole_run())
+    many = read(tmp_path, [f"{rank}: {text}" for text in whole_run() for rank in range(8)])
+    assert (many.status, many.minutes, many.epochs, many.evaluations) == (
+        alone.status,
+        alone.minutes,
+        alone.epochs,
+        alone.evaluations,
+    )
+    assert many.hyperparameters == alone.hyperparameters
+    assert many.notes == ("8 run_start and 8 run_stop lines: the first and the last count",)
+
+
+def test_of_seeds_that_differ_by_rank_the_smallest_stands_for_the_run(tmp_path: Path) -> None:
+    run = read(tmp_path, [line("seed", -30, 9), line("seed", -30, 8), *whole_run(seed=10)])
+    assert run.hyperparameters["seed"] == 8
+    assert "3 seeds, one a rank; the smallest stands for the run" in run.notes
+
+
+def evaluated(points: list[dict[str, Any]], samples: int | None) -> list[str]:
+    size = [] if samples is None else [line("train_samples", 0, samples)]
+    evaluations = [line("eval_accuracy", 60 + n, 0.5, **point) for n, point in enumerate(points)]
+    return [line("run_start"), *size, *evaluations, line("run_stop", 600, status="success")]
+
+
+@pytest.mark.parametrize(
+    ("points", "data_set", "epochs", "samples"),
+    [
+        ([{"epoch_num": 35}], 1_281_167, 35, 35 * 1_281_167),
+        ([{"epoch_num": 598_080}], 168, 3560, 598_080),
+        ([{"epoch_num": 2_400_000}], 156_725_653, 2_400_000 / 156_725_653, 2_400_000),
+        ([{"epoch_num": 1000}, {"epoch_num": 2000}], 1000, 2, 2000),
+        ([{"epoch_num": 1000}, {"epoch_num": 1020}], 168, 1020, 1020 * 168),
+        ([{"epoch_num": 3072, "samples_count": 3072}], 3901, 3072 / 3901, 3072),
+        ([{"samples_count": 172_000}], None, None, 172_000),
+        ([{"epoch_num": 4}], None, 4, None),
+        ([{"epoch_num": 0.95}], 1000, 0.95, 950),
+        ([{}], 1000, None, None),
+    ],
+)
+def test_epochs_and_samples_are_told_apart_by_magnitude(
+    tmp_path: Path,
+    points: list[dict[str, Any]],
+    data_set: int | None,
+    epochs: float | None,
+    samples: float | None,
+) -> None:
+    run = read(tmp_path, evaluated(points, data_set))
+    assert run.epochs == (None if epochs is None else pytest.approx(epochs))
+    assert run.samples == (None if samples is None else pytest.approx(samples))
+    decided = "samples_count" not in points[0] and (points[0].get("epoch_num") or 0) not in (0.95, 4, 35)
+    assert bool(run.notes) == (
+        decided and (points, data_set) != ([{"epoch_num": 1000}, {"epoch_num": 1020}], 168)
+    )
+
+
+def test_train_samples_told_after_the_run_is_no_size_of_a_data_set(tmp_path: Path) -> None:
+    run = read(tmp_path, [*evaluated([{"samples_count": 960}], None), line("train_samples", 601, 992)])
+    assert (run.epochs, run.samples, run.train_samples) == (None, 960.0, 992)
+
+
+def test_an_evaluation_may_be_text_several_values_or_not_a_number(tmp_path: Path) -> None:
+    lines = whole_run()
+    lines[6] = line("eval_accuracy", 60, "20.5", epoch_num=1)
+    lines[7] = line("eval_accuracy", 120, float("nan"), epoch_num=2)
+    run = read(tmp_path, lines)
+    assert run.evaluations == ((1.0, 20.5), (3.0, pytest.approx(0.3)))
+    lines[6:9] = [line("eval_accuracy", 60, {"accuracy": {"BBOX": 0.2, "SEGM": 0.1}}, epoch_num=1)]
+    run = read(tmp_path, lines)
+    assert run.evaluations == ((1.0, 0.2),)
+    assert run.notes == ("an evaluation has several values; the series shows BBOX",)
+
+
+def test_clearing_caches_that_failed_is_doubted(tmp_path: Path) -> None:
+    claim = line("cache_clear", -15, True)
+    failed = b'sysctl: setting key "vm.drop_caches", ignoring: Read-only file system\n'
+    run = read(tmp_path, b"+ sync\n" + failed + claim.encode() + "".join(whole_run()).encode())
+    (doubt,) = run.doubts
+    assert doubt.code == "cache-not-cleared"
+    assert "line 2 says: sysctl: setting key" in doubt.evidence
+    assert (
+        read(tmp_path, b"vm.drop_caches = 3\n" + claim.encode() + "".join(whole_run()).encode()).doubts == ()
+    )
+
+
+def test_a_throughput_that_contradicts_the_samples_is_doubted(tmp_path: Path) -> None:
+    tracked = line("tracked_stats", 100, {"throughput": 400.0})
+    (doubt,) = read(tmp_path, [*whole_run()[:-1], tracked, whole_run()[-1]]).doubts
+    assert doubt.code == "throughput-contradicts"
+    assert "16.67 samples/s, the log's own tracked throughput 400" in doubt.evidence
+
+
+def test_the_round_comes_from_the_form_then_the_nearest_folder_then_the_caller(tmp_path: Path) -> None:
+    folder = tmp_path / "v1.0" / "training_results_v3.1" / "sys" / "resnet"
+    folder.mkdir(parents=True)
+    assert read(folder, whole_run()).round == "v3.1"
+    old = b':::MLL 1.0 run_start: {"value": null}\n:::MLL 61.0 run_stop: {"value": null}'
+    assert read(folder, old).round == "v0.6"
+    assert read(tmp_path, whole_run()).round is None
+    assert training_run(tmp_path / "result_0.txt", round_="v4.0").round == "v4.0"
+
+
+def test_a_run_of_v05_is_read_from_its_values(tmp_path: Path) -> None:
+    head = ":::MLPv0.5.0 ssd {} (train.py:1) "
+    run = read(
+        tmp_path,
+        [
+            head.format("100.0") + "run_start\n",
+            head.format("160.0") + 'eval_accuracy: {"epoch": 48, "value": 0.219}\n',
+            head.format("220.0") + 'run_stop: {"success": true}\n',
+            head.format("220.1") + "run_final\n",
+        ],
+    )
+    assert (run.status, run.minutes, run.round, run.benchmark) == ("success", 2.0, "v0.5", "ssd")
+    assert run.evaluations == ((48.0, 0.219),)
+    aborted = read(
+        tmp_path, [head.format("1.0") + "run_start\n", head.format("9.0") + 'run_stop: {"success": false}\n']
+    )
+    assert aborted.status == "aborted"
+
+
+keys = st.sampled_from(
+    "run_start run_stop eval_accuracy train_samples seed tracked_stats cache_clear submission_benchmark "
+    "global_batch_size init_start loadgen_version".split()
+)
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["epoch", "value", "success"]), inner)
+    ),
+    max_leaves=4,
+)
+words = st.sampled_from(["epoch_num", "samples_count", "status", "metric"])
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.tuples(keys, st.integers(-100, 100), plain, st.dictionaries(words, plain)), max_size=8))
+def test_whatever_a_log_states_is_a_run_or_a_problem(
+    tmp_path_factory: pytest.TempPathFactory, stated: list[tuple[str, int, Any, dict[str, Any]]]
+) -> None:
+    text = "".join(line(key, at, value, **metadata) for key, at, value, metadata in stated)
+    run = read(tmp_path_factory.mktemp("fuzz"), text.encode(errors="replace"))
+    assert (run.status == "success") == (run.problem == "") == (run.minutes is not None)
+
+
+# Sets in a tree ------------------------------------------------------------------------------------------
+
+
+def leaf(root: Path, folder: str, runs: int = 1) -> Path:
+    path = root / folder
+    path.mkdir(parents=True)
+    for n in range(runs):
+        (path / f"result_{n}.txt").write_text("".join(whole_run()))
+    return path
+
+
+def test_a_tree_of_mlcommons_gives_a_set_for_each_leaf(tmp_path: Path) -> None:
+    leaf(tmp_path, "v3.1/NVIDIA/results/dgx/resnet", runs=11)
+    (tmp_path / "v3.1/NVIDIA/systems").mkdir()
+    (tmp_path / "v3.1/NVIDIA/systems/dgx.json").write_text('{"system_name": "DGX", "number_of_nodes": "1"}')
+    (tmp_path / "v3.1/NVIDIA/results/dgx/resnet/scaling.json").write_text('{"scaling_factor": 1.5}')
+    leaf(tmp_path, "v3.1/NVIDIA/results/dgx/ssd")
+    first, second = find_sets([tmp_path])
+    assert (first.name, second.name) == ("v3.1/NVIDIA/results/dgx/resnet", "v3.1/NVIDIA/results/dgx/ssd")
+    assert (first.round, first.benchmark, first.system, first.scaling_factor) == (
+        "v3.1",
+        "resnet",
+        "dgx",
+        1.5,
+    )
+    assert first.system_facts["system_name"] == "DGX"
+    assert [file.name for file in first.files] == [f"result_{n}.txt" for n in range(11)]
+    assert (second.scaling_factor, second.problems) == (1.0, ())
+
+
+def test_a_sets_name_does_not_depend_on_where_below_its_round_one_points(tmp_path: Path) -> None:
+    path = leaf(tmp_path, "v3.1/NVIDIA/dgx/resnet")
+    for root in (tmp_path, tmp_path / "v3.1", path.parent, path, path / "result_0.txt"):
+        (found,) = find_sets([root])
+        assert found.name == "v3.1/NVIDIA/dgx/resnet"
+
+
+def test_a_folder_without_a_round_is_named_from_the_path_given(tmp_path: Path) -> None:
+    path = leaf(tmp_path, "mine/dgx/my-test")
+    (found,) = find_sets([tmp_path])
+    assert (found.name, found.round, found.benchmark, found.system) == ("mine/dgx/my-test", None, None, None)
+    (found,) = find_sets([path])
+    assert found.name == "dgx/my-test"
+
+
+def test_links_in_a_circle_and_hidden_folders_are_no_sets(tmp_path: Path) -> None:
+    path = leaf(tmp_path, "a/resnet")
+    leaf(tmp_path, ".git/resnet")
+    (path / "again").symlink_to(tmp_path)
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    assert [found.name for found in find_sets([tmp_path])] == ["a/resnet"]
+
+
+def test_a_run_that_is_there_raw_and_compressed_counts_once(tmp_path: Path) -> None:
+    path = leaf(tmp_path, "dgx/resnet")
+    (path / "result_0.txt.gz").write_bytes(gzip.compress(b""))
+    (found,) = find_sets([tmp_path])
+    assert [file.name for file in found.files] == ["result_0.txt"]
+    assert "left out: the same run as result_0.txt" in str(found.problems[0])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"scaling_factor": "1"}', '{"scaling_factor": -1}', "{" * 9999, '{"x": NaN}']
+)
+def test_a_scaling_file_that_cannot_be_used_is_a_problem_and_not_one(tmp_path: Path, text: str) -> None:
+    (leaf(tmp_path, "dgx/resnet") / "scaling.json").write_text(text)
+    (found,) = find_sets([tmp_path])
+    assert found.scaling_factor is None
+    assert all("scaling.json" in problem.where for problem in found.problems)
+    assert found.problems
+
+
+def test_paths_without_results_are_all_named(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError) as caught:
+        find_sets([tmp_path / "empty", tmp_path / "absent"])
+    assert [problem.where for problem in caught.value.problems] == [
+        str(tmp_path / "empty"),
+        str(tmp_path / "absent"),
+    ]
+    assert "no such file or folder" in str(caught.value)
+
+
+def test_a_benchmark_that_the_log_does_not_name_comes_from_the_folder_and_is_noted(tmp_path: Path) -> None:
+    path = tmp_path / "dgx" / "rn50"
+    path.mkdir(parents=True)
+    (path / "result_0.txt").write_text("".join(whole_run()[1:]))
+    (run,) = training_runs(find_sets([tmp_path])[0], round_="v2.0")
+    assert (run.benchmark, run.round) == ("resnet", "v2.0")
+    assert run.notes == ("the log names no benchmark; resnet is taken from the folder",)
+
+
+@pytest.mark.mlperf_logs
+def test_real_logs_of_every_round_are_read_without_a_skipped_line(mlperf_logs: Path) -> None:
+    runs = [run for found in find_sets([mlperf_logs]) for run in training_runs(found)]
+    assert len(runs) == 60
+    assert {run.status for run in runs} == {"success", "aborted"}
+    assert not [note for run in runs for note in run.notes if "could not be understood" in note]
+    assert all(run.benchmark and run.round and run.evaluations for run in runs)
+    unet3d = next(run for run in runs if run.benchmark == "unet3d")
+    assert (unet3d.epochs, unet3d.samples) == (3560.0, 598_080.0)
