@@ -56,30 +56,22 @@ class Rank:
         address, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
         if not address or not port:
             self.fail(f"{self.size} ranks need MASTER_ADDR and MASTER_PORT; found {address!r} and {port!r}")
+        if not (port.isdecimal() and 0 < int(port) < 65536):
+            self.fail(f"MASTER_PORT={port} is no port; expected a number from 1 to 65535")
         try:
             socket.getaddrinfo(address, int(port))
-        except (OSError, ValueError, OverflowError) as error:
-            self.fail(f"MASTER_ADDR={address} MASTER_PORT={port} is no address to meet at: {error}")
+        except OSError as error:
+            self.fail(f"MASTER_ADDR={address} can't be resolved: {error}")
 
     def log(self, key: str, value: object = None, event: str = "POINT_IN_TIME", **metadata: object) -> None:
         """Print one MLLOG line: with `unit` a measurement, told from its siblings by `labels`; else a fact.
 
         A line is written at once, whole, so that ranks that share an output don't mix theirs.
         """
-        caller = sys._getframe(1)
-        about = {
-            "rank": self.rank,
-            "seq": self._lines,
-            "file": Path(__file__).name,
-            "lineno": caller.f_lineno,
-        }
-        entry = {
-            "namespace": "assay",
-            "time_ms": time.time_ns() // 1_000_000,
-            "event_type": event,
-            "key": key,
-        }
-        entry |= {"value": value, "metadata": about | metadata}
+        about: dict[str, object] = {"rank": self.rank, "seq": self._lines, "file": Path(__file__).name}
+        about |= {"lineno": sys._getframe(1).f_lineno} | metadata
+        entry = {"namespace": "assay", "time_ms": time.time_ns() // 10**6, "event_type": event, "key": key}
+        entry |= {"value": value, "metadata": about}
         sys.stdout.write(f":::MLLOG {json.dumps(entry, allow_nan=False)}\n")
         sys.stdout.flush()
         self._lines += 1
@@ -95,6 +87,8 @@ class Rank:
         self.device = torch.device("cpu") if device == "cpu" else self._take_gpu()
         if backend == "auto":
             backend = "nccl" if device == "cuda" else "gloo"
+        if backend == "nccl" and device == "cpu":
+            self.fail("nccl connects GPUs and the device is cpu; use gloo")
         if self.size > 1:
             dist.init_process_group(backend, rank=self.rank, world_size=self.size)
         facts = {"world_size": self.size, "backend": backend if self.size > 1 else "none", "device": device}
@@ -105,7 +99,7 @@ class Rank:
         count = torch.cuda.device_count()
         if count != 1 and self.local_rank >= count:  # a launcher may show each rank one GPU alone
             self.fail(
-                f"local rank {self.local_rank} has no GPU: {count} visible; start fewer ranks or use cpu"
+                f"no GPU for local rank {self.local_rank}, {count} visible: start fewer ranks or use cpu"
             )
         torch.cuda.set_device(self.local_rank if count > 1 else 0)
         return torch.device("cuda", torch.cuda.current_device())

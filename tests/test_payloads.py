@@ -1,0 +1,420 @@
+"""The programs that trials run, started as they are: alone, and as two ranks that meet."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import gzip
+import hashlib
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from assay.records import Reading, Shape
+from assay.workloads import WORKLOADS
+from conftest import ROOT, require
+
+PAYLOADS = ROOT / "src" / "assay" / "payloads"
+NAMES = ("resnet50", "digits", "matmul", "membw", "allreduce")
+SMALL: Mapping[str, dict[str, Any]] = {
+    "resnet50": {"batch_size": 2, "image_size": 32, "steps": 3, "warmup": 1, "window": 2},
+    "digits": {"target": 0.9},
+    "matmul": {"sizes": [64, 96], "dtypes": ["fp32", "bf16"], "min_time_s": 0.02},
+    "membw": {"min_time_s": 0.05},
+    "allreduce": {"payload_bytes": [8, 4096], "min_time_s": 0.02},
+}
+
+
+@pytest.fixture(scope="module")
+def _torch() -> None:
+    require("torch", find_spec("torchvision") is not None, "the payloads import torch and torchvision")
+
+
+@pytest.fixture(scope="module")
+def load(_torch: None) -> Any:
+    """Loader of a program as a module."""
+
+    def module_of(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(f"payload_{name}", PAYLOADS / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return module_of
+
+
+def torchrun(rank: int, size: int, port: int) -> dict[str, str]:
+    place = {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank)}
+    return place | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def start(argv: list[str], directory: Path, env: Mapping[str, str], log: Path) -> subprocess.Popen[str]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
+    with log.open("w") as out:
+        return subprocess.Popen(
+            [sys.executable if word == "{python}" else word for word in argv],
+            cwd=directory,
+            env={"OMP_NUM_THREADS": "1"} | kept | dict(env),
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+def end(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Exit code and what stood on standard error."""
+    try:
+        _, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    return process.returncode, errors
+
+
+def run(tmp_path: Path, name: str, ranks: int = 1, seed: int = 1, **params: Any) -> Reading:
+    """Run the workload as its task says, read it as the workload does; the job must end well."""
+    workload = WORKLOADS[name]
+    asked = workload.params(**(SMALL[name] | {"device": "cpu"} | params))
+    task = workload.task(asked, Shape(1, ranks), seed)
+    for file in task.files:
+        (tmp_path / file.name).write_bytes(file.data)
+    logs = {f"rank-{rank}.log": tmp_path / f"rank-{rank}.log" for rank in range(ranks)}
+    port = free_port()
+    started = [
+        start(list(task.argv), tmp_path, torchrun(rank, ranks, port), log)
+        for rank, log in enumerate(logs.values())
+    ]
+    for code, errors in [end(process) for process in started]:
+        assert code == 0, errors
+    return workload.read(logs, asked)
+
+
+def fail(
+    tmp_path: Path, name: str, *options: str, env: Mapping[str, str] | None = None
+) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a program that is expected not to end well."""
+    log = tmp_path / "out.log"
+    argv = ["{python}", str(PAYLOADS / f"{name}.py"), *options]
+    code, errors = end(start(argv, tmp_path, env or {}, log))
+    return code, log.read_text(), errors
+
+
+# Each is one file that travels alone ---------------------------------------------------------------------
+
+
+def common_lines(name: str) -> str:
+    text = (PAYLOADS / f"{name}.py").read_text()
+    _, first, rest = text.partition("# These lines are the same in every payload")
+    shared, last, _ = rest.partition("# End of the lines that are the same in every payload")
+    assert first
+    assert last
+    return shared
+
+
+def test_the_lines_that_all_programs_share_are_the_same_in_each() -> None:
+    assert len({common_lines(name) for name in NAMES}) == 1
+    assert len(common_lines("matmul").splitlines()) > 80
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_program_imports_the_standard_library_and_torch_alone(name: str) -> None:
+    allowed = {*sys.stdlib_module_names, "torch", *(["torchvision"] if name == "resnet50" else [])}
+    tree = ast.parse((PAYLOADS / f"{name}.py").read_text())
+    modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    modules |= {node.module or "." for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {module.partition(".")[0] for module in modules} <= allowed
+
+
+def test_the_digits_are_the_file_that_their_note_describes() -> None:
+    data = (PAYLOADS / "data" / "digits.csv.gz").read_bytes()
+    assert hashlib.sha256(data).hexdigest() in (PAYLOADS / "data" / "README.md").read_text()
+    rows = [[int(field) for field in row] for row in csv.reader(gzip.decompress(data).decode().splitlines())]
+    assert len(rows) == 1797
+    assert all(len(row) == 65 and 0 <= row[64] <= 9 and max(row[:64]) <= 16 for row in rows)
+
+
+# Real runs -----------------------------------------------------------------------------------------------
+
+RANKS = [(name, ranks) for name in NAMES for ranks in (1, 2) if (name, ranks) != ("allreduce", 1)]
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("_torch")
+@pytest.mark.parametrize(("name", "ranks"), RANKS)
+def test_a_program_runs_on_one_and_two_ranks_and_its_log_is_a_whole_result(
+    tmp_path: Path, name: str, ranks: int
+) -> None:
+    reading = run(tmp_path, name, ranks)
+    assert reading.problems == ()
+    assert reading.skipped_lines == 0
+    workload = WORKLOADS[name]
+    assert {m.metric for m in reading.measurements} == {
+        metric.name for metric in workload.metrics(workload.params(**SMALL[name]))
+    }
+    assert all(m.value > 0 for m in reading.measurements)
+    stated = {"world_size": ranks, "device": "cpu", "backend": "gloo" if ranks > 1 else "none", "threads": 1}
+    assert stated.items() <= reading.facts.items()
+    assert {"torch_version", "device_name"} <= reading.facts.keys()
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("_torch")
+def test_output_is_log_lines_alone_and_each_size_and_format_of_matmul_is_a_point(
+    tmp_path: Path,
+) -> None:
+    reading = run(tmp_path, "matmul")
+    points = [(m.labels["size"], m.labels["dtype"]) for m in reading.measurements if m.metric == "flop_rate"]
+    assert points == [(64, "fp32"), (96, "fp32"), (64, "bf16"), (96, "bf16")]
+    lines = (tmp_path / "rank-0.log").read_text().splitlines()
+    entries = [json.loads(line.removeprefix(":::MLLOG ")) for line in lines]
+    assert [entry["metadata"]["seq"] for entry in entries] == list(range(len(lines)))
+    assert {entry["metadata"]["file"] for entry in entries} == {"matmul.py"}
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("_torch")
+def test_bandwidths_of_an_allreduce_follow_from_its_time(tmp_path: Path) -> None:
+    reading = run(tmp_path, "allreduce", 2)
+    found = {(m.metric, m.labels["payload_bytes"]): m.value for m in reading.measurements}
+    for size in (8, 4096):
+        assert found["algbw", size] == pytest.approx(size / found["latency", size])
+        assert found["busbw", size] == pytest.approx(found["algbw", size])  # 2(n-1)/n is 1 for two ranks
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.usefixtures("_torch")
+def test_resnet50_states_what_it_trained_and_each_window(tmp_path: Path) -> None:
+    reading = run(tmp_path, "resnet50", 2, precision="bf16")
+    stated = {"global_batch_size": 4, "batch_size": 2, "image_size": 32, "precision": "bf16", "seed": 1}
+    assert stated.items() <= reading.facts.items()
+    assert {
+        "torchvision_version",
+        "channels_last",
+        "deterministic",
+        "throughput_spread",
+    } <= reading.facts.keys()
+    series = {series.name: series for series in reading.series}
+    assert series["throughput"].x == (2.0, 3.0)  # the last window is what is left
+    measured = {m.metric: m.value for m in reading.measurements}
+    assert measured["throughput"] == pytest.approx(4 / measured["step_time"])
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.usefixtures("_torch")
+def test_half_precision_trains_too(tmp_path: Path) -> None:
+    assert run(tmp_path, "resnet50", precision="fp16").problems == ()
+
+
+# digits: a real training ---------------------------------------------------------------------------------
+
+
+def accuracies(reading: Reading) -> tuple[float, ...]:
+    return next(series.y for series in reading.series if series.name == "accuracy")
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.usefixtures("_torch")
+def test_the_seed_decides_the_course_of_the_training_and_not_the_number_of_ranks(tmp_path: Path) -> None:
+    one, two, other = (run(tmp_path, "digits", ranks, seed) for ranks, seed in ((1, 3), (2, 3), (1, 4)))
+    assert accuracies(one)[:3] == pytest.approx(accuracies(two)[:3], abs=0.01)
+    assert accuracies(one) != accuracies(other)
+    assert accuracies(run(tmp_path, "digits", 1, 3)) == accuracies(one)
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("_torch")
+def test_a_training_logs_what_mlperfs_rules_ask_for(tmp_path: Path) -> None:
+    reading = run(tmp_path, "digits")
+    assert reading.training is not None
+    assert reading.training.status == "success"
+    assert reading.training.benchmark == "digits"
+    measured = {m.metric: m.value for m in reading.measurements}
+    assert reading.training.epochs == measured["epochs_to_target"]
+    assert reading.training.minutes == pytest.approx(measured["time_to_train"] / 60, abs=0.002 / 60)
+    lines = (tmp_path / "rank-0.log").read_text().splitlines()
+    keys = [json.loads(line.removeprefix(":::MLLOG "))["key"] for line in lines]
+    once = {"submission_org", "submission_platform", "submission_division", "submission_status"}
+    once |= {"submission_benchmark", "init_start", "init_stop", "run_start", "run_stop", "train_samples"}
+    once |= {"eval_samples", "gradient_accumulation_steps", "global_batch_size", "seed", "opt_name"}
+    assert all(keys.count(key) == 1 for key in once)
+    for key in (
+        "epoch_start",
+        "epoch_stop",
+        "block_start",
+        "block_stop",
+        "eval_start",
+        "eval_accuracy",
+        "eval_stop",
+    ):
+        assert keys.count(key) == measured["epochs_to_target"]
+    assert "cache_clear" not in keys  # no cache is cleared, so none is claimed
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("_torch")
+def test_a_training_that_gives_up_ends_well_and_is_no_result(tmp_path: Path) -> None:
+    reading = run(tmp_path, "digits", target=1.0, max_epochs=1)
+    assert reading.problems[0].startswith("target accuracy 1 was not reached: aborted")
+    assert {m.metric for m in reading.measurements} == {"time_per_epoch", "throughput"}
+
+
+# Failures print no figure --------------------------------------------------------------------------------
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("_torch")
+def test_a_training_that_diverges_fails_and_gives_no_figure(tmp_path: Path) -> None:
+    options = ["--batch-size=2", "--image-size=32", "--steps=3", "--warmup=0", "--window=3", "--device=cpu"]
+    code, out, errors = fail(tmp_path, "resnet50", *options, "--learning-rate=1e30")
+    assert code == 1
+    assert "not finite" in errors
+    assert '"unit"' not in out
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("_torch")
+def test_arrays_that_the_cache_holds_are_refused(tmp_path: Path) -> None:
+    require(
+        "last-level-cache",
+        any(Path("/sys/devices/system/cpu").glob("cpu0/cache/index*")),
+        "the system doesn't say how large its caches are",
+    )
+    code, out, errors = fail(tmp_path, "membw", "--array-bytes", "4096", "--device=cpu")
+    assert code == 1
+    assert "would measure the cache; give --array-bytes" in errors
+    assert '"unit"' not in out
+
+
+SLURM = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_LOCALID": "1"}
+OPEN_MPI = {f"OMPI_COMM_WORLD_{n}": v for n, v in {"RANK": "1", "SIZE": "2", "LOCAL_RANK": "1"}.items()}
+TORCHRUN = torchrun(1, 2, 29500)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("env", "complaint"),
+    [
+        (SLURM, "rank 1: 2 ranks need MASTER_ADDR and MASTER_PORT; found '' and ''"),
+        (OPEN_MPI | {"MASTER_ADDR": "127.0.0.1"}, "rank 1: 2 ranks need MASTER_ADDR and MASTER_PORT"),
+        (TORCHRUN | {"MASTER_PORT": "many"}, "MASTER_PORT=many is no port"),
+        (TORCHRUN | {"MASTER_PORT": "99999999"}, "is no port"),
+        (TORCHRUN | {"MASTER_ADDR": "no such.host"}, "MASTER_ADDR=no such.host can't be resolved"),
+        (TORCHRUN | {"RANK": "2"}, "rank 2 \\(local 1\\) of 2 ranks can't be"),
+        (TORCHRUN | {"WORLD_SIZE": ""}, "RANK=1, WORLD_SIZE=, LOCAL_RANK=1"),
+        ({"RANK": "0"}, "WORLD_SIZE=\\(not set\\)"),
+    ],
+)
+def test_ranks_that_can_not_meet_say_why(
+    load: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    env: dict[str, str],
+    complaint: str,
+) -> None:
+    matmul = load("matmul")
+    for name in {name for names in matmul.VARIABLES for name in names} | {"MASTER_ADDR", "MASTER_PORT"}:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit, match=complaint):
+        matmul.Rank()
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("_torch")
+def test_an_allreduce_of_one_rank_fails_with_a_message(tmp_path: Path) -> None:
+    code, out, errors = fail(tmp_path, "allreduce", "--device=cpu")
+    assert code == 1
+    assert errors == (
+        "allreduce.py: rank 0: an all-reduce needs at least 2 ranks: start it with torchrun, srun or mpirun\n"
+    )
+    assert '"unit"' not in out
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("_torch")
+def test_wrong_options_are_usage_errors(tmp_path: Path) -> None:
+    for name, option in [("allreduce", "--payload-bytes=6"), ("digits", "--global-batch-size=60")]:
+        code, out, errors = fail(tmp_path, name, option)
+        assert (code, out) == (2, "")
+        assert "multiples of 4" in errors or "must divide" in errors
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("_torch")
+@pytest.mark.parametrize("names", [tuple(SLURM), tuple(OPEN_MPI)])
+def test_ranks_started_by_slurm_or_open_mpi_meet_as_well(tmp_path: Path, names: tuple[str, str, str]) -> None:
+    argv = [
+        "{python}",
+        str(PAYLOADS / "allreduce.py"),
+        "--payload-bytes=8",
+        "--min-time-s=0.01",
+        "--device=cpu",
+    ]
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    logs = {f"rank-{rank}.log": tmp_path / f"rank-{rank}.log" for rank in (0, 1)}
+    started = [
+        start(argv, tmp_path, meeting | dict(zip(names, (str(rank), "2", str(rank)), strict=True)), log)
+        for rank, log in enumerate(logs.values())
+    ]
+    assert [end(process)[0] for process in started] == [0, 0]
+    params = WORKLOADS["allreduce"].params(payload_bytes=[8])
+    assert WORKLOADS["allreduce"].read(logs, params).problems == ()
+
+
+# Checks of results notice wrong results ------------------------------------------------------------------
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp16"])
+def test_a_product_that_lost_a_part_of_its_sum_is_found_and_a_right_one_passes(load: Any, dtype: str) -> None:
+    matmul = load("matmul")
+    torch = matmul.torch
+    torch.manual_seed(1)
+    kind, tolerance = matmul.DTYPES[dtype]
+    a, b = (torch.randn(512, 512).to(kind) for _ in range(2))
+    assert matmul.largest_error(a, b, a @ b) <= tolerance
+    assert matmul.largest_error(a, b, a[:, :508] @ b[:508]) > tolerance
+    assert not matmul.largest_error(a, b, torch.full_like(a, float("nan"))) <= tolerance
+
+
+@pytest.mark.torch
+def test_an_allreduce_that_loses_one_element_is_found(
+    load: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    allreduce = load("allreduce")
+    for name, value in {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    rank = allreduce.Rank()
+    rank.device = allreduce.torch.device("cpu")
+    monkeypatch.setattr(allreduce.dist, "all_reduce", lambda _data: None)
+    allreduce.check(rank, 1000)  # the sum over one rank is the rank's own
+
+    def lose_one(data: Any) -> None:
+        data[7] += 1
+
+    monkeypatch.setattr(allreduce.dist, "all_reduce", lose_one)
+    with pytest.raises(SystemExit, match="1 of 1000 elements are not the sum"):
+        allreduce.check(rank, 1000)
