@@ -14,7 +14,7 @@ from scipy import stats
 
 from assay import store
 from assay.analyse import intervals
-from assay.analyse.compare import compare, compare_systems, decide, uncompared
+from assay.analyse.compare import compare, compare_systems, decide, hold_against
 from assay.analyse.groups import group
 from assay.cli import compare as compare_command
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
@@ -150,14 +150,16 @@ def test_a_value_that_is_not_above_zero_has_no_interval_and_says_so() -> None:
 def test_a_mean_of_zero_has_no_ratio_and_is_named_as_left_out() -> None:
     a, b = side([0.0, 0.0]), side([1.0, 2.0], system="b")
     assert compare(a, b, margin=MARGIN, names=("A", "B"), metrics=metrics()) == ()
-    [(point, why)] = uncompared(a, b, names=("A", "B"), metrics=metrics())
+    [(point, why)] = hold_against(a, b, margin=MARGIN, names=("A", "B"), metrics=metrics()).left_out
     assert (point.metric, why) == ("throughput", "a mean that is not above 0 has no ratio")
 
 
 def test_failed_runs_never_count_and_never_as_a_number() -> None:
     bad = side([1.0, 1.0, 1.0], system="b", problems=["loss became nan"])
     assert compare(side([100.0] * 3), bad, margin=MARGIN, names=("A", "B"), metrics=metrics()) == ()
-    [(_, why)] = uncompared(side([100.0] * 3), bad, names=("A", "B"), metrics=metrics())
+    [(_, why)] = hold_against(
+        side([100.0] * 3), bad, margin=MARGIN, names=("A", "B"), metrics=metrics()
+    ).left_out
     assert why == "no run of B has it"
 
 

@@ -7,60 +7,86 @@ where, and only where, both sides were run in the same shuffled blocks.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from assay.analyse import doubts
 from assay.analyse.doubts import percent
-from assay.analyse.groups import Group, Metrics, group
+from assay.analyse.groups import Group, Key, Metrics, group
 from assay.analyse.ratio import Ratio, has_ratio, mean, ratio
 from assay.errors import InputError
 from assay.records import Better, Comparison, Estimate, Point, Result, Verdict
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """Everything that came of holding B against A.
+
+    left_out  points that only one side has, or that have no ratio, each with the reason in words
+    """
+
+    comparisons: tuple[Comparison, ...]
+    left_out: tuple[tuple[Point, str], ...]
+
+
 def compare(
     a: Sequence[Result], b: Sequence[Result], *, margin: float, names: tuple[str, str], metrics: Metrics
 ) -> tuple[Comparison, ...]:
-    """One comparison a common metric and point, in the order in which the workloads declare their metrics.
+    """One comparison a common metric and point: by benchmark, its metrics as declared, then by size.
 
     margin   share that counts as equal: 0.02
     names    of A and B, as they are shown
     metrics  what a run's workload declares: it tells which direction is better
 
-    Points that only one side has, or that have no ratio, are left out: `uncompared` tells which and why.
+    Points that can't be compared are left out; `hold_against` tells which and why.
     Raises InputError when a run is on both sides.
     """
+    return hold_against(a, b, margin=margin, names=names, metrics=metrics).comparisons
+
+
+def hold_against(
+    a: Sequence[Result], b: Sequence[Result], *, margin: float, names: tuple[str, str], metrics: Metrics
+) -> Outcome:
+    """The same as `compare`, with the points that could not be compared."""
     shared = {r.run.id for r in a} & {r.run.id for r in b}
     if shared:
         raise InputError(
             f"{min(shared)} is on both sides ({names[0]} and {names[1]}): compare two different sets of runs"
         )
-    return tuple(
-        _compare_point(ratio(*sides), margin, names) for sides in _shared(a, b, metrics) if has_ratio(*sides)
+    side_a, side_b = group(a, metrics), group(b, metrics)
+    comparisons = tuple(
+        _compare_point(ratio(*sides), margin, names) for sides in _shared(side_a, side_b) if has_ratio(*sides)
     )
+    return Outcome(comparisons, _left_out(side_a, side_b, names))
 
 
 def uncompared(
     a: Sequence[Result], b: Sequence[Result], *, names: tuple[str, str], metrics: Metrics
 ) -> tuple[tuple[Point, str], ...]:
     """Points that `compare` leaves out, each with the reason in words."""
-    side_a, side_b = group(a, metrics), group(b, metrics)
+    return _left_out(group(a, metrics), group(b, metrics), names)
+
+
+Groups = Mapping[Key, Group]
+
+
+def _shared(a: Groups, b: Groups) -> Iterator[tuple[Group, Group]]:
+    """Both sides' runs at every point that both have, in A's unit."""
+    for key, found in a.items():
+        if key in b:
+            yield found, b[key].in_unit(found.point.unit)
+
+
+def _left_out(a: Groups, b: Groups, names: tuple[str, str]) -> tuple[tuple[Point, str], ...]:
     return (
-        *((side_a[key].point, f"no run of {names[1]} has it") for key in side_a if key not in side_b),
-        *((side_b[key].point, f"no run of {names[0]} has it") for key in side_b if key not in side_a),
+        *((a[key].point, f"no run of {names[1]} has it") for key in a if key not in b),
+        *((b[key].point, f"no run of {names[0]} has it") for key in b if key not in a),
         *(
             (sides[0].point, "a mean that is not above 0 has no ratio")
-            for sides in _shared(a, b, metrics)
+            for sides in _shared(a, b)
             if not has_ratio(*sides)
         ),
     )
-
-
-def _shared(a: Sequence[Result], b: Sequence[Result], metrics: Metrics) -> Iterator[tuple[Group, Group]]:
-    """Both sides' runs at every point that both have, in A's unit."""
-    side_a, side_b = group(a, metrics), group(b, metrics)
-    for key, found in side_a.items():
-        if key in side_b:
-            yield found, side_b[key].in_unit(found.point.unit)
 
 
 def compare_systems(

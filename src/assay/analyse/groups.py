@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 from assay.records import Measurement, Metric, Point, Result, Run, RunState, Scalar, Shape
@@ -148,15 +149,22 @@ def _add(
     declared: Mapping[str, Metric],
 ) -> None:
     labels = {**result.run.trial.varied, **measurement.labels}
-    key = Key(place, measurement.metric, factor(measurement.unit)[1], _plain(labels))
+    key = Key(place, measurement.metric, _base_unit(measurement.unit), _plain(labels))
     gathering = found.get(key)
     if gathering is None:
         metric = declared.get(measurement.metric)
         better = None if metric is None else metric.better
         point = Point(place.benchmark, place.shape, measurement.metric, measurement.unit, better, labels)
         gathering = found[key] = _Gathering(point)
-    value = convert(measurement.value, measurement.unit, gathering.point.unit)
+    value = measurement.value
+    if measurement.unit != gathering.point.unit:
+        value = convert(value, measurement.unit, gathering.point.unit)
     gathering.by_run.setdefault(number, (result, []))[1].append(value)
+
+
+@cache
+def _base_unit(unit: str) -> str:
+    return factor(unit)[1]
 
 
 def _finished(gathering: _Gathering, reported: int, left_out: Sequence[Result]) -> Group:

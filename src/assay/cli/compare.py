@@ -69,7 +69,7 @@ def command(
     Exit codes, by the primary metrics: 0 all equivalent or faster; 1 one is slower; 3 else, one is
     undecided; 4 there is nothing to compare.
     """
-    from assay.analyse.compare import compare, uncompared
+    from assay.analyse.compare import hold_against
 
     ready(runs_dir)
     left = named(runs_dir, a)
@@ -78,8 +78,9 @@ def command(
     found: list[Comparison] = []
     not_compared: list[tuple[Point, str]] = []
     for side_a, side_b, names in _sides(left, right):
-        found += compare(side_a, side_b, margin=width, names=names, metrics=left.metrics())
-        not_compared += uncompared(side_a, side_b, names=names, metrics=left.metrics())
+        outcome = hold_against(side_a, side_b, margin=width, names=names, metrics=left.metrics())
+        found += outcome.comparisons
+        not_compared += outcome.left_out
     if metric is not None:
         found = [c for c in found if c.point.metric == metric]
         not_compared = [(point, why) for point, why in not_compared if point.metric == metric]
@@ -182,10 +183,11 @@ def _document(
 ) -> dict[str, Any]:
     from assay.records import to_plain
 
+    leading = {id(comparison) for comparison in primary}
     return {
         "schema": "assay.compare/1",
         "margin": margin,
-        "comparisons": [_plain(comparison, primary=comparison in primary) for comparison in found],
+        "comparisons": [_plain(comparison, primary=id(comparison) in leading) for comparison in found],
         "uncompared": [{"points": to_plain(point), "reason": why} for point, why in not_compared],
     }
 

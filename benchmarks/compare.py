@@ -1,0 +1,54 @@
+"""Comparing two sets of 1,000 runs: reading them from the index, the verdicts, and the whole process."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from store import ASSAY, made_results, report, timed_s
+
+from assay import store as index
+from assay.analyse.compare import compare
+from assay.read import metrics
+
+RUNS_A_SIDE = 1000
+
+
+def main() -> None:
+    """Print every figure."""
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        index.update(root, made_results(4 * RUNS_A_SIDE))
+        sides = ["made:system-0", "made:system-1"]
+        first = timed_s(lambda: [index.find(root, side) for side in sides])
+        again = statistics.median(
+            timed_s(lambda: [index.find(root, side) for side in sides]) for _ in range(5)
+        )
+        a, b = (index.find(root, side) for side in sides)
+        print(f"{len(a)} and {len(b)} runs, each with {len(a[0].reading.measurements)} figures and a series")
+        report("reading both sides from the index, first", first)
+        report("  again", again)
+        verdicts = timed_s(lambda: compare(a, b, margin=0.02, names=("a", "b"), metrics=metrics))
+        report("comparing, first (imports scipy.special)", verdicts)
+        again = statistics.median(
+            timed_s(lambda: compare(a, b, margin=0.02, names=("a", "b"), metrics=metrics)) for _ in range(5)
+        )
+        report("  again", again)
+        report("reading and comparing, first", first + verdicts, "(to be under 1000 ms)")
+        argv = [ASSAY, "compare", *sides, "--json", "--runs", str(root)]
+        times = []
+        for _ in range(5):
+            begin = time.perf_counter()
+            ran = subprocess.run(argv, check=False, capture_output=True)
+            times.append(time.perf_counter() - begin)
+            if ran.returncode not in (0, 1, 3):
+                sys.exit(ran.stderr.decode())
+        report("process: assay compare --json", statistics.median(times))
+
+
+if __name__ == "__main__":
+    main()
