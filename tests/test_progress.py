@@ -12,6 +12,8 @@ from assay import rundir
 from assay.pace import LastFigure, Pace, figure_of
 from assay.progress import Lines, Screen, last_lines
 from assay.records import Measurement, Output, RankExit, Reading, Rendered, Result, Run, RunState, Shape
+from assay.workloads import WORKLOADS
+from script_workload import SCRIPT
 from test_rundir import header, plan, trial
 
 MLLOG = ':::MLLOG {{"time_ms": 1, "key": "{key}", "value": {value}, "metadata": {metadata}}}\n'
@@ -54,19 +56,19 @@ def test_time_left_is_the_mean_of_the_kind_and_of_all_where_the_kind_is_new() ->
 def test_the_last_figure_is_found_however_the_stream_is_cut() -> None:
     line = MLLOG.format(key="throughput", value=812.34, metadata='{"unit": "images/s", "rank": 0}')
     for size in (1, 7, 1000):
-        figure = LastFigure("throughput")
+        figure = LastFigure("throughput", "images/s")
         for at in range(0, len(line), size):
             figure.feed(Output("rank-0", line[at : at + size].encode()))
         assert figure.text == "812.3 images/s"
 
 
 def test_the_last_figure_ignores_other_ranks_other_metrics_and_damaged_lines() -> None:
-    figure = LastFigure("throughput")
+    figure = LastFigure("throughput", "images/s")
     unit = '{"unit": "images/s"}'
     for stream, text in [
         ("rank-1", MLLOG.format(key="throughput", value=1, metadata=unit)),
         ("rank-0", MLLOG.format(key="loss", value=1, metadata=unit)),
-        ("rank-0", MLLOG.format(key="tracked_stats", value='{"loss": 2}', metadata="{}")),
+        ("rank-0", MLLOG.format(key="tracked_stats", value='{"loss": "low"}', metadata="{}")),
         ("rank-0", MLLOG.format(key="tracked_stats", value="3", metadata="[]")),
         ("rank-0", ":::MLLOG {\n:::MLLOG []\nthroughput 5\n"),
         ("rank-0", "x" * 200_000),
@@ -75,7 +77,12 @@ def test_the_last_figure_ignores_other_ranks_other_metrics_and_damaged_lines() -
     assert figure.text == ""
     stats = MLLOG.format(key="tracked_stats", value='{"throughput": 7.5}', metadata='{"step": 1}')
     figure.feed(Output("rank-0", ("\n" + stats).encode()))
-    assert figure.text == "throughput 7.5"
+    assert figure.text == "7.5 images/s"
+    stats = MLLOG.format(
+        key="tracked_stats", value='{"accuracy": 0.98765, "\\u001b[2Jloss": 2}', metadata="{}"
+    )
+    figure.feed(Output("rank-0", stats.encode()))
+    assert figure.text == "accuracy 0.9877, [2Jloss 2"
 
 
 def test_a_runs_figure_is_the_mean_of_its_windows_at_the_last_labels() -> None:
@@ -117,12 +124,13 @@ def test_each_trial_is_one_line_and_a_failure_shows_its_end(
     tmp_path: Path, kind: type[Lines], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setitem(WORKLOADS, "command", SCRIPT)
     session = rundir.create(tmp_path, header(), plan(), {})
     attempt, run = session.begin(trial(), "t", Rendered("", {}, {}))
     attempt.append("rank-0", b"[bold]it broke\n")
     said = io.StringIO()
     progress = kind(session, plan(), [], stream=said)
-    progress.trial_began(trial(), 1, adopted=True)
+    progress.trial_began(replace(trial(), params={"code": "x"}), 1, adopted=True)
     progress.printed(Output("rank-0", b"x"))
     progress.waited()
     failed = replace(run, state=RunState.FAILED, cause="rank 0 exited 7", started_at=0.0, ended_at=1.5)

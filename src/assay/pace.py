@@ -12,6 +12,7 @@ from assay.units import human
 
 _MARK = b":::MLLOG "
 _LONGEST_LINE = 1 << 16
+_LONGEST_TEXT = 60
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,10 @@ class Pace:
 
 
 class LastFigure:
-    """The newest value of a metric in what rank 0 prints, as text; "" before the first."""
+    """What rank 0 printed last of how it goes: the metric, else its tracked figures; "" before any."""
 
-    def __init__(self, metric: str) -> None:
-        self._metric = metric
+    def __init__(self, metric: str, unit: str) -> None:
+        self._metric, self._unit = metric, unit
         self._rest = b""
         self.text = ""
 
@@ -91,12 +92,14 @@ class LastFigure:
     def _look(self, body: bytes) -> None:
         try:
             event = json.loads(body)
-            value, unit = event["value"], event["metadata"].get("unit", "")
-            if event["key"] == "tracked_stats":
-                value = value[self._metric]
-            elif event["key"] != self._metric:
-                return
-            self.text = human(float(value), str(unit)) if unit else f"{self._metric} {float(value):.4g}"
+            key, value = event["key"], event["value"]
+            if key == self._metric:
+                self.text = human(float(value), str(event["metadata"].get("unit", self._unit)))
+            elif key == "tracked_stats" and self._metric in value:
+                self.text = human(float(value[self._metric]), self._unit)
+            elif key == "tracked_stats":
+                figures = [f"{name} {float(figure):.4g}" for name, figure in value.items()]
+                self.text = "".join(c for c in ", ".join(figures) if c.isprintable())[:_LONGEST_TEXT]
         except (ValueError, KeyError, TypeError, AttributeError):
             return
 

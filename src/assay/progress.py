@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from assay.pace import LastFigure, Pace, figure_of
+from assay.plan import metrics_of
 from assay.records import Output, Plan, Result, Run, RunState, Trial
 from assay.rundir import Attempt, Session
 from assay.units import human_seconds
@@ -126,7 +127,7 @@ class Screen(Lines):
 
         self._console = Console(file=stream, highlight=False)
         self._trial: Trial | None = None
-        self._figure = LastFigure("")
+        self._figure = LastFigure("", "")
         self._session_at = self._trial_at = time.monotonic()
         super().__init__(session, plan, done, stream=stream)
         self._live = Live(
@@ -138,7 +139,9 @@ class Screen(Lines):
         """Show it in the live line."""
         super().trial_began(trial, attempt, adopted=adopted)
         metric = self._plan.primary_metric.get(trial.benchmark, "")
-        self._trial, self._trial_at, self._figure = trial, time.monotonic(), LastFigure(metric)
+        units = {m.name: m.unit for m in metrics_of()(trial.workload, trial.params)}
+        self._trial, self._trial_at = trial, time.monotonic()
+        self._figure = LastFigure(metric, units.get(metric, ""))
 
     def printed(self, output: Output) -> None:
         """Take its newest figure."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import JSON, RUNS, echo_json
-from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
+from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, BusyError, HostError, InterruptedRun
 
 if TYPE_CHECKING:
     from assay.progress import Tell
@@ -63,10 +63,9 @@ def command(
     Exit codes: 0 all trials gave a result and every requirement holds; 1 a trial failed or a
     requirement does not hold; 3 a requirement is undecided; 130 stopped by Ctrl-C, run again to go on.
     """
-    from assay import store
     from assay.cli.evidence import Named
     from assay.report.contents import gather
-    from assay.run import Asked, run_suite, update_index
+    from assay.run import Asked, run_suite
 
     asked = Asked(
         suite_file=suite,
@@ -76,12 +75,13 @@ def command(
         new=new,
         command_line=("assay", *sys.argv[1:]),
     )
-    completed = run_suite(asked, _teller(quiet))
-    why = store.trouble(runs_dir)
-    if why is not None and store.index_path(runs_dir).exists():
-        click.echo(f"assay: {store.index_path(runs_dir)}: {why}; it is made again", err=True)
-    for problem in update_index(runs_dir):
-        click.echo(f"assay: {problem}", err=True)
+    try:
+        completed = run_suite(asked, _teller(quiet))
+    except KeyboardInterrupt:
+        raise InterruptedRun(
+            "interrupted at once: a job may still be ending; the same command goes on from there"
+        ) from None
+    _index(runs_dir)
     held = Named(completed.session.id, completed.results, completed.plan)
     contents = gather(held.by_system(), held.metrics(), plan=completed.plan)
     if as_json:
@@ -91,6 +91,23 @@ def command(
     if report_file is not None:
         _write_report(completed, report_file, runs_dir)
     sys.exit(_exit_code(completed, contents))
+
+
+def _index(runs_dir: Path) -> None:
+    """Bring the index up to date, or say why not: it can be made again, and the results are shown anyway."""
+    from assay import store
+    from assay.run import update_index
+
+    path, why = store.index_path(runs_dir), store.trouble(runs_dir)
+    if why is not None and path.exists():
+        click.echo(f"assay: {path}: {why}; it is made again", err=True)
+    try:
+        problems = update_index(runs_dir)
+    except (HostError, BusyError) as error:
+        click.echo(f"assay: {error}\nassay: the index is not up to date; `assay index` mends it", err=True)
+        return
+    for problem in problems:
+        click.echo(f"assay: {problem}", err=True)
 
 
 def _teller(quiet: bool) -> Tell:
