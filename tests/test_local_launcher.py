@@ -92,6 +92,75 @@ def test_following_a_job_whose_keeper_was_killed_ends_its_daemons_too(launcher: 
     assert processes.with_variable("ASSAY_TOKEN", asked.token) == []
 
 
+def test_a_daemon_that_hid_its_token_is_ended_by_the_keeper(launcher: LocalLauncher) -> None:
+    hide = """
+import os, time
+if os.fork() == 0:
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    print(os.getpid(), flush=True)
+    os.execve("/bin/sleep", ["sleep", "600"], {})
+time.sleep(0.5)
+"""
+    handle = launcher.submit(job(python(hide)))
+    wait_for_output(launcher, handle)
+    daemon = int((launcher.spool / handle.token / "streams" / "rank-0.log").read_text())
+    assert Path(f"/proc/{daemon}").exists()
+    assert eventually(lambda: launcher.status(handle).state is JobState.SUCCEEDED)  # nobody follows
+    assert not Path(f"/proc/{daemon}").exists()
+
+
+def test_a_job_that_ends_between_two_looks_is_not_taken_for_lost(
+    launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = launcher.submit(job(python("print(1)")))
+    follow_to_end(launcher, handle)
+    ended = launcher.spool / handle.token / "ended.json"
+    hidden = ended.rename(ended.with_name("hidden"))
+
+    def runs_until_it_has_ended(pid: int, start_ticks: int) -> bool:
+        hidden.rename(ended)
+        return False
+
+    monkeypatch.setattr(processes, "runs", runs_until_it_has_ended)
+    assert launcher.status(handle).state is JobState.SUCCEEDED
+
+
+def test_the_keeper_is_out_of_reach_of_a_ctrl_c(launcher: LocalLauncher) -> None:
+    handle = launcher.submit(job(python(SLEEP)))
+    keeper = int(str(handle.data["pid"]))
+    assert os.getpgid(keeper) != os.getpgid(0)
+    assert os.getsid(keeper) != os.getsid(0)
+    launcher.cancel(handle)
+
+
+def test_a_kill_for_want_of_memory_is_told_from_another() -> None:
+    ranks = keeper_program.Processes([], "rank {}")
+    ranks.ended, ranks.first_failed = {1: signal.SIGKILL.value}, 1
+    assert ranks._why_it_failed() == "rank 1 was killed by SIGKILL"
+    ranks.oom_kills -= 1
+    assert "memory" in ranks._why_it_failed()
+
+
+def test_a_signal_without_a_name_is_told_by_its_number() -> None:
+    assert keeper_program.how(9) == {"exit_code": None, "signal": "SIGKILL"}
+    assert keeper_program.how(40) == {"exit_code": None, "signal": "signal 40"}
+    assert keeper_program.how(3 << 8) == {"exit_code": 3, "signal": None}
+
+
+def test_a_program_that_opens_its_output_again_overwrites_nothing(launcher: LocalLauncher) -> None:
+    _, streams = run(launcher, job(("sh", "-c", "echo a; echo b >> /dev/stdout; echo c")))
+    assert streams["rank-0"] == b"a\nb\nc\n"
+
+
+def test_a_program_that_empties_its_own_output_is_found_out(launcher: LocalLauncher) -> None:
+    handle = launcher.submit(job(("sh", "-c", "echo much more; sleep 1; echo less > /dev/stdout; sleep 9")))
+    with pytest.raises(LaunchError, match="rank-0 emptied its own output"):
+        follow_to_end(launcher, handle)
+    launcher.cancel(handle)
+
+
 def test_a_stopped_keeper_can_be_cancelled(launcher: LocalLauncher) -> None:
     asked = job(python(SLEEP))
     handle = launcher.submit(asked)

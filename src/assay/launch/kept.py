@@ -13,9 +13,8 @@ from typing import Any
 
 from assay.errors import LaunchError
 from assay.launch import processes
+from assay.launch.outputs import CHUNK_BYTES
 from assay.records import JobState, JobStatus, Output, RankExit
-
-CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -86,10 +85,18 @@ class KeptJob:
         return self._ended() or lost  # it may have ended between the two looks
 
     def new_bytes(self, taken: dict[str, int]) -> Iterator[Output]:
-        """At most 1 MiB of each stream beyond what was taken, which is counted up."""
+        """At most 1 MiB of each stream beyond what was taken, which is counted up.
+
+        Raises LaunchError where a stream has become shorter: the program emptied its own output.
+        """
         for path in sorted((self.directory / "streams").glob("*.log")):
-            offset = taken.get(path.stem, 0)
-            if path.stat().st_size > offset:
+            offset, size = taken.get(path.stem, 0), path.stat().st_size
+            if size < offset:
+                raise LaunchError(
+                    f"{path.stem} emptied its own output: {offset} bytes were there, {size} are left; "
+                    "a script does that with > /dev/stderr or > /dev/stdout: write >&2 or >&1"
+                )
+            if size > offset:
                 with path.open("rb") as file:
                     file.seek(offset)
                     data = file.read(CHUNK_BYTES)

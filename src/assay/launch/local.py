@@ -86,7 +86,7 @@ class LocalLauncher:
         self._check(job)
         ranks = str(job.shape.ranks)
         command = shlex.join(self._argv(job))
-        if self.system.pin_cpus:
+        if self.system.pin_cpus:  # what it amounts to; the keeper needs no taskset
             command = f"taskset --cpu-list '<cores of the rank>' {command}"
         if job.task.cwd is not None:
             command = f"cd {shlex.quote(job.task.cwd)} && {command}"
@@ -133,13 +133,13 @@ class LocalLauncher:
     def follow(self, handle: Handle, kept: Mapping[str, int]) -> Iterator[Output | None]:
         """New bytes of the streams' files, looked for ten times a second, and at once when the job ends."""
         job, taken = self._kept(handle.token), dict(kept)
-        keeper = job.keeper()
-        pidfd = processes.open_pidfd(keeper.pid) if keeper and keeper.runs() else None
-        try:
+        keeper = None if job.status().state.final else job.keeper()
+        with processes.watched(keeper.pid if keeper else None) as pause:
             over = behind = False
             while behind or not over:
-                if not over:
-                    over = self._over(handle)  # before the look: what the last look must not miss
+                if not over and (keeper is None or not keeper.runs()):
+                    self._kill_rest(handle.token)  # ranks die with their keeper, what they started may not
+                    over = True  # known before the look, so that the last look misses nothing
                 found = behind = False
                 for output in job.new_bytes(taken):
                     found, behind = True, behind or len(output.data) == outputs.CHUNK_BYTES
@@ -147,10 +147,7 @@ class LocalLauncher:
                 if not found:
                     yield None
                 if not behind and not over:
-                    processes.pause(pidfd, LOOK_EVERY_S)
-        finally:
-            if pidfd is not None:
-                os.close(pidfd)
+                    pause(LOOK_EVERY_S)
 
     def status(self, handle: Handle) -> JobStatus:
         """From what the keeper wrote, and whether it lives."""
@@ -194,13 +191,6 @@ class LocalLauncher:
     def _handle(self, token: str) -> Handle | None:
         keeper = self._kept(token).keeper()
         return None if keeper is None else Handle(self.name, token, asdict(keeper))
-
-    def _over(self, handle: Handle) -> bool:
-        """Whether the job has ended; then nothing of it runs, even where its keeper was killed."""
-        over = self.status(handle).state.final
-        if over:
-            self._kill_rest(handle.token)
-        return over
 
     def _kill_rest(self, token: str) -> None:
         left = processes.kill_with_variable("ASSAY_TOKEN", token, KILL_PATIENCE_S)
@@ -271,8 +261,8 @@ class LocalLauncher:
         It detaches itself once it has taken the job. Whether it has is seen in the directory, not here.
         """
         argv = [sys.executable, "-I", "-S", str(directory / "keeper.py"), str(directory), "--detach"]
-        with (directory / "keeper.log").open("wb") as log, suppress(subprocess.TimeoutExpired):
-            subprocess.run(
+        with (directory / "keeper.log").open("wb") as log:
+            starting = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -280,6 +270,9 @@ class LocalLauncher:
                 cwd=directory,
                 env={**os.environ, "ASSAY_TOKEN": job.token},
                 start_new_session=True,
-                timeout=KEEPER_START_S,
-                check=False,
             )
+        with starting, processes.watched(starting.pid) as pause:
+            give_up = time.monotonic() + KEEPER_START_S
+            while starting.poll() is None and time.monotonic() < give_up:
+                pause(LOOK_EVERY_S)
+            starting.kill()

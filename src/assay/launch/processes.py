@@ -7,13 +7,16 @@ import select
 import signal
 import socket
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 PROC = Path("/proc")
 GONE = (FileNotFoundError, ProcessLookupError)
 
 
+@cache
 def boot_id() -> str:
     """What tells this start of the machine from every other."""
     return (PROC / "sys/kernel/random/boot_id").read_text().strip()
@@ -33,22 +36,24 @@ def runs(pid: int, start_ticks: int) -> bool:
     return fields[0] not in "ZX" and int(fields[19]) == start_ticks
 
 
-def open_pidfd(pid: int) -> int | None:
-    """A descriptor that becomes readable when the process ends; None where the kernel has none (< 5.3)."""
+@contextmanager
+def watched(pid: int | None) -> Iterator[Callable[[float], None]]:
+    """A sleep of so many seconds that the end of this process cuts short, where the kernel can (from 5.3)."""
     try:
-        return os.pidfd_open(pid)
-    except OSError:
-        return None
-
-
-def pause(pidfd: int | None, seconds: float) -> None:
-    """Sleep so long, or until the process of the descriptor ends."""
-    if pidfd is None:
-        time.sleep(seconds)
-    else:
+        pidfd = os.pidfd_open(pid or 0)
+    except OSError:  # there is none, or this kernel can't
+        yield time.sleep
+        return
+    try:
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
-        poll.poll(seconds * 1000)
+
+        def pause(seconds: float) -> None:
+            poll.poll(seconds * 1000)
+
+        yield pause
+    finally:
+        os.close(pidfd)
 
 
 def with_variable(name: str, value: str) -> list[int]:

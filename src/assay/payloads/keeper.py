@@ -75,11 +75,13 @@ def keep(spec: Spec, directory: Path) -> dict[str, Any]:
     (directory / "streams").mkdir(exist_ok=True)
     port = reserve_port()
     number = port.getsockname()[1]
+    sets = share(cores, ranks) if spec["pin_cpus"] else None
     env = job_environment(spec, number)
+    if sets:
+        env["ASSAY_PINNED_CORES"] = "|".join(",".join(map(str, own)) for own in sets)
     probe = run_probe(spec, env, directory) if spec["probe"] else None
     if probe is not None and probe["state"] == "cancelled":
         return outcome("cancelled", "cancelled before the ranks started", probe=probe)
-    sets = share(cores, ranks) if spec["pin_cpus"] else None
     job = Processes([rank_program(spec, env, directory, rank, sets) for rank in range(ranks)], "rank {}")
     job.start()
     stated = {"port": number, "omp_num_threads": env["OMP_NUM_THREADS"], "cores": sets}
