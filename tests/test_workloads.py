@@ -466,6 +466,32 @@ def test_a_log_that_is_missing_is_a_problem(tmp_path: Path) -> None:
     assert reading.problems == ("there is no rank-0.log: nothing printed to look for figures in",)
 
 
+def test_a_log_that_is_wrong_in_every_line_has_few_problems_and_says_how_many_more(tmp_path: Path) -> None:
+    asked = {"pattern": r"rate=(?P<value>\S*)"}
+    problems = command(tmp_path, "rate=none\n" * 1000, rate=asked).problems
+    assert problems[20] == "and 980 more of this kind"
+    assert len(problems) == 22
+    lost = whole(*(rate(size=n) for n in range(100)))[::2]
+    assert any(problem.endswith("more of this kind") for problem in read(tmp_path, lost).problems)
+
+
+@given(
+    st.binary(max_size=200), st.sampled_from([b"", b"t=", b":::MLLOG {", b':::MLLOG {"key":"t","value":1}\n'])
+)
+def test_no_output_of_a_program_makes_the_reader_raise(
+    tmp_path_factory: pytest.TempPathFactory, noise: bytes, start: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("fuzz") / "rank-0.log"
+    path.write_bytes(start + noise + start + b"7\n")
+    asked = {
+        "t": {"pattern": r"t=(?P<value>\S+)"},
+        "time_to_train": RULES["time_to_train"],
+        "k": {"reader": "mllog"},
+    }
+    reading = WORKLOADS["command"].read({path.name: path}, params_of("command", metrics=asked))
+    assert from_json(Reading, to_json(reading)) == reading
+
+
 @pytest.mark.parametrize(
     ("asked", "complaint"),
     [

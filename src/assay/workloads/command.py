@@ -15,6 +15,7 @@ from assay.errors import InputError
 from assay.records import Better, Measurement, Metric, Reading, Series, Shape, Task, TaskFile
 from assay.units import factor
 from assay.workloads import printed
+from assay.workloads.payload_log import few
 from assay.workloads.printed import Figure
 from assay.workloads.program import Params
 from assay.workloads.workload import Workload
@@ -199,7 +200,7 @@ def _read(logs: Mapping[str, Path], params: CommandParams) -> Reading:
             x for m, all_of in figures.items() for x in _picked(params.metrics[m], all_of, name)
         ),
         series=tuple(x for m, all_of in figures.items() for x in _series(params.metrics[m], all_of)),
-        problems=(*found.problems, *missing),
+        problems=(*few(found.problems), *missing),
         skipped_lines=found.skipped,
         training=training,
     )

@@ -20,6 +20,7 @@ from assay.units import convert
 
 Axis = Literal["step", "epoch", "samples", "seconds"]
 SERIES_KEY = "tracked_stats"
+MOST_PROBLEMS = 20  # with individual lines
 _AXES: tuple[Axis, ...] = get_args(Axis)
 _PLACES = {*_AXES, "epoch_num", "samples_count", "first_epoch_num"}  # a line with one of these is no fact
 
@@ -35,6 +36,12 @@ def read(logs: Mapping[str, Path], metrics: Sequence[Metric]) -> Reading:
         if not name.startswith("probe-"):
             job.read_file(name, path)
     return job.reading()
+
+
+def few(problems: Sequence[str]) -> tuple[str, ...]:
+    """The first problems, and how many more there are: a log of a million lines can be wrong in each."""
+    more = len(problems) - MOST_PROBLEMS
+    return (*problems[:MOST_PROBLEMS], *([f"and {more} more of this kind"] if more > 0 else []))
 
 
 def finite(value: Any) -> float | None:
@@ -97,7 +104,7 @@ class _Job:
             series=tuple(self._series()),
             facts=dict(self._ranks[0].facts) if 0 in self._ranks else {},
             problems=(
-                *self._problems,
+                *few(self._problems),
                 *(lost or [*self._incomplete(), *self._disagreements(), *self._missing()]),
             ),
             skipped_lines=self._skipped,
