@@ -40,6 +40,7 @@ def result(
     cause: str = "",
     problems: Sequence[str] = (),
     facts: Mapping[str, Scalar] | None = None,
+    source: str | None = None,
     created_at: float = 1_772_360_000.0,
     more: Sequence[Measurement] = (),
 ) -> Result:
@@ -76,6 +77,7 @@ def result(
         started_at=created_at + block,
         ended_at=created_at + block + 10,
         cause=cause,
+        source=source,
     )
     own = [] if value is None else [Measurement(metric, value, unit, labels or {}, "rank-0.log", 7)]
     provenance = None if facts is None else Provenance((facts,))

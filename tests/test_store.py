@@ -297,6 +297,19 @@ def test_failed_runs_come_along_so_that_they_can_be_counted(sessions: Path) -> N
     assert [r.run.state for r in store.find(sessions, "suite")] == [RunState.FINISHED, RunState.FAILED]
 
 
+def test_an_imported_sets_name_is_all_that_was_imported_under_it(root: Path) -> None:
+    parts = [("s1", "1x8", "four"), ("s2", "2x8", "eight")]
+    store.update(
+        root,
+        [
+            result(1.0, suite="hpe", session=s, shape=shape, suite_digest=digest, source="logs")
+            for s, shape, digest in parts
+        ],
+    )
+    assert len(store.find(root, "hpe")) == len(store.find(root, "hpe:a")) == 2
+    assert len(store.find(root, "hpe/s1")) == 1
+
+
 def test_a_path_to_a_directory_is_a_reference(sessions: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trial = sessions / "suite" / OLD / "train-1x1-a-r01" / "attempt-1"
     trial.mkdir(parents=True)

@@ -98,7 +98,7 @@ def not_interleaved(case: Case) -> Doubt | None:
         "not-interleaved",
         f"{evidence}: a drift of the machine in between looks like a difference "
         "(one of ±1 spread leaves 72 % coverage at 5 runs a side)",
-        "One suite with both systems, so that each block holds both",
+        "One suite with both, so that each block holds both",
     )
 
 
@@ -188,7 +188,7 @@ def different_parameters(case: Case) -> Doubt | None:
     return Doubt(
         "different-parameters",
         ", ".join(shown),
-        "The sides did not do the same work: run one suite on both",
+        "The sides may not have done the same work: run one suite on both",
     )
 
 

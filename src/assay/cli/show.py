@@ -75,8 +75,6 @@ def _facts(results: Sequence[Result]) -> str:
     from assay.units import human
 
     tables = [p.nodes[0] for p in (r.provenance for r in results) if p is not None and p.nodes]
-    if not tables:
-        return "nothing is known of the machine"
     parts = []
     for name in _FACTS:
         values = {table.get(name) for table in tables} - {None}
@@ -84,7 +82,7 @@ def _facts(results: Sequence[Result]) -> str:
             value = values.pop()
             text = human(float(value), "B") if name.endswith("_bytes") and value is not None else str(value)
             parts.append(f"{name} {text}{' (varies)' if values else ''}")
-    return " · ".join(parts)
+    return " · ".join(parts) or "nothing is known of the machine"
 
 
 def _groups(found: Named, results: Sequence[Result]) -> list[Group]:

@@ -12,7 +12,7 @@ from assay.errors import HostError
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-SCHEMA = 1
+SCHEMA = 2
 
 # Run and reading are kept whole as JSON, so that what is analysed is what was read; the columns are for
 # finding them. A node's table is the same for most runs of a session and kept once.
@@ -22,7 +22,7 @@ CREATE TABLE runs (
     id VARCHAR, suite VARCHAR, session VARCHAR, suite_digest VARCHAR, plan_digest VARCHAR,
     trial VARCHAR, benchmark VARCHAR, workload VARCHAR, system VARCHAR,
     shape VARCHAR, workers INTEGER, accelerators INTEGER, block INTEGER, attempt INTEGER,
-    state VARCHAR, cause VARCHAR, created_at DOUBLE, duration_s DOUBLE,
+    state VARCHAR, cause VARCHAR, imported BOOLEAN, created_at DOUBLE, duration_s DOUBLE,
     provenance_digest VARCHAR, stamp VARCHAR, run_json VARCHAR, reading_json VARCHAR
 );
 CREATE TABLE measurements (

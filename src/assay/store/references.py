@@ -37,7 +37,8 @@ def find(root: Path, reference: str) -> list[Result]:
     """The results that a reference names, in the order in which they were made, failed and open ones too.
 
     `suite` is its newest session; `suite:system` every run of that system under the digest of the newest
-    session; a path to a suite's, session's or trial's directory below `root` names what is in it.
+    session; an imported set's name is all that was imported under it, `name:system` a part of that. A path
+    to a suite's, session's or trial's directory below `root` names what is in it.
 
     Raises InputError with the nearest names where nothing fits.
     """
@@ -64,11 +65,10 @@ def _rows(index: DuckDBPyConnection, wanted: Reference) -> list[tuple[str, str, 
     if wanted.session is not None:
         tests["session = ?"] = wanted.session
     elif wanted.system is None:
-        tests["session = (SELECT max(session) FROM runs WHERE suite = ?)"] = wanted.suite
+        tests["(imported OR session = (SELECT max(session) FROM runs WHERE suite = ?))"] = wanted.suite
     else:
-        tests["suite_digest = (SELECT arg_max(suite_digest, session) FROM runs WHERE suite = ?)"] = (
-            wanted.suite
-        )
+        newest = "SELECT arg_max(suite_digest, session) FROM runs WHERE suite = ?"
+        tests[f"(imported OR suite_digest = ({newest}))"] = wanted.suite
     if wanted.trial is not None:
         tests["trial = ?"] = wanted.trial
     if wanted.system is not None:

@@ -183,6 +183,7 @@ def _run_row(result: Result, stamps: Mapping[str, str], provenance_digest: str |
         run.attempt,
         run.state.value,
         run.cause or "; ".join(result.reading.problems),
+        run.source is not None,
         run.created_at,
         (run.ended_at or 0.0) - (run.started_at or 0.0) if ended else None,
         provenance_digest,
