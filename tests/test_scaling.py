@@ -42,8 +42,12 @@ def test_sizes_that_shared_blocks_are_paired_and_others_are_not() -> None:
     paired = curve(side(ONE) + side(TWO, shape="2x1")).points[1]
     assert paired.method == "paired"
     assert paired.speedup.low == pytest.approx(math.exp(theirs.low))
-    unpaired = curve(side(ONE, interleaved=False) + side(TWO, shape="2x1", interleaved=False)).points[1]
-    assert unpaired.method == "welch"
+    alone = curve(side(ONE, interleaved=False) + side(TWO, shape="2x1", interleaved=False)).points[1]
+    assert alone == paired, "one system's sizes share blocks, whether or not there is another system"
+    other_day = curve(side(ONE) + side(TWO, shape="2x1", session="s2")).points[1]
+    imported = {"interleaved": False, "source": "logs"}
+    others = curve(side(ONE, **imported) + side(TWO, shape="2x1", **imported)).points[1]
+    assert other_day.method == others.method == "welch"
 
 
 def test_the_smallest_size_need_not_be_one_rank() -> None:
