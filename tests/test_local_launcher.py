@@ -422,8 +422,10 @@ def test_the_disk_holds_only_the_added_variables_and_only_for_their_owner(
 def test_a_disk_that_can_not_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "jobs").write_text("a file")
     launcher = LocalLauncher(LocalSystem(), tmp_path / "jobs")
-    with pytest.raises(LaunchError, match="jobs"):
+    with pytest.raises(LaunchError, match=r"can't start the job: .*/jobs"):
         launcher.submit(job(python("print(1)")))
+    with pytest.raises(LaunchError, match=r"can't look for the job: .*/jobs"):
+        launcher.find("token")
 
 
 def test_a_token_that_is_a_path_is_refused(launcher: LocalLauncher) -> None:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
@@ -50,6 +50,15 @@ def _check_env(env: Mapping[str, str]) -> Mapping[str, str]:
         if name in OWN_VARIABLES:
             raise ValueError(f"{name} is set by the launcher for each rank; leave it out")
     return env
+
+
+@contextmanager
+def _told(doing: str) -> Iterator[None]:
+    """What the disk refuses, as a LaunchError that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise LaunchError(f"can't {doing}: {error.filename}: {error.strerror}") from error
 
 
 class LocalSystem(BaseModel):
@@ -109,16 +118,13 @@ class LocalLauncher:
         """Write the job's directory and start its keeper; returns when the keeper has taken the job."""
         self._check(job)
         directory = self._kept(job.token).directory
-        try:
-            directory.mkdir(mode=0o700, parents=True)  # its spec may hold a user's secret variables
+        with _told("start the job"):
+            try:
+                directory.mkdir(mode=0o700, parents=True)  # its spec may hold a user's secret variables
+            except FileExistsError as error:
+                raise LaunchError(f"job {job.token} was submitted or given up before: {directory}") from error
             self._write(job, directory)
             self._start_keeper(job, directory)
-        except FileExistsError as error:
-            raise LaunchError(f"job {job.token} was submitted or given up before: {directory}") from error
-        except OSError as error:
-            raise LaunchError(
-                f"can't start the job: {error.filename or directory}: {error.strerror}"
-            ) from error
         handle = self.find(job.token)
         if handle is None:
             said = self._kept(job.token).keeper_said() or f"it did not start within {KEEPER_START_S:g} s"
@@ -127,7 +133,8 @@ class LocalLauncher:
 
     def find(self, token: str) -> Handle | None:
         """The job, if a keeper has taken it; else it is taken here, so that none ever will."""
-        self._kept(token).give_up()
+        with _told("look for the job"):
+            self._kept(token).give_up()
         return self._handle(token)
 
     def follow(self, handle: Handle, kept: Mapping[str, int]) -> Iterator[Output | None]:
@@ -181,7 +188,8 @@ class LocalLauncher:
             return
         if not job.status().state.final:
             raise LaunchError(f"job {handle.token} still runs; cancel it first")
-        shutil.rmtree(job.directory)
+        with _told("remove the job"):
+            shutil.rmtree(job.directory)
 
     def _kept(self, token: str) -> KeptJob:
         if TOKEN.fullmatch(token) is None:
