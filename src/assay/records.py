@@ -15,9 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Scalar = str | int | float | bool | None
 T = TypeVar("T")
@@ -82,7 +83,7 @@ class Metric:
 class TaskFile:
     """A file that travels with a job into its working directory."""
 
-    __pydantic_config__ = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+    __pydantic_config__: ClassVar = {"ser_json_bytes": "base64", "val_json_bytes": "base64"}
 
     name: str
     data: bytes
@@ -548,6 +549,8 @@ class Scaling:
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter  # a tenth of a second that commands without JSON of records needn't wait
+
     return TypeAdapter(kind)
 
 
