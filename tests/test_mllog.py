@@ -110,7 +110,7 @@ def test_a_token_quoted_inside_an_entry_is_no_event_of_its_own(tmp_path: Path) -
         b':::MLLOG {"time_ms": 1, "key": "k", "value": ' + b"[" * 100_000,
         b":::MLL 1.2.3 run_start: {}",
         b":::MLL nan run_start: {\"value\": 1}",
-        b":::MLL 1.2 run_start: {\"metadata\": {}}",
+        b":::MLL 1.2 run_start: 5",
         b":::MLPv0.5.0 ssd",
     ],
 )  # fmt: skip
@@ -136,8 +136,10 @@ def test_nan_and_null_metadata_and_latin_1_are_what_real_loggers_write(tmp_path:
 
 
 def test_a_log_cannot_forge_what_the_reader_adds(tmp_path: Path) -> None:
-    (event,), _ = read(tmp_path, b':::MLLOG {"time_ms": 1, "key": "k", "line": 99, "form": "v0.5"}\n')
+    forged = b'{"time_ms": 1, "key": "k", "value": 5, "line": 99, "form": "v0.5"}'
+    (event, old), _ = read(tmp_path, b":::MLLOG " + forged + b"\n:::MLL 9.0 run_stop: " + forged)
     assert (event.line, event.form) == (1, "v0.7")
+    assert (old.line, old.form, old.key, old.kind, old.time_ms) == (2, "v0.6", "run_stop", "end", 9000.0)
 
 
 def test_a_last_line_cut_in_the_middle_is_told(tmp_path: Path) -> None:

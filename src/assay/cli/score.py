@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,8 +124,6 @@ def _print(sets: Sequence[ScoredSet], *, with_runs: bool) -> None:
 
 
 def _set_json(scored: ScoredSet) -> dict[str, Any]:
-    from assay.records import to_plain
-
     score = scored.score
     return {
         "set": scored.name,
@@ -138,7 +137,7 @@ def _set_json(scored: ScoredSet) -> dict[str, Any]:
         "std_minutes": score.std,
         "runs_required": score.rule.runs if score.rule else None,
         "runs": [_run_json(run) for run in scored.runs],
-        "doubts": [to_plain(doubt) for doubt in scored.doubts],
+        "doubts": [asdict(doubt) for doubt in scored.doubts],
     }
 
 

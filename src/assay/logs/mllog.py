@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Annotated, Any, Final, Literal, TypeVar
+from typing import IO, Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -32,7 +32,6 @@ from assay.errors import InputError, Problem
 Kind = Literal["start", "end", "point"]
 EventType = Literal["INTERVAL_START", "INTERVAL_END", "POINT_IN_TIME"]
 Form = Literal["v0.5", "v0.6", "v0.7"]
-S = TypeVar("S", bound=msgspec.Struct)
 
 BLOCK_BYTES: Final = 1 << 19  # measured: smaller costs calls, larger falls out of the cache between passes
 LONGEST_LINE_BYTES: Final = 1 << 20  # beyond it a line is cut, so that a file without newlines fits too
@@ -228,22 +227,22 @@ def _reading_once(log: IO[bytes]) -> Callable[[int], bytes]:
 # one of _NOT_UNDERSTOOD.
 
 
-class _Entry(msgspec.Struct, gc=False):
-    """What stands behind the key in v0.6."""
+class _EventOfV06(Event, frozen=True, gc=False):
+    """What stands behind the key in v0.6; time, key and type are filled in from before it."""
 
-    value: Any
-    metadata: dict[str, Any] = {}  # msgspec gives each entry its own
+    time_ms: _Milliseconds | None = None
+    key: str = ""
+    form: Form = "v0.6"
 
 
 _decode_event = msgspec.json.Decoder(Event).decode
-_decode_entry = msgspec.json.Decoder(_Entry).decode
+_decode_v06 = msgspec.json.Decoder(_EventOfV06).decode
 
 
 def _read_v06(text: bytes) -> Event:
     head, _, body = text.partition(b": ")
     seconds, key = head.split()
-    entry = _decode_entry(body)
-    return _event("v0.6", seconds, key, entry.value, entry.metadata)
+    return _filled_in(_decode_v06(body), seconds, key)
 
 
 def _read_v05(text: bytes) -> Event:
@@ -260,15 +259,20 @@ def _read_v05(text: bytes) -> Event:
         except _NOT_STRICT_JSON:
             value = _text(rest)
     metadata = {"benchmark": _text(benchmark), "file": _text(file), "lineno": int(lineno)}
-    return _event("v0.5", seconds, key, value, metadata)
+    return _filled_in(Event(None, "", value=value, metadata=metadata, form="v0.5"), seconds, key)
 
 
-def _event(form: Form, seconds: bytes, key: bytes, value: Any, metadata: dict[str, Any]) -> Event:
+def _filled_in(event: Event, seconds: bytes, key: bytes) -> Event:
+    """The event with its time, key and type, as they stand before v0.7."""
     time_ms = float(seconds) * 1000
     if not -LATEST_MS <= time_ms <= LATEST_MS:
         raise ValueError("no time of day")
     name, event_type = _name_and_type(key)
-    return Event(time_ms, name, event_type, value, metadata, 0, form)
+    fill = msgspec.structs.force_setattr
+    fill(event, "time_ms", time_ms)
+    fill(event, "key", name)
+    fill(event, "event_type", event_type)
+    return event
 
 
 @lru_cache(maxsize=1024)
@@ -296,8 +300,8 @@ def _salvage_v07(text: bytes, after: int) -> tuple[Event, int]:
 def _salvage_v06(text: bytes, after: int) -> tuple[Event, int]:
     colon = text.index(b": ", after, after + LONGEST_SALVAGE_BYTES)
     seconds, key = text[after:colon].split()
-    entry, end = _leading(_Entry, text, colon + 2)
-    return _event("v0.6", seconds, key, entry.value, entry.metadata), end
+    event, end = _leading(_EventOfV06, text, colon + 2)
+    return _filled_in(event, seconds, key), end
 
 
 def _salvage_v05(text: bytes, after: int) -> tuple[Event, int]:
@@ -306,7 +310,7 @@ def _salvage_v05(text: bytes, after: int) -> tuple[Event, int]:
     return _read_v05(text[after:end]), end
 
 
-def _leading(kind: type[S], line: bytes, start: int) -> tuple[S, int]:
+def _leading(kind: type[Event], line: bytes, start: int) -> tuple[Event, int]:
     """The entry that begins at `start`, and where it ends."""
     text = line[start : start + LONGEST_SALVAGE_BYTES].decode("latin-1")
     leading = len(text) - len(text.lstrip())
