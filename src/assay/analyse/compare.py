@@ -89,26 +89,6 @@ def _left_out(a: Groups, b: Groups, names: tuple[str, str]) -> tuple[tuple[Point
     )
 
 
-def compare_systems(
-    results: Sequence[Result], *, baseline: str | None, margin: float, metrics: Metrics
-) -> tuple[Comparison, ...]:
-    """Every other system of these runs against the baseline, or against the first one seen."""
-    by_system: dict[str, list[Result]] = {}
-    for result in results:
-        by_system.setdefault(result.run.trial.system, []).append(result)
-    first = baseline if baseline in by_system else next(iter(by_system), None)
-    if first is None:
-        return ()
-    return tuple(
-        comparison
-        for system in by_system
-        if system != first
-        for comparison in compare(
-            by_system[first], by_system[system], margin=margin, names=(first, system), metrics=metrics
-        )
-    )
-
-
 def _compare_point(found: Ratio, margin: float, names: tuple[str, str]) -> Comparison:
     half, why = found.interval.half, found.interval.why
     verdict, reason = decide(found.estimate, margin, found.a.point.better)
