@@ -266,3 +266,7 @@ def test_a_round_that_is_none_is_refused() -> None:
     result = assay_score(".", "--round", "3.1")
     assert result.exit_code == 2
     assert "'3.1' is no round; write it like v3.1" in result.output
+
+
+def test_the_help_shows_each_example_on_its_own_line() -> None:
+    assert "\n    assay score my-logs --round v4.0\n" in assay_score("--help").output

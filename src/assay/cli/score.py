@@ -39,7 +39,7 @@ def _round(_ctx: click.Context, _option: click.Parameter, text: str | None) -> s
 @click.option("--runs-table/--no-runs-table", default=True, show_default=True, help="Show the single runs.")
 @JSON
 def command(paths: tuple[Path, ...], round_: str | None, runs_table: bool, as_json: bool) -> None:
-    r"""Score MLPerf training logs: time to train by the rules of their benchmark and round.
+    """Score MLPerf training logs: time to train by the rules of their benchmark and round.
 
     PATH is a folder with result_*.txt (.gz, .xz) anywhere below it, or a log file. Every folder with result
     files is a set. Its score is the mean of its runs without the fastest and the slowest, where it has as
