@@ -101,6 +101,15 @@ def test_points_that_disagree_are_undecided_as_a_whole_and_counted() -> None:
     assert "as fast at 1, slower at 1 of 2 points; ratios 0.900 to 0.996" in sentences.answer(question)
 
 
+def test_an_interval_too_wide_to_mean_anything_is_not_written_to_its_last_digit() -> None:
+    assert figures.ratio(Estimate(0.597, 0.00001234, 190862.489, 4, "")) == "0.597 (1.2e-05 to 1.9e+05)"
+    assert figures.percent(319724.28) == "over 1000 %"
+
+
+def test_a_narrow_interval_is_not_rounded_to_a_point() -> None:
+    assert figures.ratio(Estimate(1.0002, 0.9998, 1.0006, 20, "")) == "1.0002 (0.9998 to 1.0006)"
+
+
 def test_a_ratio_that_does_not_exist_is_not_a_number() -> None:
     assert figures.ratio(Estimate(float("nan"), None, None, 2, "")) == "no ratio"
 
@@ -301,6 +310,17 @@ def test_a_metric_over_payload_sizes_is_a_curve_on_log_axes() -> None:
     assert "over payload" in curve.caption
     assert "payload 64 MiB" in curve.words
     assert '"type": "log"' in json.dumps(curve.spec)
+
+
+def test_an_interval_of_two_runs_does_not_squeeze_the_runs_out_of_sight() -> None:
+    plan, results = quickstart(benchmarks=("digits",), blocks=2)
+    found = gather(by_system(results), made_results.metrics, plan=plan)
+    cut = [c for c in charts.charts(found) if c.kind == "runs" and c.caption.endswith("(interval cut)")]
+    assert cut
+    for chart in cut:
+        values = [row["value"] for row in chart.spec["datasets"]["dots"]]
+        low, high = chart.spec["layer"][0]["encoding"]["x"]["scale"]["domain"]
+        assert high - low <= 3.001 * (max(values) - min(values))
 
 
 def test_the_tables_hold_every_point_and_side() -> None:

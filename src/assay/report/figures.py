@@ -10,8 +10,9 @@ from assay.records import Comparison, Doubt, Estimate, Point, Scalar, Shape
 from assay.units import factor, human
 
 _PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
+NONE = "–"  # where the runs allow no interval, or there is no figure
 _TIMES = (("h", 7200.0, 3600.0), ("min", 120.0, 60.0), ("s", 1.0, 1.0), ("ms", 1e-3, 1e-3), ("µs", 0.0, 1e-6))
-_WIDEST_COLUMN = 1000.0  # a larger spread does not read well under one prefix
+_WIDEST_COLUMN = 100.0  # a larger spread does not read well under one prefix
 
 
 @dataclass(frozen=True)
@@ -73,32 +74,44 @@ def ratio(estimate: Estimate) -> str:
     """`0.996 (0.981 to 1.009)`: the ratio with its interval, to the digits that the interval carries."""
     if math.isnan(estimate.value):
         return "no ratio"
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.3f}"
-    digits = 4 if estimate.high - estimate.low < 0.004 else 3
-    return f"{estimate.value:.{digits}f} ({estimate.low:.{digits}f} to {estimate.high:.{digits}f})"
+    ends = interval(estimate)
+    value = _ratio_number(estimate.value, _ratio_digits(estimate))
+    return value if ends == NONE else f"{value} ({ends})"
 
 
-def interval(estimate: Estimate) -> str:
+def interval(estimate: Estimate, to: str = " to ") -> str:
     """`0.981 to 1.009`; a dash where the runs allow none."""
     if estimate.low is None or estimate.high is None:
-        return "–"
-    digits = 4 if estimate.high - estimate.low < 0.004 else 3
-    return f"{estimate.low:.{digits}f} to {estimate.high:.{digits}f}"
+        return NONE
+    digits = _ratio_digits(estimate)
+    return f"{_ratio_number(estimate.low, digits)}{to}{_ratio_number(estimate.high, digits)}"
+
+
+def _ratio_digits(estimate: Estimate) -> int:
+    """Decimals that the interval carries: a narrow one is not rounded to a point."""
+    narrow = estimate.low is not None and estimate.high is not None and estimate.high - estimate.low < 0.004
+    return 4 if narrow else 3
+
+
+def _ratio_number(value: float, digits: int) -> str:
+    """Decimals near 1, two significant digits where the ratio says little else than that it is far off."""
+    return f"{value:.{digits}f}" if 0.1 <= value < 10 else f"{value:.2g}"
 
 
 def measured(estimate: Estimate | None) -> tuple[str, str, str]:
     """What was measured with its unit, its interval and n as texts; `nothing` where nothing was."""
     if estimate is None:
-        return "nothing", "–", "0"
+        return "nothing", NONE, "0"
     low, high = estimate.low, estimate.high
     ends = [estimate.value] if low is None or high is None else [estimate.value, low, high]
     unit, texts = column(ends, estimate.unit)
-    return f"{texts[0]} {unit}".strip(), " to ".join(texts[1:]) or "–", str(estimate.n)
+    return f"{texts[0]} {unit}".strip(), " to ".join(texts[1:]) or NONE, str(estimate.n)
 
 
 def percent(share: float) -> str:
-    """`2 %`, `1.4 %`, `0.35 %`: two significant digits."""
+    """`2 %`, `1.4 %`, `0.35 %`: two significant digits; `over 1000 %` where the figure means nothing more."""
+    if share > 10:
+        return "over 1000 %"
     return f"{share * 100:.2g} %" if share < 0.1 else f"{share * 100:.0f} %"
 
 

@@ -149,19 +149,21 @@ def _more(items: Sequence[object], shown: int) -> str:
 def scaled(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
     """What a larger shape brings one benchmark, on each system: `resnet50 on 2 workers …: 1.86 times …`."""
     curve, point = points[0]
-    task = f"{curve.benchmark} on {figures.shape(point.shape)}"
-    tail = f"as fast as on {figures.shape(curve.points[0].shape)}"
+    alike = len({figures.labels(c.labels) for c, _ in points}) == 1
+    what = " ".join(filter(None, (curve.benchmark, figures.labels(curve.labels) if alike else "")))
+    task, base = f"{what} on {figures.shape(point.shape)}", figures.shape(curve.points[0].shape)
     if len(points) > MOST_TOLD:
         speedups, shares = ([f(p) for _, p in points] for f in (_speedup_value, _efficiency_percent))
         return (
-            f"{task} runs {min(speedups):.2f} to {max(speedups):.2f} times {tail}, {min(shares):.0f} to "
-            f"{max(shares):.0f} % of ideal, over {len(points)} curves, each in the tables."
+            f"{task} runs {min(speedups):.2f} to {max(speedups):.2f} times as fast as on {base}, "
+            f"{min(shares):.0f} to {max(shares):.0f} % of ideal, over {len(points)} curves "
+            "that the tables tell apart."
         )
     told = " and ".join(
-        f"{_interval_times(p)} on {_curve_name(c)}, {_efficiency_percent(p):.0f} % of ideal"
-        for c, p in points
+        f"{_interval_times(p)} on {name}, {_efficiency_percent(p):.0f} % of ideal"
+        for name, p in ((c.system if alike else _curve_name(c), p) for c, p in points)
     )
-    return f"{task}, against {figures.shape(curve.points[0].shape)}: {told}."
+    return f"{task}, against {base}: {told}."
 
 
 def efficiency(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:

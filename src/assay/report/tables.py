@@ -10,10 +10,10 @@ from typing import TypeVar
 from assay.records import Comparison, Point, Requirement, Scaling, ScalingPoint
 from assay.report import figures
 from assay.report.contents import Contents, Summary
+from assay.report.figures import NONE
 from assay.report.sentences import REQUIREMENT_SYMBOLS, SYMBOLS
 
 T = TypeVar("T")
-NONE = "–"  # where there is no interval or no figure
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def comparison(comparisons: Sequence[Comparison]) -> Table:
 
 
 def _comparison_row(c: Comparison, left: str, right: str) -> Row:
-    visible = NONE if c.smallest_visible is None else f"±{figures.percent(c.smallest_visible)}"
+    visible = NONE if c.smallest_visible is None else figures.percent(c.smallest_visible)
     value = NONE if math.isnan(c.ratio.value) else f"{c.ratio.value:.3f}"
     n = f"{c.n[0]} + {c.n[1]}"
     verdict = f"{SYMBOLS[c.verdict]} {c.verdict}"

@@ -52,9 +52,7 @@ def _verdict_table(comparisons: Sequence[Comparison]) -> RenderableType:
 
 def _ratio(c: Comparison) -> tuple[str, str, str]:
     runs = str(c.n[0]) if c.n[0] == c.n[1] else f"{c.n[0]}+{c.n[1]}"
-    if c.ratio.low is None or c.ratio.high is None:
-        return f"{c.ratio.value:.3f}", "none", runs
-    return f"{c.ratio.value:.3f}", f"{c.ratio.low:.3f}–{c.ratio.high:.3f}", runs
+    return f"{c.ratio.value:.3f}", figures.interval(c.ratio, to="–"), runs
 
 
 def _how_to_read(comparisons: Sequence[Comparison]) -> str:

@@ -15,6 +15,7 @@ from assay.report import figures
 MOST_SYSTEMS = 6  # series colours that the style sheet knows; further systems begin again
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3])
+CUT = " (interval cut)"  # in a caption, where one goes on beyond the axis
 INK, _FAINT = "var(--ink)", "var(--rule)"
 _FONT = "system-ui, sans-serif"
 _CONFIG: dict[str, Any] = {
@@ -119,6 +120,19 @@ def tooltip(*fields: str) -> list[Any]:
 def axis_title(metric: str, unit: str) -> str:
     """`throughput, images/s`."""
     return f"{figures.metric(metric)}, {unit}" if unit else figures.metric(metric)
+
+
+def legible(values: Sequence[float], ends: Sequence[float | None]) -> tuple[tuple[float, float], bool]:
+    """An axis from the least to the most, and whether it cuts an interval that would squeeze the values.
+
+    Intervals get at most the room that the values take, on each side; those of two runs are huge.
+    """
+    least, most = min(values), max(values)
+    room = (most - least) or abs(most) * 0.05 or 1.0
+    known = [end for end in ends if end is not None]
+    low, high = min([least, *known]), max([most, *known])
+    axis = (max(low, least - room), min(high, most + room))
+    return axis, axis != (low, high)
 
 
 def listed(parts: Iterable[str]) -> str:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from assay.report import figures
-from assay.report.charts.chart import INK, Chart, axis_title, listed, plain, side_colour, side_shape, tooltip
+from assay.report.charts.chart import (
+    CUT,
+    INK,
+    Chart,
+    axis_title,
+    legible,
+    listed,
+    plain,
+    side_colour,
+    side_shape,
+    tooltip,
+)
 from assay.report.contents import Summary
 from assay.report.tables import gathered
 
@@ -33,18 +44,24 @@ def runs(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
         }
         for s in group
     ]
+    ends = [end for s in group for end in (s.estimate.low, s.estimate.high)]
+    domain, cut = legible(
+        [v * per_unit for s in group for v in s.values],
+        [None if end is None else end * per_unit for end in ends],
+    )
+    across = alt.Scale(domain=domain, zero=False, nice=not cut)
     present = [side for side in sides if any(s.side == side for s in group)]
     y = alt.Y("side:N", sort=present, title=None)
     x = alt.X(
         "value:Q",
-        scale=alt.Scale(zero=False),
+        scale=across,
         title=axis_title(point.metric, unit),
         axis=alt.Axis(tickCount=4),
     )
     mean = alt.Chart(alt.NamedData("means")).encode(y=y)
     spec = plain(
-        mean.mark_rule(strokeWidth=9, opacity=0.28).encode(
-            x=alt.X("low:Q", scale=alt.Scale(zero=False)), x2="high:Q", color=side_colour(sides)
+        mean.mark_rule(strokeWidth=9, opacity=0.28, clip=True).encode(
+            x=alt.X("low:Q", scale=across), x2="high:Q", color=side_colour(sides)
         )
         + mean.mark_tick(thickness=2, size=24, color=INK, opacity=1).encode(x=x)
         + alt.Chart(alt.NamedData("dots"))
@@ -65,7 +82,7 @@ def runs(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
         f"{min(s.values) * per_unit:.4g} to {max(s.values) * per_unit:.4g} {unit}"
         for s in group
     )
-    caption = f"{point.benchmark} {figures.metric(point.metric)}, {figures.where(point)}"
+    caption = f"{point.benchmark} {figures.metric(point.metric)}, {figures.where(point)}{CUT * cut}"
     return Chart("runs", caption, words, spec)
 
 

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 
 from assay.records import Scaling
 from assay.report import figures
-from assay.report.charts.chart import INK, Chart, listed, plain, side_colour, side_shape, tooltip
+from assay.report.charts.chart import (
+    CUT,
+    INK,
+    Chart,
+    legible,
+    listed,
+    plain,
+    side_colour,
+    side_shape,
+    tooltip,
+)
 
 
 def scaling(curves: Sequence[Scaling], sides: Sequence[str]) -> Chart:
@@ -32,13 +42,19 @@ def scaling(curves: Sequence[Scaling], sides: Sequence[str]) -> Chart:
     smallest = curves[0].points[0]
     x = alt.X("ranks:Q", title="ranks", axis=alt.Axis(values=ranks, format="d"), scale=alt.Scale(zero=False))
     base = alt.Chart(alt.NamedData("rows")).encode(x=x, detail="line:N")
-    y = alt.Y("value:Q", title=f"speed-up over {figures.shape(smallest.shape)}", scale=alt.Scale(zero=False))
+    speedups = [p.speedup for c in curves for p in c.points]
+    ideals = [rank / smallest.ranks for rank in ranks]
+    domain, cut = legible(
+        [*ideals, *(s.value for s in speedups)], [end for s in speedups for end in (s.low, s.high)]
+    )
+    upward = alt.Scale(domain=domain, zero=False, nice=not cut)
+    y = alt.Y("value:Q", title=f"speed-up over {figures.shape(smallest.shape)}", scale=upward)
     ideal = alt.Chart(alt.NamedData("ideal")).mark_line(color=INK, strokeDash=[3, 3], strokeWidth=1)
     spec = plain(
         ideal.encode(x=x, y=y)
         + base.mark_line(strokeWidth=1.5).encode(y=y, color=side_colour(names, legend=True))
-        + base.mark_rule(strokeWidth=2).encode(
-            y=alt.Y("low:Q"), y2="high:Q", color=side_colour(names, legend=True)
+        + base.mark_rule(strokeWidth=2, clip=True).encode(
+            y=alt.Y("low:Q", scale=upward), y2="high:Q", color=side_colour(names, legend=True)
         )
         + base.mark_point(filled=True, size=60, opacity=1).encode(
             y=y,
@@ -47,7 +63,7 @@ def scaling(curves: Sequence[Scaling], sides: Sequence[str]) -> Chart:
             tooltip=tooltip("line", "shape", "value", "low", "high", "efficiency"),
         ),
         rows=rows,
-        ideal=[{"ranks": r, "value": r / smallest.ranks} for r in ranks],
+        ideal=[{"ranks": r, "value": v} for r, v in zip(ranks, ideals, strict=True)],
         height=240,
     )
     words = listed(
@@ -57,5 +73,5 @@ def scaling(curves: Sequence[Scaling], sides: Sequence[str]) -> Chart:
         for p in c.points[1:]
     )
     first = curves[0]
-    caption = f"{first.benchmark} {figures.metric(first.metric)}"
+    caption = f"{first.benchmark} {figures.metric(first.metric)}{CUT * cut}"
     return Chart("scaling", caption, words, spec)
