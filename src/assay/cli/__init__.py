@@ -6,13 +6,14 @@ The one place that catches `AssayError` and turns it into a message and an exit 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
-from typing import Any
+from typing import NoReturn
 
 import click
 
 from assay import __version__
-from assay.errors import EXIT_INTERRUPTED, AssayError
+from assay.errors import EXIT_INTERRUPTED, EXIT_OK, AssayError
 
 # command → (module in this package, one line for --help); the module is imported only when it is called,
 # so that `assay --help` stays quick
@@ -77,13 +78,20 @@ def assay() -> None:
     """
 
 
-def main() -> Any:
-    """Entry point: runs a command, prints an AssayError as its message, exits with its code."""
+def main() -> NoReturn:
+    """Entry point: run a command, print an error as its message, exit with its code."""
     try:
-        return assay.main(prog_name="assay", standalone_mode=True)
+        code = assay.main(prog_name="assay", standalone_mode=False)
     except AssayError as error:
         click.echo(f"assay: {error}", err=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
         click.echo("assay: interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:  # the reader of a pipe has enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_OK)
+    sys.exit(code if isinstance(code, int) else EXIT_OK)
