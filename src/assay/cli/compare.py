@@ -51,7 +51,7 @@ def command(
     runs_dir: Path,
     as_json: bool,
 ) -> None:
-    r"""Say whether B is as fast as A: a ratio, its 95 % interval from the runs, and one verdict from it.
+    """Say whether B is as fast as A: a ratio, its 95 % interval from the runs, and one verdict from it.
 
     A and B are sessions, imported sets or `suite:system`; `assay list` shows them. With A alone, its other
     systems are held against its baseline. The ratio is B over A, of geometric means.

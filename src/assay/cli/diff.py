@@ -55,7 +55,7 @@ def command(a: str, b: str, everything: bool, runs_dir: Path, as_json: bool) -> 
     \b
     Exit codes: 0 nothing that matters differs; 1 something does;
     3 not known: the runs of a side say nothing of their machines; 4 no such run.
-    """  # noqa: D301 - a raw docstring would show click's paragraph mark instead of holding it
+    """
     from assay.provenance import side_by_side
 
     left, right = _sides(runs_dir, (a, b))

@@ -51,7 +51,7 @@ def command(system: str | None, systems_file: Path | None, runs_dir: Path, as_js
     ✓ fine   ! figures may suffer   ✗ trials can't run or would mislead   ? nothing tells
 
     Exit codes: 0 nothing fails; 4 no such system; 5 something fails.
-    """  # noqa: D301 - a raw docstring would show click's paragraph mark instead of holding it
+    """
     from assay.cluster.doctor import examine
     from assay.cluster.probe_here import facts_here
 

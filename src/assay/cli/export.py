@@ -32,7 +32,7 @@ _ENDINGS = {".csv": "csv", ".parquet": "parquet", ".json": "json"}
 )
 @RUNS
 def command(runs: tuple[str, ...], form: str | None, as_json: bool, output: Path, runs_dir: Path) -> None:
-    r"""Write the measurements of RUNS, one row each.
+    """Write the measurements of RUNS, one row each.
 
     Columns: system, benchmark, workload, shape, metric, unit, run, suite, session, block, value, labels (as
     JSON: swept parameters and the measurement's own), file, line. Runs without a result have no rows.

@@ -52,7 +52,7 @@ def command(
     runs_dir: Path,
     as_json: bool,
 ) -> None:
-    r"""Take in logs and runs that others made.
+    """Take in logs and runs that others made.
 
     PATHs are MLPerf training results (any tree whose leaves hold result_*.txt) and need a --name; or run
     directories of another Assay (a session, a suite's or a whole runs directory), which keep theirs and

@@ -16,7 +16,7 @@ from assay.errors import EXIT_OK, EXIT_WORSE, InputError
 @RUNS
 @JSON
 def command(rebuild: bool, runs_dir: Path, as_json: bool) -> None:
-    r"""Make the index agree with the run directories: take in what is new, drop what is gone.
+    """Make the index agree with the run directories: take in what is new, drop what is gone.
 
     `assay run` and `assay import` do this themselves. It is needed after run directories were copied in,
     changed or deleted by hand. The index holds nothing of its own: deleting it loses nothing.

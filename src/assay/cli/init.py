@@ -33,7 +33,7 @@ class Machine:
 @click.option("--force", is_flag=True, help="Overwrite the two files where they exist.")
 @JSON
 def command(directory: Path, force: bool, as_json: bool) -> None:
-    r"""Write suite.yaml and systems.yaml to DIRECTORY (made where it is missing; by default here).
+    """Write suite.yaml and systems.yaml to DIRECTORY (made where it is missing; by default here).
 
     The suite fits this machine: its shapes follow from the cores or GPUs that Assay may use.
 

@@ -57,7 +57,7 @@ def command(
     runs_dir: Path,
     as_json: bool,
 ) -> None:
-    r"""List what there is, newest first: each line begins with what `show` and `compare` take.
+    """List what there is, newest first: each line begins with what `show` and `compare` take.
 
     \b
     Examples:

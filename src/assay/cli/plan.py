@@ -34,7 +34,7 @@ TOKEN = "TOKEN"  # noqa: S105 stands where a run has a name of its own: what is 
 def command(
     suite: Path, systems_file: Path | None, only: tuple[str, ...], shown: str | None, as_json: bool
 ) -> None:
-    r"""Show the trials of SUITE in their order, and exactly what each would send.
+    """Show the trials of SUITE in their order, and exactly what each would send.
 
     This is the dry run: what `assay run` sends is what is printed here. It starts nothing and writes nothing.
 

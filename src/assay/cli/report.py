@@ -62,7 +62,7 @@ def command(
     runs_dir: Path,
     as_json: bool,
 ) -> None:
-    r"""Make one page of RUNs that can be sent to someone.
+    """Make one page of RUNs that can be sent to someone.
 
     It holds verdicts, charts, numbers, doubts, provenance and how to reproduce.
 

@@ -47,7 +47,7 @@ def command(
     runs_dir: Path,
     as_json: bool,
 ) -> None:
-    r"""Run SUITE, live, and end with its verdict; run it again to go on where it was stopped.
+    """Run SUITE, live, and end with its verdict; run it again to go on where it was stopped.
 
     Finished trials are kept, a job that still runs is taken over, a lost one is done again. When all is
     done, the next run begins a new session. Progress goes to standard error, results to standard output.

@@ -17,7 +17,7 @@ from assay.errors import InputError
 @RUNS
 @JSON
 def command(run: str, metric: str | None, runs_dir: Path, as_json: bool) -> None:
-    r"""Show throughput, speed-up and efficiency of RUN over worker counts, against the smallest size.
+    """Show throughput, speed-up and efficiency of RUN over worker counts, against the smallest size.
 
     Efficiency is the speed-up over the ratio of ranks. Times are inverted, so that above 1 is faster.
     Metrics that have no ideal in proportion to the ranks (bus bandwidth, latency) have no curve.

@@ -11,7 +11,7 @@ from assay.cli.options import JSON, echo_json
 @click.argument("file", type=click.Choice(["suite", "systems"]))
 @JSON
 def command(file: str, as_json: bool) -> None:  # noqa: ARG001 it is JSON either way
-    r"""Print the JSON Schema of suite.yaml or systems.yaml, so that an editor completes and checks them.
+    """Print the JSON Schema of suite.yaml or systems.yaml, so that an editor completes and checks them.
 
     \b
     Examples:

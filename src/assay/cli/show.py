@@ -31,7 +31,7 @@ _FACTS = (
 @RUNS
 @JSON
 def command(run: str, runs_dir: Path, as_json: bool) -> None:
-    r"""Show RUN, a session, an imported set, `suite:system` or one trial: numbers with their spread,
+    """Show RUN, a session, an imported set, `suite:system` or one trial: numbers with their spread,
     series, doubts, failed runs and what they ran on.
 
     \b

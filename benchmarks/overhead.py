@@ -1,0 +1,108 @@
+"""What Assay itself costs: the same payload through `assay run` and started by hand, in turn.
+
+Two questions, one run:
+- the fixed cost of a trial: wall time of a suite of K trials less that of K runs by hand, over K;
+- the effect on what is measured: throughput through Assay over throughput by hand, 90 % interval.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from assay.records import Shape
+from assay.workloads import WORKLOADS
+from paired import in_turn, ratio
+
+ASSAY = str(Path(sys.executable).with_name("assay"))
+WORKLOAD = "resnet50"
+PARAMS = {"batch_size": 8, "image_size": 64, "steps": 60, "warmup": 10}
+REPEATS = 2  # trials of one `assay run`, so that its start-up is seen apart from a trial's own cost
+THROUGHPUT = re.compile(rb'"key": ?"throughput", ?"value": ?([0-9.eE+]+)')
+
+
+class ByHand:
+    """The payload started as its user would, with the one variable that the launcher sets."""
+
+    def __init__(self, folder: Path) -> None:
+        workload = WORKLOADS[WORKLOAD]
+        task = workload.task(workload.params(**PARAMS), Shape(1, 1), 1)
+        for file in task.files:
+            (folder / file.name).write_bytes(file.data)
+        self.argv = [sys.executable if part == "{python}" else part for part in task.argv]
+        self.env = os.environ | dict(task.env) | {"OMP_NUM_THREADS": str(len(os.sched_getaffinity(0)))}
+        self.folder = folder
+        self.throughputs: list[float] = []
+
+    def __call__(self) -> float:
+        """Wall time of REPEATS runs, seconds."""
+        begin = time.perf_counter()
+        for _ in range(REPEATS):
+            done = subprocess.run(self.argv, cwd=self.folder, env=self.env, capture_output=True, check=True)
+            self.throughputs.append(float(THROUGHPUT.findall(done.stdout)[-1]))
+        return time.perf_counter() - begin
+
+
+class ThroughAssay:
+    """The same, as a suite."""
+
+    def __init__(self, folder: Path) -> None:
+        self.suite = folder / "suite.yaml"
+        self.suite.write_text(
+            json.dumps(
+                {
+                    "suite": "overhead",
+                    "workload": WORKLOAD,
+                    "params": PARAMS,
+                    "repeats": REPEATS,
+                    "systems": ["local"],
+                }
+            )
+        )
+        self.runs = folder / "runs"
+        self.throughputs: list[float] = []
+
+    def __call__(self) -> float:
+        """Wall time of one `assay run`, seconds."""
+        begin = time.perf_counter()
+        argv = [ASSAY, "run", str(self.suite), "--runs", str(self.runs), "--quiet"]
+        subprocess.run(argv, capture_output=True, check=True)
+        wall = time.perf_counter() - begin
+        newest = max(self.runs.glob("overhead/*/"))
+        for log in newest.glob("*/attempt-1/logs/rank-0.log"):
+            self.throughputs.append(float(THROUGHPUT.findall(log.read_bytes())[-1]))
+        return wall
+
+
+def main() -> None:
+    """Print the fixed cost and the effect on throughput."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=20)
+    pairs = parser.parse_args().pairs
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "hand").mkdir()
+        hand, ours = ByHand(Path(folder) / "hand"), ThroughAssay(Path(folder))
+        wall_ours, wall_hand = in_turn(ours, hand, pairs)
+        extra = [(a - b) / REPEATS for a, b in zip(wall_ours, wall_hand, strict=True)]
+        print(f"cost of a trial, start-up shared   {statistics.median(extra):.3f} s  (to be at most 0.5 s)")
+        skip = REPEATS  # the warm-up pair
+        effect = ratio(
+            _per_pair(ours.throughputs[skip:]), _per_pair(hand.throughputs[skip:]), confidence=0.90
+        )
+        print(f"throughput, Assay over by hand     {effect}  (to lie within 0.99 to 1.01)")
+
+
+def _per_pair(figures: list[float]) -> list[float]:
+    return [statistics.geometric_mean(figures[i : i + REPEATS]) for i in range(0, len(figures), REPEATS)]
+
+
+if __name__ == "__main__":
+    main()
