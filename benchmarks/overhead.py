@@ -18,9 +18,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from paired import in_turn, ratio
+
 from assay.records import Shape
 from assay.workloads import WORKLOADS
-from paired import in_turn, ratio
 
 ASSAY = str(Path(sys.executable).with_name("assay"))
 WORKLOAD = "resnet50"

@@ -15,7 +15,8 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "commands.md"
 def reference() -> str:
     """The whole reference as Markdown."""
     context = click.Context(assay, info_name="assay", max_content_width=100, terminal_width=100)
-    parts = ["# Commands\nMade from `--help` by `python tools/command_reference.py`.\n", _block(assay, context)]
+    title = "# Commands\nMade from `--help` by `python tools/command_reference.py`.\n"
+    parts = [title, _block(assay, context)]
     for name in COMMANDS:
         command = assay.get_command(context, name)
         if command is None:

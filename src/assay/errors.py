@@ -68,7 +68,7 @@ class LaunchError(AssayError):
     exit_code = EXIT_ENVIRONMENT
 
 
-class InterruptedRun(AssayError):
+class InterruptedRun(AssayError):  # noqa: N818  (nothing is wrong: the user asked for it)
     """The user stopped it (Ctrl-C, SIGTERM); what was started has been ended."""
 
     exit_code = EXIT_INTERRUPTED

@@ -11,10 +11,9 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 if TYPE_CHECKING:
@@ -547,11 +546,15 @@ class Scaling:
 # JSON ----------------------------------------------------------------------------------------------------
 
 
-@cache
-def _adapter(kind: Hashable) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter  # a tenth of a second that commands without JSON of records needn't wait
+_adapters: dict[Any, TypeAdapter[Any]] = {}
 
-    return TypeAdapter(kind)
+
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    if kind not in _adapters:
+        from pydantic import TypeAdapter  # a tenth of a second that not every command needs to wait for
+
+        _adapters[kind] = TypeAdapter(kind)
+    return _adapters[kind]
 
 
 def to_plain(record: Any) -> Any:
