@@ -234,7 +234,7 @@ def test_the_skip_link_leads_to_the_verdicts(opened: Opened) -> None:
     shown, _ = opened()
     shown.keyboard.press("Tab")
     shown.keyboard.press("Enter")
-    assert shown.url.endswith("#verdicts")
+    shown.wait_for_url("**#verdicts", timeout=5_000)
 
 
 def test_print_has_pages_and_no_chart_wider_than_the_paper(opened: Opened) -> None:

@@ -66,8 +66,13 @@ def plain(chart: Any, *, height: Any = None, **rows: Sequence[Mapping[str, Any]]
     if height is not None:
         made = made.properties(height=height)
     spec: dict[str, Any] = made.configure(**_CONFIG).to_dict()
-    spec["datasets"] = {name: list(table) for name, table in rows.items()}
+    spec["datasets"] = {name: [_shortened(row) for row in table] for name, table in rows.items()}
     return spec
+
+
+def _shortened(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with six digits a figure, more than a pixel or a tooltip shows: it halves a page's data."""
+    return {name: float(f"{v:.6g}") if isinstance(v, float) else v for name, v in row.items()}
 
 
 def side_colour(sides: Sequence[str], *, legend: bool = False) -> Any:

@@ -19,7 +19,7 @@ from assay.report.charts.chart import (
 )
 from assay.report.tables import gathered
 
-MOST_LINE_POINTS = 6000  # in one chart of lines; above, whole runs are left out evenly
+MOST_LINE_POINTS = 12_000  # in all charts of lines together; above, whole runs are left out evenly
 MOST_POINTS_A_LINE = 200
 _MARKED_UNDER = 12  # points a line, that each get their mark
 
@@ -36,13 +36,14 @@ def over_time(sides: Mapping[str, Sequence[Result]]) -> list[Chart]:
     groups = gathered(
         found, lambda f: (f[1].run.trial.benchmark, str(f[1].run.trial.shape), f[2].name, f[2].x_name)
     )
-    return [_lines(group, tuple(sides)) for group in groups]
+    share = MOST_LINE_POINTS // max(1, len(groups))
+    return [_lines(group, tuple(sides), share) for group in groups]
 
 
-def _lines(group: Sequence[tuple[str, Result, Series]], sides: Sequence[str]) -> Chart:
+def _lines(group: Sequence[tuple[str, Result, Series]], sides: Sequence[str], most_points: int) -> Chart:
     import altair as alt
 
-    drawn = _evenly(group, MOST_LINE_POINTS)
+    drawn = _evenly(group, most_points)
     _, first, series = group[0]
     scale = figures.scale_of([y for _, _, s in drawn for y in s.y], series.unit)
     per_unit, unit = (scale.per_unit, scale.unit) if scale else (1.0, series.unit)
