@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +21,19 @@ if TYPE_CHECKING:
 Sides = tuple[list["Result"], list["Result"], tuple[str, str]]
 
 
+def margin_of(text: str) -> float:
+    """A margin as people write it, `2%` or `0.02`. Raises ValueError outside 0 to 100 %."""
+    margin = fraction(float(text) if text.replace(".", "", 1).isdigit() else text)
+    if not 0 < margin < 1:
+        raise ValueError(f"{text} is not between 0 and 100 %; write it like 2% or 0.02")
+    return margin
+
+
 def _margin(_ctx: click.Context, _option: click.Parameter, text: str | None) -> float | None:
-    if text is None:
-        return None
     try:
-        margin = fraction(float(text) if text.replace(".", "", 1).isdigit() else text)
+        return None if text is None else margin_of(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
-    if not 0 < margin < 1:
-        raise click.BadParameter(f"{text} is not between 0 and 100 %; write it like 2% or 0.02")
-    return margin
 
 
 @click.command()
@@ -69,6 +73,35 @@ def command(
     Exit codes, by the primary metrics: 0 all equivalent or faster; 1 one is slower; 3 else, one is
     undecided; 4 there is nothing to compare.
     """
+    held = hold(runs_dir, a, b, margin=margin, metric=metric)
+    if as_json:
+        echo_json(_document(held.found, held.primary, held.not_compared, held.margin))
+    else:
+        _show(held.found if every else held.primary, len(held.found), held.not_compared)
+    sys.exit(_exit_code(held.primary))
+
+
+@dataclass(frozen=True)
+class Held:
+    """Everything that came of holding the sides against each other.
+
+    primary       of `found`, what the verdict rests on: each benchmark's leading metric
+    not_compared  points without a comparison, each with the reason in words
+    """
+
+    found: tuple[Comparison, ...]
+    primary: tuple[Comparison, ...]
+    not_compared: tuple[tuple[Point, str], ...]
+    margin: float
+
+
+def hold(
+    runs_dir: Path, a: str, b: str | None = None, *, margin: float | None = None, metric: str | None = None
+) -> Held:
+    """Compare what A and B refer to; with A alone its other systems against its baseline.
+
+    Raises InputError where a reference names nothing, or nothing can be compared.
+    """
     from assay.analyse.compare import hold_against
 
     ready(runs_dir)
@@ -87,11 +120,7 @@ def command(
     if not found:
         raise InputError(_nothing(left, right, metric, not_compared))
     primary = found if metric is not None else _primary(found)
-    if as_json:
-        echo_json(_document(found, primary, not_compared, width))
-    else:
-        _show(found if every else primary, len(found), not_compared)
-    sys.exit(_exit_code(primary))
+    return Held(tuple(found), tuple(primary), tuple(not_compared), width)
 
 
 def _sides(left: Named, right: Named | None) -> list[Sides]:

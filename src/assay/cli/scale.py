@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from assay.cli.evidence import named, ready
 from assay.cli.options import JSON, RUNS, echo_json
 from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from assay.records import Scaling
 
 
 @click.command()
@@ -28,6 +32,21 @@ def command(run: str, metric: str | None, runs_dir: Path, as_json: bool) -> None
       assay scale resnet50-scaling:dgx-openshift --metric throughput
       assay scale quickstart --json
     """
+    curves = curves_of(runs_dir, run, metric=metric)
+    if as_json:
+        from assay.records import to_plain
+
+        echo_json({"schema": "assay.scale/1", "curves": to_plain(curves)})
+        return
+    from rich.console import Console
+
+    from assay.report import terminal
+
+    Console().print(terminal.scaling(curves))
+
+
+def curves_of(runs_dir: Path, run: str, *, metric: str | None = None) -> tuple[Scaling, ...]:
+    """The curves of the runs that RUN refers to. Raises InputError where there is none, and says why."""
     from assay.analyse.scaling import scale
 
     ready(runs_dir)
@@ -40,13 +59,4 @@ def command(run: str, metric: str | None, runs_dir: Path, as_json: bool) -> None
             f"{run}: no curve: {what} must scale with the ranks and have results at two sizes at least "
             f"(its runs have the shapes {', '.join(shapes)})"
         )
-    if as_json:
-        from assay.records import to_plain
-
-        echo_json({"schema": "assay.scale/1", "curves": to_plain(curves)})
-        return
-    from rich.console import Console
-
-    from assay.report import terminal
-
-    Console().print(terminal.scaling(curves))
+    return curves

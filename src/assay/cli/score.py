@@ -55,15 +55,20 @@ def command(paths: tuple[Path, ...], round_: str | None, runs_table: bool, as_js
     Exit codes: 0 every file is a complete log; 1 a file is none (empty, cut short, without run_stop, …);
     4 a path doesn't exist or holds no result files. A run that did not converge is a complete log.
     """
-    from assay.logs.result_sets import find_sets
-
-    sets = [_scored(found, round_) for found in _told(find_sets(paths))]
+    sets = scored_sets(paths, round_)
     if as_json:
         echo_json({"schema": SCHEMA, "sets": [_set_json(scored) for scored in sets]})
     else:
         _print(sets, with_runs=runs_table)
     if any(run.status in ("unfinished", "invalid") for scored in sets for run in scored.runs):
         sys.exit(EXIT_WORSE)
+
+
+def scored_sets(paths: Sequence[Path], round_: str | None = None) -> list[ScoredSet]:
+    """Every set of result files below the paths, scored. Raises InputError where a path holds none."""
+    from assay.logs.result_sets import find_sets
+
+    return [_scored(found, round_) for found in _told(find_sets(paths))]
 
 
 def _scored(found: ResultSet, round_: str | None) -> ScoredSet:
