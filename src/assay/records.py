@@ -347,6 +347,35 @@ TrainingStatus = Literal["success", "aborted", "unfinished", "invalid"]
 
 
 @dataclass(frozen=True)
+class TrainingPhases:
+    """Where the minutes from run_start to run_stop went; the four phases add up to them.
+
+    start        before anything is trained
+    training     epochs, or blocks
+    evaluation   of it what does not overlap training
+    rest         what the log accounts for by nothing
+    overlap      evaluation while an epoch is open, counted once, in training or evaluation
+    evaluations  how many
+    epochs, samples  trained up to the last evaluation, whether or not the target was reached
+    """
+
+    start_minutes: float
+    training_minutes: float
+    evaluation_minutes: float
+    rest_minutes: float
+    overlap_minutes: float
+    evaluations: int
+    epochs: float | None
+    samples: float | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def minutes(self) -> float:
+        """All four together: run_stop − run_start."""
+        return self.start_minutes + self.training_minutes + self.evaluation_minutes + self.rest_minutes
+
+
+@dataclass(frozen=True)
 class TrainingRun:
     """One training log that follows MLPerf's rules; None where the log does not say.
 
@@ -357,6 +386,8 @@ class TrainingRun:
     samples            samples seen to the quality target
     evaluations        (epoch, or samples where epochs are unknown; value) in the order of the log
     hyperparameters    every scalar the log states once: batch size, optimiser, target, seed …
+    phases             where the time went, of a run that came to its run_stop, converged or not
+    caches_dropped     before the run; False where the log shows that dropping them failed
     """
 
     file: str
@@ -374,6 +405,8 @@ class TrainingRun:
     hyperparameters: Mapping[str, Scalar]
     notes: tuple[str, ...] = ()  # what was decided where the log is ambiguous
     doubts: tuple[Doubt, ...] = ()  # where the log contradicts itself
+    phases: TrainingPhases | None = None
+    caches_dropped: bool | None = None
 
     @property
     def minutes_per_epoch(self) -> float | None:
