@@ -1,0 +1,71 @@
+"""The claim that doubts are held against, and how evidence is worded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.analyse.groups import Group
+from assay.records import Estimate, Result
+
+MOST_SHOWN = 6
+UNSTEADY = object()
+"""Stands for a fact that varies within a side."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one side of a claim rests on, under its name."""
+
+    name: str
+    group: Group
+
+    @property
+    def sessions(self) -> list[str]:
+        """Sessions that its runs come from, as `suite/session`."""
+        return sorted({f"{s.result.run.suite}/{s.result.run.session}" for s in self.group.samples})
+
+
+@dataclass(frozen=True)
+class Case:
+    """A claim that doubts are held against: about one set of runs, or about two against each other.
+
+    estimate  the interval that the claim rests on; a ratio where there are two sides
+    margin    what counts as equal; None where nothing is compared
+    paired    the sides were run in the same shuffled blocks
+    dropped   blocks left out because they lack a side
+    """
+
+    sides: tuple[Side, ...]
+    estimate: Estimate
+    margin: float | None = None
+    paired: bool = False
+    dropped: int = 0
+
+
+def percent(share: float) -> str:
+    """A share as a person reads it: `2 %`, `0.35 %`."""
+    return f"{100 * share:.2g} %" if abs(share) < 1 else f"{100 * share:.0f} %"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 run`, `3 runs`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first three names, and how many more there are."""
+    shown = ", ".join(names[:3])
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
+
+
+def steady_facts(results: Sequence[Result]) -> dict[str, object]:
+    """Each fact's one value over all nodes of all runs; a mark where it varies. Empty where none is known."""
+    found: dict[str, object] = {}
+    distinct = {id(r.provenance): r.provenance for r in results if r.provenance is not None}
+    for provenance in distinct.values():
+        for table in provenance.nodes:
+            for name, value in table.items():
+                if found.setdefault(name, value) != value:
+                    found[name] = UNSTEADY
+    return found

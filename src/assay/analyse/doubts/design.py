@@ -1,0 +1,144 @@
+"""Doubts about how the runs were arranged: how many, in which order, of how many sessions, how many lost."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from assay.analyse.doubts.case import Case, counted, listed, percent
+from assay.analyse.groups import Group, cause
+from assay.analyse.intervals import constant
+from assay.records import Doubt
+
+FEW_RUNS = 5  # with fewer a side, equivalence shows in 31 % of cases at a spread of 1 % and a margin of 2 %
+
+
+def too_few_runs(case: Case) -> Doubt | None:
+    """Fewer than five runs a side: valid intervals, but wide, and one odd run can't be told from the rest."""
+    few = [side for side in case.sides if len(side.group.samples) < FEW_RUNS]
+    if not few:
+        return None
+    evidence = " and ".join(f"{side.name} has {counted(len(side.group.samples), 'run')}" for side in few)
+    return Doubt(
+        "too-few-runs",
+        f"{evidence}: too few to see whether one of them is off",
+        f"Raise `repeats` to {FEW_RUNS} or more and run the suite again",
+    )
+
+
+def wider_than_margin(case: Case) -> Doubt | None:
+    """An interval so wide that it could not lie within the margin; no matter where it lies outside."""
+    low, high = case.estimate.low, case.estimate.high
+    if case.margin is None or low is None or high is None:
+        return None
+    half = math.log(high / low) / 2
+    if half <= math.log1p(case.margin) or low > 1 + case.margin or high < 1 / (1 + case.margin):
+        return None
+    return Doubt(
+        "wider-than-margin",
+        f"the interval is ±{percent(math.expm1(half))} wide, the margin ±{percent(case.margin)}: "
+        "so many runs can't show that the sides are equal",
+        "More runs, quieter ones (longer trials, nothing else on the machine), or a wider margin",
+    )
+
+
+def not_interleaved(case: Case) -> Doubt | None:
+    """Sides that were not run in the same shuffled blocks: whatever changed in between falls on one side."""
+    if len(case.sides) < 2 or case.paired:
+        return None
+    a, b = case.sides
+    evidence = (
+        f"{a.name} ran in {listed(a.sessions)}, {b.name} in {listed(b.sessions)}"
+        if a.sessions != b.sessions
+        else "the sides were not shuffled together within blocks"
+    )
+    return Doubt(
+        "not-interleaved",
+        f"{evidence}: a drift of the machine in between looks like a difference "
+        "(one of ±1 spread leaves 72 % coverage at 5 runs a side)",
+        "One suite with both, so that each block holds both",
+    )
+
+
+def one_session(case: Case) -> Doubt | None:
+    """All runs of a side share one session's luck: allocation, temperature, day."""
+    if any(len(side.sessions) != 1 for side in case.sides):
+        return None
+    sessions = sorted({session for side in case.sides for session in side.sessions})
+    return Doubt(
+        "one-session",
+        f"all runs {'of each side ' if len(sessions) > 1 else ''}come from one session ({listed(sessions)})",
+        "The claim holds for that session; to claim it of the system, repeat the suite on other days",
+    )
+
+
+def pooled_sessions(case: Case) -> Doubt | None:
+    """Runs of several sessions treated as if they were independent."""
+    pooled = [side for side in case.sides if len(side.sessions) > 1]
+    if not pooled:
+        return None
+    evidence = "; ".join(f"{side.name}: {listed(side.sessions)}" for side in pooled)
+    return Doubt(
+        "pooled-sessions",
+        f"runs of several sessions count as independent ({evidence}), though those of a session are alike",
+        "Compare session by session too, as suite/session:system",
+    )
+
+
+def failed_runs_left_out(case: Case) -> Doubt | None:
+    """Runs at this point that gave no result: the ones that did may be the lucky ones."""
+    parts = []
+    for side in case.sides:
+        lost = len(side.group.left_out) + side.group.lacking
+        if lost:
+            tried = lost + len(side.group.samples)
+            parts.append(f"{side.name}: {lost} of {counted(tried, 'run')} gave none{_why(side.group)}")
+    if not parts:
+        return None
+    return Doubt(
+        "failed-runs-left-out",
+        "; ".join(parts),
+        "Mend the cause (`assay show`) and run the suite again: failed trials are done anew",
+    )
+
+
+def dropped_blocks(case: Case) -> Doubt | None:
+    """Blocks that lack a side, left out of the pairs."""
+    if not case.dropped:
+        return None
+    return Doubt(
+        "dropped-blocks",
+        f"{counted(case.dropped, 'block')} without one of the sides left out of the pairs",
+        "Run the suite again, so that the missing trials are done",
+    )
+
+
+def identical_values(case: Case) -> Doubt | None:
+    """Several runs with one and the same value: the figure's resolution hides their spread."""
+    alike = [
+        side
+        for side in case.sides
+        if len(side.group.samples) > 1
+        and min(side.group.values) > 0
+        and constant([math.log(value) for value in side.group.values])
+    ]
+    if not alike:
+        return None
+    evidence = "; ".join(
+        f"all {len(side.group.samples)} runs of {side.name} gave "
+        f"{side.group.values[0]:.6g} {side.group.point.unit}".rstrip()
+        for side in alike
+    )
+    return Doubt(
+        "identical-values",
+        f"{evidence}: a spread of zero is more likely a coarse timer or a rounded print",
+        "Print more digits or measure for longer; a count that can't vary needs no interval",
+    )
+
+
+def _why(group: Group) -> str:
+    causes = Counter(cause(result) or "no cause stated" for result in group.left_out)
+    if group.lacking:
+        causes[f"{group.point.metric} not reported"] += group.lacking
+    listed = "; ".join(f"{times} × {why}" for why, times in causes.most_common(2))
+    return f" ({listed})" if listed else ""

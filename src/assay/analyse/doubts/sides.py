@@ -1,0 +1,70 @@
+"""Doubts about whether two sides did the same work with the same software."""
+
+from __future__ import annotations
+
+from assay.analyse.doubts.case import MOST_SHOWN, UNSTEADY, Case, Side, steady_facts
+from assay.records import Doubt
+
+SOFTWARE = ("kernel", "os", "gpu.driver", "gpu.cuda", "container", "python.", "package.", "env.")
+NOT_SOFTWARE = ("python.executable", "python.packages_digest")
+
+
+def different_software(case: Case) -> Doubt | None:
+    """Versions or settings that are steady on each side and differ between the sides."""
+    if len(case.sides) < 2:
+        return None
+    tables = [steady_facts([s.result for s in side.group.samples]) for side in case.sides]
+    if not all(tables):
+        return None
+    a, b = tables
+    differing = sorted(name for name in a.keys() | b.keys() if _software(name) and a.get(name) != b.get(name))
+    differing = [name for name in differing if UNSTEADY not in (a.get(name), b.get(name))]
+    if not differing:
+        return None
+    shown = ", ".join(f"{name} {_fact(a, name)} against {_fact(b, name)}" for name in differing[:MOST_SHOWN])
+    more = f" and {len(differing) - MOST_SHOWN} more" if len(differing) > MOST_SHOWN else ""
+    return Doubt(
+        "different-software",
+        f"{shown}{more}",
+        "The difference may be theirs and not the system's: give both sides the same (`assay diff A B`)",
+    )
+
+
+def different_parameters(case: Case) -> Doubt | None:
+    """Parameters that differ between the sides although the points bear the same name."""
+    if len(case.sides) < 2:
+        return None
+    a, b = (_parameters(side) for side in case.sides)
+    differing = sorted(name for name in a.keys() | b.keys() if a.get(name) != b.get(name))
+    if not differing:
+        return None
+    shown = [f"{name} {_either(a, name)} against {_either(b, name)}" for name in differing[:MOST_SHOWN]]
+    return Doubt(
+        "different-parameters",
+        ", ".join(shown),
+        "The sides may not have done the same work: run one suite on both",
+    )
+
+
+def _software(name: str) -> bool:
+    if name in NOT_SOFTWARE:
+        return False
+    return any(name == stem or name.startswith(stem.rstrip(".") + ".") for stem in SOFTWARE)
+
+
+def _fact(table: dict[str, object], name: str) -> object:
+    return table.get(name, "absent")
+
+
+def _parameters(side: Side) -> dict[str, set[str]]:
+    """Each parameter's values on this side, as text; what is swept is equal by the choice of the point."""
+    distinct = {s.result.run.trial.digest: s.result.run.trial.params for s in side.group.samples}
+    found: dict[str, set[str]] = {}
+    for params in distinct.values():
+        for name, value in params.items():
+            found.setdefault(name, set()).add(str(value))
+    return found
+
+
+def _either(parameters: dict[str, set[str]], name: str) -> str:
+    return "/".join(sorted(parameters.get(name, {"absent"})))
