@@ -424,6 +424,38 @@ class TrainingRun:
 
 
 @dataclass(frozen=True)
+class LoggedKey:
+    """One key of a training log: how often it stands there, where, and with what values.
+
+    lines   of the first few, from 1
+    values  distinct, in order, the first few; a list or a table as JSON text
+    """
+
+    count: int
+    lines: tuple[int, ...]
+    values: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True)
+class LogOutline:
+    """What a training log states, counted, to hold it against the rules of its round.
+
+    evaluations    each metric's last value before run_stop, and its line; "" where the log names no metric
+    init_s, run_s  init_start to init_stop and run_start to run_stop, seconds; None where one has no time
+    skipped_at     lines that look like MLPerf's own and can't be understood, the first few
+    cache_failure  line, and what it says, where the log shows that dropping caches failed
+    """
+
+    file: str
+    keys: Mapping[str, LoggedKey]
+    evaluations: Mapping[str, tuple[float, int]]
+    init_s: float | None
+    run_s: float | None
+    skipped_at: tuple[int, ...] = ()
+    cache_failure: tuple[int, str] | None = None
+
+
+@dataclass(frozen=True)
 class Reading:
     """What a run's logs say: everything `read.py` found, made only from the run directory.
 
