@@ -531,14 +531,67 @@ class Point:
 
 
 @dataclass(frozen=True)
+class RunsRange:
+    """Runs a side that would decide; None stands for more than 10,000.
+
+    about      at the run-to-run spread as estimated
+    low, high  at the ends of that spread's 80 % interval
+    """
+
+    low: int | None
+    about: int | None
+    high: int | None
+
+
+@dataclass(frozen=True)
+class RunsNeeded:
+    """How many runs a side, in all, would decide in so many of 100 cases; whatever was seen so far.
+
+    if_equal             were the true ratio 1: to say `equivalent`
+    if_twice_the_margin  were it 1 + 2 margins: to say `faster` or `slower`
+    spread               of one run to the next, as a share, that this rests on
+    of                   what is counted: runs, or sessions where sessions are what is replicated
+    """
+
+    if_equal: RunsRange
+    if_twice_the_margin: RunsRange
+    spread: float
+    power: float
+    of: Literal["runs", "sessions"] = "runs"
+
+
+@dataclass(frozen=True)
+class Family:
+    """What it costs to claim several comparisons together.
+
+    size        comparisons that are claimed together
+    correction  `none` where all are equivalent: then each has to hold, and nothing is picked out
+    ratio       the interval that the verdict rests on: in 95 % of cases all of the family's hold together
+    alone       what the comparison's own interval says
+    """
+
+    size: int
+    correction: Literal["none", "holm"]
+    ratio: Estimate
+    alone: Verdict
+
+
+@dataclass(frozen=True)
 class Comparison:
     """B against A at one point.
 
-    ratio    geometric mean of B over that of A, in the metric's unit: below 1 is less, not worse
-    n        runs of A and of B that count
-    method   `welch` or `paired`; "" without an interval
-    verdict  of B relative to A, in the metric's better-direction
-    reason   why the verdict is what it is, in words a person can act on
+    ratio        geometric mean of B over that of A, in the metric's unit: below 1 is less, not worse
+    n            runs of A and of B that count
+    method       `welch` or `paired`; "" without an interval
+    verdict      of B relative to A, in the metric's better-direction
+    reason       why the verdict is what it is, in words a person can act on
+    by_margin    the verdict's whole interval lies beyond the margin
+    replication  what n of the interval are: runs, or sessions where both sides have several
+    sessions     of A and of B
+    error        standard error of the logarithm of the ratio, with `degrees` of freedom
+    runs_needed  only where the verdict is undecided and more runs could decide
+    rank         Hodges and Lehmann's estimate with its exact interval, to be read beside the ratio
+    family       where several comparisons are claimed together
     """
 
     point: Point
@@ -554,6 +607,14 @@ class Comparison:
     reason: str
     smallest_visible: float | None  # half-width of the interval as a ratio − 1: what so many runs can show
     doubts: tuple[Doubt, ...] = ()
+    by_margin: bool = False
+    replication: Literal["runs", "sessions"] = "runs"
+    sessions: tuple[int, int] = (0, 0)
+    error: float | None = None
+    degrees: float | None = None
+    runs_needed: RunsNeeded | None = None
+    rank: Estimate | None = None
+    family: Family | None = None
 
 
 @dataclass(frozen=True)
