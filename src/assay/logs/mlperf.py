@@ -24,8 +24,9 @@ from assay.logs.benchmark_names import benchmark_name
 from assay.logs.cache_clearing import cache_doubt
 from assay.logs.mllog import Event, EventReader
 from assay.logs.result_sets import ResultSet, round_of
-from assay.logs.training_length import is_number, training_length
-from assay.records import Doubt, Scalar, TrainingRun, TrainingStatus
+from assay.logs.training_length import TrainingLength, is_number, training_length
+from assay.logs.training_phases import PHASE_KEYS, training_phases
+from assay.records import Doubt, Scalar, TrainingPhases, TrainingRun, TrainingStatus
 
 CLOCK_TOLERANCE_MS: Final = 1000.0  # lines of several ranks and of asynchronous evaluation interleave
 MOST_VALUES: Final = 4096  # distinct values kept of one key: the seeds of that many ranks
@@ -71,8 +72,9 @@ def training_run(
     notes = _notes(log) + list(length.notes)
     if log.benchmark is None and benchmark is not None:
         notes.append(f"the log names no benchmark; {benchmark} is taken from the folder")
+    not_cleared = cache_doubt(log.reader.head) if log.claims_cache_cleared else None
     doubts = (
-        cache_doubt(log.reader.head) if log.claims_cache_cleared else None,
+        not_cleared,
         _throughput_doubt(minutes, length.samples, log.throughputs),
     )
     return TrainingRun(
@@ -91,6 +93,8 @@ def training_run(
         hyperparameters=log.hyperparameters(),
         notes=tuple(notes),
         doubts=tuple(doubt for doubt in doubts if doubt),
+        phases=_phases(log, length) if status in ("success", "aborted") else None,
+        caches_dropped=not_cleared is None if log.claims_cache_cleared else None,
     )
 
 
@@ -105,6 +109,7 @@ class _Log:
     starts: list[Event] = field(default_factory=list)
     stops: list[Event] = field(default_factory=list)
     evaluations: list[Event] = field(default_factory=list)
+    timeline: list[Event] = field(default_factory=list)
     throughputs: list[float] = field(default_factory=list)
     points: dict[str, dict[Scalar, None]] = field(default_factory=dict)  # distinct values of a key, in order
     train_samples_told_last: bool = False  # after the run: then it counts what was seen, not the data set
@@ -121,6 +126,8 @@ class _Log:
         self.last = event
         if key == "weights_initialization":  # half of all lines
             return
+        if key in PHASE_KEYS:
+            self.timeline.append(event)
         if key in _TIMELINE:
             self._add_timeline(event)
         elif key == "init_start":
@@ -167,11 +174,16 @@ class _Log:
             values[value] = None
 
     @property
-    def minutes(self) -> float | None:
-        """First run_start to last run_stop: what every rank had to wait for."""
+    def window_ms(self) -> tuple[float, float] | None:
+        """First run_start and last run_stop: what every rank had to wait for."""
         began = [e.time_ms for e in self.starts if e.time_ms is not None]
         ended = [e.time_ms for e in self.stops if e.time_ms is not None]
-        return (max(ended) - min(began)) / 60_000 if began and ended else None
+        return (min(began), max(ended)) if began and ended else None
+
+    @property
+    def minutes(self) -> float | None:
+        """From run_start to run_stop."""
+        return None if self.window_ms is None else (self.window_ms[1] - self.window_ms[0]) / 60_000
 
     @property
     def init_minutes(self) -> float | None:
@@ -219,6 +231,10 @@ class _Log:
         if len(seeds) > 1:
             stated["seed"] = min(seeds)
         return stated
+
+
+def _phases(log: _Log, length: TrainingLength) -> TrainingPhases | None:
+    return None if log.window_ms is None else training_phases(log.timeline, *log.window_ms, length)
 
 
 def _status(log: _Log) -> tuple[TrainingStatus, str]:

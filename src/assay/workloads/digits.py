@@ -95,4 +95,5 @@ DIGITS = Workload(
     flops=lambda _params: TRAINING_FLOPS,
     task=_task,
     read=_read,
+    version=2,
 )
