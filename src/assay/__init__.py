@@ -1,3 +1,24 @@
 """Assay: is this cluster as fast as it should be, how far does it scale, and where is the time lost."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from assay.api import compare, scale, score
+
 __version__ = "0.1.0"
+__all__ = ["__version__", "compare", "scale", "score"]
+
+
+def __getattr__(name: str) -> Any:
+    """The functions of `assay.api`, imported when they are asked for: `import assay` costs nothing."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from assay import api
+
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

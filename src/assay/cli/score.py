@@ -25,10 +25,18 @@ SCHEMA = "assay.score/1"
 SILENT_S = 2.0  # reading that takes longer says how far it is
 
 
-def _round(_ctx: click.Context, _option: click.Parameter, text: str | None) -> str | None:
-    if text is not None and not re.fullmatch(r"v\d+\.\d+", text):
-        raise click.BadParameter(f"{text!r} is no round; write it like v3.1")
+def round_of(text: str) -> str:
+    """A round as MLCommons writes it. Raises ValueError on anything else."""
+    if not re.fullmatch(r"v\d+\.\d+", text):
+        raise ValueError(f"{text!r} is no round; write it like v3.1")
     return text
+
+
+def _round(_ctx: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    try:
+        return None if text is None else round_of(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.command()

@@ -1,0 +1,179 @@
+"""`assay.compare`, `assay.score` and `assay.scale`: the commands of these names, for programs and notebooks.
+
+They take what the commands take, under the same names, and give frozen records instead of printing. Mistakes
+raise `assay.errors.InputError`, with the words that the command would print. Use them as `assay.compare(…)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from assay.analyse.score import ScoredSet
+    from assay.records import Comparison, Point, Scaling
+
+_WIDTH = 100  # columns of what `print` shows
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What came of `compare`; iterating gives every comparison, of all metrics.
+
+    comparisons   each metric at each point that both sides have
+    primary       those of them that the verdict rests on: each benchmark's leading metric
+    not_compared  points without a comparison, each with the reason in words
+    margin        share that counts as equal: 0.02
+    """
+
+    comparisons: tuple[Comparison, ...]
+    primary: tuple[Comparison, ...]
+    not_compared: tuple[tuple[Point, str], ...]
+    margin: float
+
+    def __iter__(self) -> Iterator[Comparison]:
+        return iter(self.comparisons)
+
+    def __len__(self) -> int:
+        return len(self.comparisons)
+
+    def __str__(self) -> str:
+        from assay.report import terminal
+
+        return _printed(terminal.verdicts(self.primary))
+
+    def _repr_html_(self) -> str:
+        from assay.report import notebook
+
+        return notebook.comparisons(self.primary)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What came of `score`; iterating gives the sets of result files, each with its score and its doubts."""
+
+    sets: tuple[ScoredSet, ...]
+
+    def __iter__(self) -> Iterator[ScoredSet]:
+        return iter(self.sets)
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    def __str__(self) -> str:
+        from rich.console import Group
+
+        from assay.report.scores import scored_set
+
+        return _printed(Group(*map(scored_set, self.sets)))
+
+    def _repr_html_(self) -> str:
+        from assay.report import notebook
+
+        return notebook.scores(self.sets)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """What came of `scale`; iterating gives the curves, one a system, benchmark and swept point."""
+
+    curves: tuple[Scaling, ...]
+
+    def __iter__(self) -> Iterator[Scaling]:
+        return iter(self.curves)
+
+    def __len__(self) -> int:
+        return len(self.curves)
+
+    def __str__(self) -> str:
+        from assay.report import terminal
+
+        return _printed(terminal.scaling(self.curves))
+
+    def _repr_html_(self) -> str:
+        from assay.report import notebook
+
+        return notebook.curves(self.curves)
+
+
+def compare(
+    a: str,
+    b: str | None = None,
+    *,
+    margin: str | float | None = None,
+    metric: str | None = None,
+    runs: str | PathLike[str] | None = None,
+) -> Compared:
+    """Whether B is as fast as A, as `assay compare A B`; with A alone, its other systems and its baseline.
+
+    margin  share that counts as equal, `"2%"` or 0.02; None is the suite's, or 2 %
+    metric  only this one; it is then the primary one
+    runs    directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+
+    Raises InputError where a name fits nothing, a margin is none, or nothing can be compared.
+    """
+    from assay.cli.compare import hold, margin_of
+
+    try:
+        width = None if margin is None else margin_of(str(margin))
+    except ValueError as error:
+        raise InputError(f"margin: {error}") from error
+    held = hold(_runs(runs), a, b, margin=width, metric=metric)
+    return Compared(held.found, held.primary, held.not_compared, held.margin)
+
+
+def score(
+    path: str | PathLike[str],
+    *paths: str | PathLike[str],
+    round: str | None = None,  # noqa: A002 - the command's own word for it
+) -> Scores:
+    """MLPerf training logs scored by their round's rules, as `assay score PATH…`; times in minutes.
+
+    round  where neither log nor folder says it, like `"v3.1"`
+
+    Raises InputError where a path doesn't exist or holds no result files, or a round is none.
+    """
+    from assay.cli.score import round_of, scored_sets
+
+    try:
+        said = None if round is None else round_of(round)
+    except ValueError as error:
+        raise InputError(f"round: {error}") from error
+    return Scores(tuple(scored_sets([Path(p) for p in (path, *paths)], said)))
+
+
+def scale(run: str, *, metric: str | None = None, runs: str | PathLike[str] | None = None) -> Scaled:
+    """Throughput, speed-up and efficiency over worker counts, as `assay scale RUN`.
+
+    metric  whose curve; None is each benchmark's primary one that scales
+    runs    directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+
+    Raises InputError where the name fits nothing, or nothing was measured at two sizes.
+    """
+    from assay.cli.scale import curves_of
+
+    return Scaled(curves_of(_runs(runs), run, metric=metric))
+
+
+def _runs(said: str | PathLike[str] | None) -> Path:
+    from assay.cli.options import default_runs_dir
+
+    return default_runs_dir() if said is None else Path(said)
+
+
+def _printed(what: RenderableType) -> str:
+    """What the command prints, without colour."""
+    from rich.console import Console
+
+    console = Console(width=_WIDTH, no_color=True, force_terminal=False, highlight=False)
+    with console.capture() as captured:
+        console.print(what)
+    return captured.get()

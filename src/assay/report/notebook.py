@@ -1,0 +1,77 @@
+"""Results as a notebook shows them: a sentence, the report's tables, the doubts; no script, no style."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from assay.analyse.score import ScoredSet
+from assay.records import Comparison, Doubt, Scaling
+from assay.report import figures
+from assay.report.sentences import headline, questions
+from assay.report.tables import Body, Row, Table, comparison, gathered, scaling
+
+_MINUTES = ".3f"
+
+
+def comparisons(found: Sequence[Comparison]) -> str:
+    """Every pair of sides as a sentence and a table, then what is to be doubted."""
+    parts = []
+    for of_pair in gathered(found, lambda c: (c.a, c.b)):
+        parts += [
+            f"<p><strong>{escape(headline(questions(of_pair)))}</strong></p>",
+            _table(comparison(of_pair)),
+        ]
+    return "".join(parts) + _doubts(doubt for doubt, _ in figures.distinct_doubts(found))
+
+
+def curves(found: Sequence[Scaling]) -> str:
+    """Value, speed-up and efficiency over sizes, then what is to be doubted."""
+    every = (doubt for curve in found for point in curve.points for doubt in point.doubts)
+    return _table(scaling(found)) + _doubts(every)
+
+
+def scores(found: Sequence[ScoredSet]) -> str:
+    """One row a set of training logs, then what is to be doubted about them."""
+    columns = ("", "benchmark", "round", "score, min", "scaled, min", "mean, min", "std, min", "runs")
+    table = Table("Scores", columns, (Body("", tuple(map(_score_row, found))),), frozenset({0, 1, 2}))
+    return _table(table) + _doubts(doubt for scored in found for doubt in scored.doubts)
+
+
+def _score_row(scored: ScoredSet) -> Row:
+    score = scored.score
+    minutes = (score.minutes, score.scaled, score.mean, score.std)
+    written = (figures.NONE if value is None else format(value, _MINUTES) for value in minutes)
+    converged = f"{score.converged} of {score.runs}"
+    words = (scored.name, scored.benchmark or figures.NONE, scored.round or figures.NONE)
+    return Row((*words, *written, converged))
+
+
+def _table(table: Table) -> str:
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
+    rows = []
+    for body in table.bodies:
+        if body.title:
+            rows.append(f'<tr><th colspan="{len(table.columns)}">{escape(body.title)}</th></tr>')
+        rows += [_row(row) for row in body.rows]
+    caption = f"<caption>{escape(table.caption)}</caption>"
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _row(row: Row) -> str:
+    first, *rest = map(escape, row.cells)
+    return f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>'
+
+
+def _doubts(found: Iterable[Doubt]) -> str:
+    """Each doubt once by its code, with the first evidence met."""
+    by_code: dict[str, Doubt] = {}
+    for doubt in found:
+        by_code.setdefault(doubt.code, doubt)
+    if not by_code:
+        return ""
+    items = (
+        f"<li><code>{escape(d.code)}</code>: {escape(d.evidence)}. {escape(d.remedy)}.</li>"
+        for d in by_code.values()
+    )
+    return f"<p>To be doubted:</p><ul>{''.join(items)}</ul>"

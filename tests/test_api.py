@@ -1,0 +1,180 @@
+"""The Python functions give what the commands of the same names print, and cost nothing until used."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import assay
+import stated_runs
+from assay import store
+from assay.cli import COMMANDS
+from assay.cli import assay as command_line
+from assay.cli.compare import command as compare_command
+from assay.cli.scale import command as scale_command
+from assay.cli.score import command as score_command
+from assay.errors import InputError
+
+
+class Page(HTMLParser):
+    """Counts elements and sees that each is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.open.append(tag)
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def read_page(html: str) -> Page:
+    page = Page()
+    page.feed(html)
+    assert page.open == []
+    return page
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two systems at two sizes, five runs each; `b` is as fast as `a`."""
+    monkeypatch.setattr("assay.read.metrics", stated_runs.metrics())
+    made = [
+        one
+        for system, factor in (("a", 1.0), ("b<i>", 1.001))
+        for shape, value in (("1x1", 100.0), ("2x1", 190.0))
+        for one in stated_runs.side(
+            [factor * value * (1 + luck) for luck in (-0.002, 0.001, 0.003, -0.001, 0.0)],
+            system=system,
+            shape=shape,
+        )
+    ]
+    store.update(tmp_path, made, gone=())
+    return tmp_path
+
+
+def test_importing_assay_imports_nothing_else_and_the_functions_are_there() -> None:
+    program = """
+import sys, assay
+print(sorted(m for m in sys.modules if m.startswith("assay.") or m in ("numpy", "click", "rich")))
+print(assay.compare.__module__, {"compare", "scale", "score"} <= set(dir(assay)))
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == ["[]", "assay.api True"]
+
+
+def test_a_name_that_assay_has_not_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'compere'"):
+        assay.compere  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("function", "command"),
+    [(assay.compare, compare_command), (assay.score, score_command), (assay.scale, scale_command)],
+)
+def test_functions_take_what_their_commands_take_under_the_same_names(
+    function: object, command: object
+) -> None:
+    only_shown = {"--json", "--all", "--runs-table", "--rules"}
+    options = {
+        option.opts[0].removeprefix("--")
+        for option in command.params  # type: ignore[attr-defined]
+        if option.opts[0].startswith("--") and option.opts[0] not in only_shown
+    }
+    parameters = inspect.signature(function).parameters  # type: ignore[arg-type]
+    by_name = {name for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+    assert by_name == options
+    assert function.__name__ in COMMANDS  # type: ignore[attr-defined]
+
+
+def test_compare_gives_the_records_behind_what_the_command_prints(runs: Path) -> None:
+    found = assay.compare("suite:a", "suite:b<i>", margin="2%", runs=runs)
+    printed = CliRunner().invoke(
+        command_line, ["compare", "suite:a", "suite:b<i>", "--margin", "2%", "--json", "--runs", str(runs)]
+    )
+    assert printed.exit_code == 0, printed.output
+    document = json.loads(printed.stdout)
+    assert [c.ratio.value for c in found] == [c["ratio"]["value"] for c in document["comparisons"]]
+    assert [c.verdict for c in found.primary] == ["equivalent", "equivalent"]
+    assert (found.margin, len(found), found.not_compared) == (0.02, 2, ())
+
+
+def test_scale_gives_the_curves_that_the_command_prints(runs: Path) -> None:
+    found = assay.scale("suite", runs=str(runs), metric="throughput")
+    assert [curve.system for curve in found] == ["a", "b<i>"]
+    assert found.curves[0].points[1].efficiency.value == pytest.approx(0.95)
+    assert len(found) == 2
+
+
+def test_score_gives_the_scores_that_the_command_prints(mlperf_logs: Path) -> None:
+    folder = mlperf_logs / "v3.1" / "Supermicro-RedHat"
+    found = assay.score(folder)
+    printed = json.loads(CliRunner().invoke(command_line, ["score", str(folder), "--json"]).stdout)
+    assert [s.score.minutes for s in found] == [s["score_minutes"] for s in printed["sets"]]
+    resnet = next(s for s in found if s.benchmark == "resnet")
+    assert resnet.score.scaled == pytest.approx(21.1348, abs=1e-4)
+    page = read_page(found._repr_html_())
+    assert "21.135" in page.text
+    assert "system-contradicts" in page.text
+    assert len(found) == 2
+    assert "score 20.933 min" in str(found)
+
+
+def test_results_are_frozen_and_comparable(runs: Path) -> None:
+    found = assay.scale("suite", runs=runs)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.curves = ()  # type: ignore[misc]
+    assert found == assay.scale("suite", runs=runs), "the same input gives the same verdict"
+
+
+def test_a_notebook_shows_tables_and_takes_names_for_no_markup(runs: Path) -> None:
+    compared = read_page(assay.compare("suite", runs=runs)._repr_html_())
+    assert compared.seen.count("table") == 1
+    assert "i" not in compared.seen, "a system's name is no markup"
+    assert "b<i>" in compared.text
+    assert "equivalent" in compared.text
+    scaled = read_page(assay.scale("suite", runs=runs)._repr_html_())
+    assert "95 %" in scaled.text
+
+
+def test_printing_a_result_shows_what_the_command_shows(runs: Path) -> None:
+    assert "as fast" in str(assay.compare("suite", runs=runs))
+    assert "efficiency" in str(assay.scale("suite", runs=runs))
+
+
+def test_the_environment_names_the_runs_as_for_the_commands(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_RUNS", str(runs))
+    assert assay.scale("suite") == assay.scale("suite", runs=runs)
+
+
+@pytest.mark.parametrize("margin", ["200%", "two", 1.5, 0])
+def test_a_margin_that_is_none_is_refused(runs: Path, margin: object) -> None:
+    with pytest.raises(InputError, match="margin"):
+        assay.compare("suite", margin=margin, runs=runs)  # type: ignore[arg-type]
+
+
+def test_mistakes_raise_the_commands_own_words(runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no runs of that name"):
+        assay.compare("suiet", runs=runs)
+    with pytest.raises(InputError, match="round: 'v31' is no round"):
+        assay.score(tmp_path, round="v31")
+    with pytest.raises(InputError, match="no such file or folder"):
+        assay.score(tmp_path / "nothing")
