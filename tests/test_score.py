@@ -14,7 +14,8 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.analyse.score import Rule, olympic_mean, rule_for, score
+from assay.analyse.mlperf_rounds import Rule, rule_for
+from assay.analyse.score import olympic_mean, score
 from assay.analyse.set_doubts import doubts_of_set
 from assay.cli.score import command
 from assay.records import Doubt, Scalar, TrainingRun, TrainingStatus

@@ -13,35 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
+from assay.analyse.mlperf_rounds import Rule, rule_for
 from assay.records import Doubt, TrainingRun
-
-
-@dataclass(frozen=True)
-class Rule:
-    """How a benchmark's runs become one score.
-
-    runs      that a result needs
-    counted   of them, the first that converged; None: all count
-    dropped   of the fastest and of the slowest, each
-    failures  runs that may fail to converge, each taken for a slowest one
-    """
-
-    runs: int
-    dropped: int = 1
-    failures: int = 1
-    counted: int | None = None
-
-
-_FIVE, _TEN, _THREE = Rule(runs=5), Rule(runs=10), Rule(runs=3)
-_UNET3D = Rule(runs=40, dropped=4, failures=4)
-_NCF_V05 = Rule(runs=100, failures=50, counted=50)
-_RULES = {
-    **dict.fromkeys(("resnet", "ssd", "retinanet", "maskrcnn", "dlrm"), _FIVE),
-    **dict.fromkeys(("gnmt", "transformer", "ncf", "minigo", "bert", "rnnt", "dlrm_dcnv2"), _TEN),
-    **dict.fromkeys(("stable_diffusion", "gnn", "rgat", "llama2_70b_lora", "llama31_8b", "flux1"), _TEN),
-    **dict.fromkeys(("gpt3", "llama31_405b"), _THREE),
-    "unet3d": _UNET3D,
-}
 
 
 @dataclass(frozen=True)
@@ -76,17 +49,6 @@ class ScoredSet:
     scaling_factor: float | None
     score: Score
     doubts: tuple[Doubt, ...]
-
-
-def rule_for(benchmark: str | None, round_: str | None) -> Rule | None:
-    """The rule of a benchmark, by the name of its result folder; None where no rule is known.
-
-    >>> rule_for("unet3d", "v3.1")
-    Rule(runs=40, dropped=4, failures=4, counted=None)
-    """
-    if (benchmark, round_) == ("ncf", "v0.5"):
-        return _NCF_V05
-    return _RULES.get(benchmark or "")
 
 
 def score(

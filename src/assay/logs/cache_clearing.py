@@ -9,14 +9,22 @@ from assay.records import Doubt
 _FAILURE = re.compile(rb"read-only|denied|not permitted|ignoring|failed|no such file", re.IGNORECASE)
 
 
-def cache_doubt(head: bytes) -> Doubt | None:
-    """A doubt where the head of a log shows a failed `drop_caches`, with that line; else None."""
+def failed_drop(head: bytes) -> tuple[int, str] | None:
+    """The line of a log's head, counted from 1, that shows a failed `drop_caches`, and what it says."""
     for number, line in enumerate(head.splitlines(), start=1):
         if b"drop_caches" in line and _FAILURE.search(line):
-            said = line.decode("latin-1").strip()[:200]
-            return Doubt(
-                code="cache-not-cleared",
-                evidence=f"cache_clear is logged as true, but line {number} says: {said}",
-                remedy="clear the page cache on the host (a container can't), or say that caches were warm",
-            )
+            return number, line.decode("latin-1").strip()[:200]
     return None
+
+
+def cache_doubt(head: bytes) -> Doubt | None:
+    """A doubt where the head of a log shows a failed `drop_caches`, with that line; else None."""
+    failure = failed_drop(head)
+    if failure is None:
+        return None
+    number, said = failure
+    return Doubt(
+        code="cache-not-cleared",
+        evidence=f"cache_clear is logged as true, but line {number} says: {said}",
+        remedy="clear the page cache on the host (a container can't), or say that caches were warm",
+    )

@@ -10,7 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from assay.analyse.score import Rule, ScoredSet
+from assay.analyse.mlperf_rounds import Rule
+from assay.analyse.score import ScoredSet
 from assay.records import TrainingRun
 
 _STATUS_STYLES = {"success": "green", "aborted": "yellow", "unfinished": "bold red", "invalid": "bold red"}

@@ -1,0 +1,114 @@
+"""What a training log states, counted: keys with their lines, last evaluations, times.
+
+A second pass over the file, made where rules are checked; scoring doesn't wait for it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from assay.errors import InputError
+from assay.logs.cache_clearing import failed_drop
+from assay.logs.mllog import Event, EventReader
+from assay.logs.training_length import is_number
+from assay.records import LoggedKey, LogOutline, Scalar
+
+LINES_KEPT: Final = 5
+VALUES_KEPT: Final = 5
+LONGEST_VALUE: Final = 200
+_NESTED: Final = 2  # {"accuracy": {"BBOX": …}} is as deep as an evaluation goes
+
+
+def outline(path: Path) -> LogOutline:
+    """The outline of one log; what can't be read has an empty one. Never raises on what the file holds."""
+    reader = EventReader(path)
+    seen = _Seen()
+    try:
+        for event in reader:
+            seen.add(event)
+    except InputError:
+        pass  # said where the log is read as a run; here it just states nothing
+    return LogOutline(
+        file=path.name,
+        keys={key: LoggedKey(k.count, tuple(k.lines), tuple(k.values)) for key, k in seen.keys.items()},
+        evaluations=seen.evaluations,
+        init_s=seen.seconds("init_start", "init_stop"),
+        run_s=seen.seconds("run_start", "run_stop"),
+        skipped_at=tuple(reader.skipped_at),
+        cache_failure=failed_drop(reader.head),
+    )
+
+
+@dataclass
+class _Key:
+    count: int = 0
+    lines: list[int] = field(default_factory=list)
+    values: dict[Scalar, None] = field(default_factory=dict)  # a set that keeps its order
+
+
+@dataclass
+class _Seen:
+    keys: dict[str, _Key] = field(default_factory=dict)
+    evaluations: dict[str, tuple[float, int]] = field(default_factory=dict)
+    times_ms: dict[str, float] = field(default_factory=dict)
+
+    def add(self, event: Event) -> None:
+        key = self.keys.setdefault(event.key, _Key())
+        key.count += 1
+        if len(key.lines) < LINES_KEPT:
+            key.lines.append(event.line)
+        if len(key.values) < VALUES_KEPT:
+            key.values[_value(event)] = None
+        if event.key == "eval_accuracy" and "run_stop" not in self.keys:
+            found = _numbers(event)
+            self.evaluations.update({metric: (value, event.line) for metric, value in found})
+        if event.time_ms is not None:
+            self._keep_time(event.key, event.time_ms)
+
+    def _keep_time(self, key: str, time_ms: float) -> None:
+        """The earliest start and the latest stop: ranks say them one after the other."""
+        if key in ("init_start", "run_start"):
+            self.times_ms[key] = min(time_ms, self.times_ms.get(key, time_ms))
+        elif key in ("init_stop", "run_stop"):
+            self.times_ms[key] = max(time_ms, self.times_ms.get(key, time_ms))
+
+    def seconds(self, start: str, stop: str) -> float | None:
+        if start not in self.times_ms or stop not in self.times_ms:
+            return None
+        return (self.times_ms[stop] - self.times_ms[start]) / 1000
+
+
+def _value(event: Event) -> Scalar:
+    """What an event states; run_stop states its status, from v0.6 on beside the value."""
+    value = event.metadata.get("status") if event.key == "run_stop" else event.value
+    value = event.value if value is None else value
+    if isinstance(value, str):
+        return value[:LONGEST_VALUE]
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return json.dumps(value)[:LONGEST_VALUE]
+
+
+def _numbers(event: Event) -> list[tuple[str, float]]:
+    """An evaluation's numbers by their metric; "" is the metric of a number that stands alone."""
+    metric = event.metadata.get("metric")
+    value = event.value
+    if isinstance(value, dict) and "epoch" in value and "value" in value:  # v0.5
+        value = value["value"]
+    return _flat(metric if isinstance(metric, str) else "", value, _NESTED)
+
+
+def _flat(name: str, value: Any, depth: int) -> list[tuple[str, float]]:
+    if isinstance(value, str):  # some logs write numbers as text
+        try:
+            value = float(value)
+        except ValueError:
+            return []
+    if is_number(value):
+        return [(name, float(value))]
+    if not isinstance(value, dict) or depth == 0:
+        return []
+    return [pair for key, inner in value.items() for pair in _flat(str(key), inner, depth - 1)]
