@@ -17,7 +17,7 @@ from assay.errors import InputError
 from assay.logs.result_sets import ResultSet
 from assay.records import Plan, Provenance, Run, RunState, Scalar, Shape, Trial, digest_of
 from assay.rundir import Session
-from assay.runfiles import SCHEMA, Header, safe_name
+from assay.runfiles import SCHEMA, Header, safe_name, word
 from assay.workloads.mlperf_log import MLPERF, TIME_PER_EPOCH, TIME_TO_TRAIN
 
 UNKNOWN = "unknown"
@@ -196,7 +196,7 @@ def _log(of_set: ResultSet, file: Path, shape: Shape, asked: Asked) -> _Log:
 
 def _word(text: str) -> str:
     """A name as a part of a trial's id."""
-    return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.")[:60] or UNKNOWN
+    return word(text) or UNKNOWN
 
 
 def _shape(facts: Mapping[str, object]) -> Shape | None:

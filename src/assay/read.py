@@ -12,11 +12,12 @@ from assay.redact import redacted
 from assay.rundir import Attempt
 from assay.workloads import WORKLOADS, Workload
 from assay.workloads.mlperf_log import MLPERF
+from assay.workloads.numbers import NUMBERS
 
 # Raised when a log would be read differently although its workload's reader stayed the same.
 READ_VERSION = 1
-_IMPORTED = {MLPERF.name: MLPERF}  # not in WORKLOADS: a suite can't ask for them
-VERSIONS = digest_of([READ_VERSION, {w.name: w.version for w in (*WORKLOADS.values(), MLPERF)}])
+_IMPORTED = {w.name: w for w in (MLPERF, NUMBERS)}  # not in WORKLOADS: a suite can't ask for them
+VERSIONS = digest_of([READ_VERSION, {w.name: w.version for w in (*WORKLOADS.values(), *_IMPORTED.values())}])
 """Of all readers: changes when any log may be read differently."""
 
 

@@ -254,15 +254,19 @@ class Session:
         return Attempt(final)
 
 
-def create(root: Path, header: Header, plan: Plan, inputs: Mapping[str, str]) -> Session:
+def create(
+    root: Path, header: Header, plan: Plan, inputs: Mapping[str, str], *, name: str | None = None
+) -> Session:
     """A new session below `root`, complete when it appears.
 
     inputs  the user's files as text by name (`suite.yaml`, `systems.yaml`), already without secrets
+    name    the session's own; None: its start, UTC
     """
     suite = root / safe_name(plan.suite)
     with writing(root):
         suite.mkdir(parents=True, exist_ok=True)
-        path = _free_name(suite, header.created_at)
+        started = datetime.fromtimestamp(header.created_at, UTC).strftime("%Y-%m-%dT%H%M%SZ")
+        path = _free_name(suite, started if name is None else safe_name(name))
         made = suite / f".{path.name}.new"
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir()
@@ -304,8 +308,7 @@ def sessions_of(root: Path, suite: str) -> list[Session]:
     ]
 
 
-def _free_name(suite: Path, created_at: float) -> Path:
-    stem = datetime.fromtimestamp(created_at, UTC).strftime("%Y-%m-%dT%H%M%SZ")
+def _free_name(suite: Path, stem: str) -> Path:
     path, again = suite / stem, 2
     while path.exists():
         path, again = suite / f"{stem}.{again}", again + 1

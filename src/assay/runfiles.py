@@ -72,6 +72,15 @@ def safe_name(name: str) -> str:
     return name
 
 
+def word(text: str) -> str:
+    """Any text as a part of such a name: at most 60 letters, digits and `.`, `_`, `-`; "" where none is left.
+
+    >>> word("DGX A100 / bare metal")
+    'DGX-A100-bare-metal'
+    """
+    return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._")[:60]
+
+
 def read_record(path: Path, kind: type[T]) -> T:
     """The record that a file holds. Raises InputError when it is missing, damaged or of a newer Assay."""
     text = read_bytes(path)

@@ -29,6 +29,9 @@ def _shape(_context: click.Context, _option: click.Parameter, text: str | None) 
         raise click.BadParameter(str(error)) from None
 
 
+SHEETS = (".csv", ".tsv")
+
+
 @click.command()
 @click.argument(
     "paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(path_type=Path, exists=True)
@@ -56,7 +59,12 @@ def command(
 
     PATHs are MLPerf training results (any tree whose leaves hold result_*.txt) and need a --name; or run
     directories of another Assay (a session, a suite's or a whole runs directory), which keep theirs and
-    merge with what is here by their suite. Files are copied; importing the same again adds nothing.
+    merge with what is here by their suite; or spreadsheets of any figures as CSV, named as their file
+    without a --name. Files are copied; importing the same again adds nothing.
+
+    A spreadsheet has one figure a row. Columns: system, metric, run, value; and as far as needed workload,
+    shape (like 2x8), unit, session (runs that share a day or an allocation) and better (higher or lower).
+    Every other column is a label that tells figures apart. An empty value is a run that gave none.
 
     \b
     Examples:
@@ -64,17 +72,22 @@ def command(
       assay import v3.1/Supermicro-RedHat --name openshift
       assay compare ubuntu openshift
       assay import /mnt/other-machine/runs/resnet50-scaling
+      assay import numbers.csv && assay compare numbers
     """
     from assay.merge import is_run_directory, merge
     from assay.run import update_index
 
     runs = [path for path in paths if path.is_dir() and is_run_directory(path)]
-    logs = [path for path in paths if path not in runs]
+    sheets = [path for path in paths if path.is_file() and path.suffix.lower() in SHEETS]
+    logs = [path for path in paths if path not in runs and path not in sheets]
     if logs and name is None:
         raise InputError(f"{logs[0]}: logs need a name to be kept under; say it with --name")
     if runs and (name or system or shape or round_ or benchmark):
         raise InputError(f"{runs[0]}: a run directory of Assay keeps its own names; leave the options out")
+    if sheets and (system or shape or round_ or benchmark):
+        raise InputError(f"{sheets[0]}: a spreadsheet says these in its columns; leave the options out")
     done = [_merged(merged) for path in runs for merged in merge(path, runs_dir)]
+    done += [one for path in sheets for one in _numbers(path, runs_dir, name)]
     if logs and name is not None:
         done.append(_imported(logs, runs_dir, (name, system, shape, round_, benchmark)))
     problems = update_index(runs_dir)
@@ -107,6 +120,17 @@ def _imported(
 
     imported = import_sets(find_sets(paths), Asked(runs_dir, *said, ("assay", *sys.argv[1:])))
     return _document(imported.session, imported.runs, added=imported.added, notes=imported.notes)
+
+
+def _numbers(path: Path, runs_dir: Path, name: str | None) -> list[dict[str, Any]]:
+    from assay.import_numbers import Asked, import_numbers
+    from assay.runfiles import word
+
+    kept_as = name or word(path.stem)
+    if not kept_as:
+        raise InputError(f"{path}: its name can't name what is kept; say one with --name")
+    imported = import_numbers(path, Asked(runs_dir, kept_as, ("assay", *sys.argv[1:])))
+    return [_document(one.session, one.runs, added=one.added, notes=one.notes) for one in imported]
 
 
 def _document(session: Session, runs: Sequence[Run], *, added: bool, notes: Sequence[str]) -> dict[str, Any]:

@@ -1,0 +1,303 @@
+"""Spreadsheets of figures that others measured → sessions of finished and failed runs, rows kept."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from assay import __version__, read, rundir
+from assay.errors import InputError, Problem
+from assay.import_logs import DEFAULT_MARGIN, Imported
+from assay.logs.numbers import Row, Table, load
+from assay.records import Better, Plan, Run, RunState, Trial, digest_of
+from assay.runfiles import SCHEMA, Header, safe_name, word
+from assay.workloads.numbers import NUMBERS, direction
+
+SHEET = "rows.csv"  # a run's log: the header of its sheet and its own rows
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Where the figures are to be kept; `name` like a suite's."""
+
+    runs_dir: Path
+    name: str
+    command_line: Sequence[str] = ()
+
+
+def import_numbers(path: Path, asked: Asked) -> list[Imported]:
+    """Keep each session of the sheet as one of the runs directory; the same rows are kept once.
+
+    Raises InputError with every problem of the file, where the name is a suite's, or where a session of the
+    sheet is here already with other rows.
+    """
+    safe_name(asked.name)
+    table = load(path)
+    sheet = _Sheet(path, table, asked, time.time())
+    _refuse_equal_words(sheet)
+    notes = tuple(_notes(table.rows))
+    sessions: dict[str, list[Row]] = {}
+    for row in table.rows:
+        sessions.setdefault(_word(row.session, "session"), []).append(row)
+    with rundir.choosing(asked.runs_dir, asked.name):
+        _refuse_other_content(sheet, sessions)
+        done = [_import_session(sheet, session, rows) for session, rows in sessions.items()]
+    return [replace(done[0], notes=notes), *done[1:]]
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """The file that is imported; `now` is the time of its sessions whose name is no date."""
+
+    path: Path
+    table: Table
+    asked: Asked
+    now: float
+
+    def content(self, rows: Sequence[Row]) -> str:
+        """Digest of a session's rows as they stand in the file."""
+        return digest_of([self.table.header.strip(), [row.text.strip() for row in rows]])
+
+    @property
+    def suite_digest(self) -> str:
+        """Of all that is imported under the name: later sheets are further sides."""
+        return digest_of(["imported", self.asked.name])
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Where each session stands in the order of the sheet."""
+        return {name: at for at, name in enumerate(dict.fromkeys(row.session for row in self.table.rows))}
+
+    @cached_property
+    def better(self) -> dict[str, Better]:
+        """Directions that the sheet says and the metric's name doesn't tell."""
+        said = {row.metric: row.better for row in self.table.rows if row.better is not None}
+        return {metric: better for metric, better in said.items() if direction(metric, {}) != better}
+
+
+def _refuse_equal_words(sheet: _Sheet) -> None:
+    """Names that are one and the same as part of a reference."""
+    problems = []
+    seen: dict[tuple[str, str], str] = {}
+    for row in sheet.table.rows:
+        for column, text in (("system", row.system), ("workload", row.workload), ("session", row.session)):
+            name = _word(text, column)
+            before = seen.setdefault((column, name), text)
+            if before != text:
+                what = f"{column} {text!r} and {before!r} would both be called {name}; rename one"
+                problems.append(Problem(f"{sheet.path}:{row.line}", what))
+                seen[column, name] = text  # so that each name is told once
+    if problems:
+        raise InputError(problems)
+
+
+def _refuse_other_content(sheet: _Sheet, sessions: Mapping[str, Sequence[Row]]) -> None:
+    """All or nothing: a session that was begun with other rows would count its runs twice."""
+    here = {s.name: s for s in rundir.sessions_of(sheet.asked.runs_dir, sheet.asked.name)}
+    problems = []
+    for name, rows in sessions.items():
+        if name in here and here[name].header.content != sheet.content(rows):
+            what = (
+                f"session {name} of {sheet.asked.name} is here already with other rows; say in a column "
+                f"`session` which are new, choose another --name, or remove {here[name].path} first"
+            )
+            problems.append(Problem(f"{sheet.path}:{rows[0].line}", what))
+    if any(not session.header.content for session in here.values()):
+        problems = [
+            Problem(f"--name {sheet.asked.name}", "holds runs of a suite of that name; choose another name")
+        ]
+    if problems:
+        raise InputError(problems)
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    """What the user should know: metrics without a direction, labels that leave every run alone."""
+    said = {row.metric: row.better for row in rows if row.better is not None}
+    undirected = sorted({row.metric for row in rows if direction(row.metric, said) is None})
+    lonely = [
+        name
+        for name in sorted({name for row in rows for name in row.labels})
+        if _leaves_runs_alone(rows, name)
+    ]
+    return [
+        *(
+            f"{metric}: not known which way is better, so no verdict of faster or slower; say higher or "
+            "lower in a column `better`"
+            for metric in undirected
+        ),
+        *(
+            f"column {name} tells every run apart, so none is a repetition of another; remove it where it "
+            "only describes the run"
+            for name in lonely
+        ),
+    ]
+
+
+def _leaves_runs_alone(rows: Sequence[Row], column: str) -> bool:
+    """Whether points hold several runs without this label and none does with it."""
+
+    def most_runs(without: str) -> int:
+        runs: dict[str, set[tuple[str, str]]] = {}
+        for row in rows:
+            labels = {name: value for name, value in row.labels.items() if name != without}
+            point = digest_of([row.system, row.workload, str(row.shape), row.metric, labels])
+            runs.setdefault(point, set()).add((row.session, row.run))
+        return max(map(len, runs.values()))
+
+    return most_runs("") == 1 < most_runs(column)
+
+
+# A session -----------------------------------------------------------------------------------------------
+
+
+def _import_session(sheet: _Sheet, name: str, rows: Sequence[Row]) -> Imported:
+    """The session, made or completed where an import was killed half way."""
+    content = sheet.content(rows)
+    runs = _runs(sheet, name, rows, content)
+    known = [s for s in rundir.sessions_of(sheet.asked.runs_dir, sheet.asked.name) if s.name == name]
+    if known and known[0].header.finished_at is not None:
+        kept = tuple(attempt.run() for attempt in known[0].last_attempts().values())
+        return Imported(known[0], kept, added=False, notes=())
+    session = known[0] if known else _create(sheet, name, [run for run, _ in runs], rows, content)
+    with tempfile.TemporaryDirectory() as directory:
+        log = Path(directory) / SHEET
+        for run, text in runs:
+            if session.attempts_at(run.trial.id):
+                continue
+            log.write_text(text, encoding="utf-8", newline="")
+            problems = read.read({SHEET: log}, run).problems
+            state = RunState.FAILED if problems else RunState.FINISHED
+            session.add(replace(run, state=state, cause="; ".join(problems)), logs=[log])
+    rundir.mark_finished(session, time.time())
+    kept = tuple(attempt.run() for attempt in session.last_attempts().values())
+    return Imported(session, kept, added=True, notes=())
+
+
+def _create(
+    sheet: _Sheet, name: str, runs: Sequence[Run], rows: Sequence[Row], content: str
+) -> rundir.Session:
+    trials = tuple(run.trial for run in runs)
+    said = sheet.better
+    primary: dict[str, str] = {}
+    for row in sorted(rows, key=lambda row: direction(row.metric, said) is None):
+        primary.setdefault(
+            _word(row.workload, "workload"), row.metric
+        )  # the first metric with a direction, else the first
+    plan = Plan(
+        suite=sheet.asked.name,
+        suite_digest=sheet.suite_digest,
+        digest=content,
+        seed=0,
+        repeats=max(trial.block for trial in trials),
+        systems=tuple(dict.fromkeys(trial.system for trial in trials)),
+        baseline=None,
+        margin=DEFAULT_MARGIN,
+        interleaved=False,
+        primary_metric=primary,
+        expectations={},
+        trials=trials,
+    )
+    header = Header(
+        schema=SCHEMA,
+        assay_version=__version__,
+        suite=sheet.asked.name,
+        suite_digest=sheet.suite_digest,
+        plan_digest=content,
+        created_at=time.time(),
+        host=socket.gethostname(),
+        command_line=tuple(sheet.asked.command_line),
+        content=content,
+    )
+    return rundir.create(sheet.asked.runs_dir, header, plan, {}, name=name)
+
+
+def _runs(sheet: _Sheet, session: str, rows: Sequence[Row], content: str) -> list[tuple[Run, str]]:
+    """Each run of a session with its own small sheet, in the order in which the file names them."""
+    by_run: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        stem = f"{_word(row.workload, 'workload')}-{row.shape}-{_word(row.system, 'system')}"
+        by_run.setdefault((stem, row.run), []).append(row)
+    header = sheet.table.header.rstrip("\r\n") + "\n"
+    blocks: Counter[str] = Counter()
+    ids: dict[str, str] = {}
+    made = []
+    for (stem, name), of_run in by_run.items():
+        blocks[stem] += 1
+        trial_id = f"{stem}-r{_number(name)}"
+        if ids.setdefault(trial_id.casefold(), name) != name:
+            what = f"runs {ids[trial_id.casefold()]!r} and {name!r} would both be {trial_id}; rename one"
+            raise InputError([Problem(f"{sheet.path}:{of_run[0].line}", what)])
+        run = _run(sheet, session, of_run, trial_id, blocks[stem])
+        text = header + "".join(row.text.rstrip("\r\n") + "\n" for row in of_run)
+        made.append((replace(run, plan_digest=content), text))
+    return made
+
+
+def _run(sheet: _Sheet, session: str, rows: Sequence[Row], trial_id: str, block: int) -> Run:
+    first = rows[0]
+    suite, workload, system = (
+        sheet.asked.name,
+        _word(first.workload, "workload"),
+        _word(first.system, "system"),
+    )
+    trial = Trial(
+        id=trial_id,
+        suite=suite,
+        benchmark=workload,
+        workload=NUMBERS.name,
+        system=system,
+        shape=first.shape,
+        params={"better": sheet.better},
+        varied={},
+        block=block,
+        seed=0,
+        timeout_s=0.0,
+        retries=0,
+        digest=digest_of(["imported", workload, system, str(first.shape)]),
+    )
+    return Run(
+        schema=SCHEMA,
+        assay_version=__version__,
+        id=f"{suite}/{session}/{trial_id}",
+        suite=suite,
+        suite_digest=sheet.suite_digest,
+        plan_digest="",
+        session=session,
+        interleaved=False,
+        trial=trial,
+        attempt=1,
+        token=uuid.uuid4().hex,
+        state=RunState.FINISHED,
+        created_at=_time_of(sheet, first.session),
+        source=f"{sheet.path.name}:{first.line}",
+    )
+
+
+def _word(text: str, column: str) -> str:
+    """A cell as part of a name; the column's own name where nothing of it can be."""
+    return word(text) or column
+
+
+def _number(run: str) -> str:
+    """A run's name as a part of its id: `03` for 3; what had to be changed carries a digest."""
+    if run.isascii() and run.isdigit():
+        return f"{int(run):02}" if len(run) < 10 else run
+    plain = word(run)
+    return plain if plain == run else f"{plain}_{digest_of(run)[:6]}"
+
+
+def _time_of(sheet: _Sheet, session: str) -> float:
+    """When a session was, where its name is a date; else now, in the order of the sheet."""
+    try:
+        when = datetime.fromisoformat(session)
+    except ValueError:
+        return sheet.now + 1e-3 * sheet.place[session]
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,265 @@
+"""A spreadsheet of benchmark figures: one row a figure, columns by name, as CSV.
+
+`system`, `metric`, `run` and `value` must be there. `workload`, `shape`, `unit`, `session` and `better` are
+understood; every other column is a label that tells a figure from its siblings. Separated by commas,
+semicolons or tabs, whichever the header has most of.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final, cast
+
+from assay.errors import InputError, Problem
+from assay.records import Better, Scalar, Shape
+from assay.units import factor
+
+NEEDED: Final = ("system", "metric", "run", "value")
+DEFAULTS: Final[Mapping[str, str]] = {
+    "workload": "numbers",
+    "shape": "1x1",
+    "unit": "",
+    "session": "1",
+    "better": "",
+}
+_COLUMNS: Final = (*NEEDED, *DEFAULTS)
+_SEPARATORS: Final = (",", ";", "\t")
+_MOST_PROBLEMS: Final = 100
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure.
+
+    line    in the file, from 1
+    text    as it stands there, its end of line too
+    value   None where the cell is empty: the run gave none
+    better  as the row says; None where it says nothing
+    labels  the other columns' cells that are not empty; whole and plain decimal numbers as numbers
+    """
+
+    line: int
+    text: str
+    system: str
+    workload: str
+    shape: Shape
+    metric: str
+    unit: str
+    run: str
+    session: str
+    value: float | None
+    better: Better | None
+    labels: Mapping[str, Scalar]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of a file and its header line as it stands there."""
+
+    header: str
+    rows: tuple[Row, ...]
+
+
+def load(path: Path) -> Table:
+    """The table in a file. Raises InputError with every problem, each with its line."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text ({error.reason}); save it as CSV in UTF-8") from error
+    table, problems = parse(text, str(path))
+    if problems:
+        more = len(problems) - _MOST_PROBLEMS
+        shown = problems[:_MOST_PROBLEMS]
+        if more > 0:
+            shown.append(Problem(str(path), f"and {more} more problems like these"))
+        raise InputError(shown)
+    return table
+
+
+def parse(text: str, where: str) -> tuple[Table, list[Problem]]:
+    """The rows that can be understood, and what is wrong with the others or with the rows together.
+
+    where  the file as problems name it
+    """
+    separator = _separator(text)
+    records, problems = _records(text, separator, where)
+    if not records:
+        problem = Problem(where, f"no table; the first line names the columns, like {','.join(_COLUMNS)}")
+        return Table("", ()), problems or [problem]
+    (line, header_text, cells), *body = records
+    header = [cell.strip().lower() for cell in cells]
+    wrong = _header_problems(header, f"{where}:{line}")
+    if wrong:
+        return Table(header_text, ()), problems + wrong
+    rows: list[Row] = []
+    for line, record, values in body:
+        if not any(value.strip() for value in values):
+            continue
+        row, found = _row(line, record, values, header, separator, f"{where}:{line}")
+        problems += found
+        if row is not None:
+            rows.append(row)
+    if not rows and not problems:
+        problems.append(Problem(where, "the table has no rows"))
+    return Table(header_text, tuple(rows)), problems + _together(rows, where)
+
+
+def _separator(text: str) -> str:
+    first = text.lstrip().partition("\n")[0]
+    return max(_SEPARATORS, key=first.count)
+
+
+def _records(text: str, separator: str, where: str) -> tuple[list[tuple[int, str, list[str]]], list[Problem]]:
+    """Each record with its first line's number and its own text; a quoted cell may hold ends of lines."""
+    lines = list(io.StringIO(text, newline=""))
+    reader = csv.reader(lines, delimiter=separator, strict=True)
+    found: list[tuple[int, str, list[str]]] = []
+    before = 0
+    try:
+        for cells in reader:
+            if cells:
+                found.append((before + 1, "".join(lines[before : reader.line_num]), cells))
+            before = reader.line_num
+    except csv.Error as error:
+        return found, [Problem(f"{where}:{before + 1}", f"not CSV ({error}); look for a quote left open")]
+    return found, []
+
+
+def _header_problems(header: Sequence[str], where: str) -> list[Problem]:
+    twice = sorted({name for name in header if header.count(name) > 1})
+    problems = [Problem(where, f"two columns are called {name!r}; rename one") for name in twice]
+    strangers = [name for name in header if name not in _COLUMNS]
+    for name in _COLUMNS:
+        if name in header:
+            continue
+        near = get_close_matches(name, strangers, n=1, cutoff=0.8)
+        if near:
+            problems.append(Problem(where, f"column {near[0]!r}: did you mean {name}? If not, rename it"))
+        elif name in NEEDED:
+            problems.append(Problem(where, f"no column {name}; it has {', '.join(header)}"))
+    return problems
+
+
+def _row(
+    line: int, text: str, cells: Sequence[str], header: Sequence[str], separator: str, where: str
+) -> tuple[Row | None, list[Problem]]:
+    if len(cells) != len(header):
+        return None, [Problem(where, f"{len(cells)} cells where the header has {len(header)}")]
+    said = dict(zip(header, (cell.strip() for cell in cells), strict=True))
+    cell = {name: said.get(name) or default for name, default in DEFAULTS.items()}
+    cell |= {name: said[name] for name in NEEDED}
+    problems = [
+        Problem(where, f"{name} is empty; write what the figure is of")
+        for name in NEEDED
+        if name != "value" and not cell[name]
+    ]
+    shape, value, better = Shape(1, 1), None, cell["better"].lower()
+    try:
+        shape = Shape.parse(cell["shape"])
+    except ValueError as error:
+        problems.append(Problem(where, f"shape: {error}"))
+    try:
+        value = _value(cell["value"], separator)
+    except ValueError as error:
+        problems.append(Problem(where, f"value: {error}"))
+    if better not in ("higher", "lower", ""):
+        problems.append(
+            Problem(where, f"better: {cell['better']!r}; write higher or lower, or leave it empty")
+        )
+    if problems:
+        return None, problems
+    row = Row(
+        line=line,
+        text=text,
+        system=cell["system"],
+        workload=cell["workload"],
+        shape=shape,
+        metric=cell["metric"],
+        unit=cell["unit"],
+        run=cell["run"],
+        session=cell["session"],
+        value=value,
+        better=cast("Better", better) if better else None,
+        labels={name: _scalar(said[name]) for name in header if name not in _COLUMNS and said[name]},
+    )
+    return row, []
+
+
+def _value(text: str, separator: str) -> float | None:
+    if not text:
+        return None
+    try:
+        value = float(text.replace("_", "x"))  # Python's 1_000 is no number of a spreadsheet
+    except ValueError:
+        hint = " with a point, not a comma" if "," in text and separator != "," else ""
+        raise ValueError(f"{text!r} is no number; write it{hint} like 1234.5, without its unit") from None
+    if not math.isfinite(value):
+        raise ValueError(f"{text!r} is no result; leave the cell empty where a run gave none")
+    return value
+
+
+def _scalar(text: str) -> Scalar:
+    """A cell as the number that it is, where writing the number again gives the same text."""
+    for kind in (int, float):
+        try:
+            number = kind(text)
+        except ValueError:
+            continue
+        if str(number) == text and math.isfinite(number):
+            return number
+    return text
+
+
+# Rows together -------------------------------------------------------------------------------------------
+
+
+def _together(rows: Sequence[Row], where: str) -> list[Problem]:
+    """What only several rows show: the same figure twice, units or directions that contradict each other."""
+    return sorted(
+        (*_twice(rows, where), *_contradictions(rows, where)),
+        key=lambda problem: int(problem.where.rpartition(":")[2]),
+    )
+
+
+def _twice(rows: Sequence[Row], where: str) -> Iterator[Problem]:
+    first: dict[tuple[object, ...], int] = {}
+    for row in rows:
+        labels = tuple(sorted((name, str(value)) for name, value in row.labels.items()))
+        key = (row.session, row.system, row.workload, row.shape, row.run, row.metric, labels)
+        line = first.setdefault(key, row.line)
+        if line != row.line:
+            yield Problem(
+                f"{where}:{row.line}",
+                f"run {row.run} of {row.system} has {row.metric} in line {line} already; give each run its "
+                "own number, and say in further columns what else tells the two apart",
+            )
+
+
+def _contradictions(rows: Sequence[Row], where: str) -> Iterator[Problem]:
+    units: dict[tuple[str, str], Row] = {}
+    directions: dict[tuple[str, str], Row] = {}
+    for row in rows:
+        metric, at = (row.workload, row.metric), f"{where}:{row.line}"
+        before = units.setdefault(metric, row)
+        if factor(before.unit)[1] != factor(row.unit)[1]:
+            yield Problem(
+                at,
+                f"{row.metric} is in {row.unit or 'no unit'!r} here and in {before.unit or 'no unit'!r} in "
+                f"line {before.line}: the two can't be compared; write one unit, or name the metrics apart",
+            )
+        if row.better is None:
+            continue
+        before = directions.setdefault(metric, row)
+        if before.better != row.better:
+            yield Problem(
+                at,
+                f"{row.metric} is better {row.better} here and better {before.better} in line {before.line}",
+            )

@@ -1,0 +1,98 @@
+"""Figures that others measured, from a spreadsheet: read, never run. A run's log is its rows of the sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import Field
+
+from assay.errors import InputError
+from assay.logs.numbers import parse
+from assay.records import Better, Measurement, Metric, Reading, Shape, Task
+from assay.workloads.program import Params
+from assay.workloads.workload import Workload
+
+# Names whose direction nobody doubts. What isn't here and isn't said has none, and then no verdict of faster
+# or slower. The third says whether it ideally grows (a time: falls) with the ranks.
+_KNOWN: tuple[tuple[str, Better, bool], ...] = (
+    ("time_to_train", "lower", True),
+    ("time_per_epoch", "lower", True),
+    ("epoch_time", "lower", True),
+    ("throughput", "higher", True),
+    ("images_per_s", "higher", True),
+    ("images_per_second", "higher", True),
+    ("samples_per_s", "higher", True),
+    ("samples_per_second", "higher", True),
+    ("tokens_per_s", "higher", True),
+    ("tokens_per_second", "higher", True),
+    ("queries_per_s", "higher", True),
+    ("qps", "higher", True),
+    ("flop_rate", "higher", True),
+    ("runtime", "lower", True),
+    ("wall_time", "lower", True),
+    ("duration", "lower", True),
+    ("step_time", "lower", False),
+    ("busbw", "higher", False),
+    ("algbw", "higher", False),
+    ("bandwidth", "higher", False),
+    ("latency", "lower", False),
+    ("mfu", "higher", False),
+    ("accuracy", "higher", False),
+    ("top1", "higher", False),
+    ("loss", "lower", False),
+)
+
+
+class NumbersParams(Params):
+    """What the sheet says of its metrics."""
+
+    better: Mapping[str, Better] = Field(
+        default_factory=dict, description="Metrics by name, where the column `better` says it."
+    )
+
+
+def direction(metric: str, said: Mapping[str, Better]) -> Better | None:
+    """Which way is better: as the sheet says, else as the name tells; None where neither does."""
+    return said.get(metric) or next((better for name, better, _ in _KNOWN if name == metric), None)
+
+
+def _metrics(params: NumbersParams) -> tuple[Metric, ...]:
+    """Metrics with a direction; the unit stands with each figure."""
+    known = {name: (better, scales) for name, better, scales in _KNOWN}
+    told = {name: (better, known.get(name, ("", True))[1]) for name, better in params.better.items()}
+    return tuple(
+        Metric(name, "", better, "as a spreadsheet has it", scales)
+        for name, (better, scales) in {**told, **{n: at for n, at in known.items() if n not in told}}.items()
+    )
+
+
+def _task(_params: NumbersParams, _shape: Shape, _seed: int) -> Task:
+    raise InputError("workload numbers: imported figures can't be run; it is what `assay import` makes")
+
+
+def _read(logs: Mapping[str, Path], _params: NumbersParams) -> Reading:
+    [(name, path), *more] = logs.items()
+    if more:
+        return Reading(problems=(f"{len(logs)} sheets of one run; one is expected",))
+    table, problems = parse(path.read_text(encoding="utf-8", errors="replace"), name)
+    measurements = tuple(
+        Measurement(row.metric, row.value, row.unit, row.labels, name, row.line)
+        for row in table.rows
+        if row.value is not None
+    )
+    if problems:
+        return Reading(problems=tuple(map(str, problems)))
+    return Reading(measurements, problems=() if measurements else ("the sheet has no value for this run",))
+
+
+NUMBERS = Workload(
+    name="numbers",
+    about="figures that others measured, from a spreadsheet (by `assay import`)",
+    params=NumbersParams,
+    metrics=_metrics,
+    sample="",
+    flops=lambda _params: None,
+    task=_task,
+    read=_read,
+)

@@ -1,0 +1,252 @@
+"""A spreadsheet of anybody's figures is taken in whole or refused with every mistake at its line."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay import read, rundir
+from assay.cli import assay
+from assay.errors import InputError
+from assay.import_numbers import Asked, import_numbers
+from assay.logs.numbers import load, parse
+from assay.records import RunState
+
+HEADER = "system,workload,shape,metric,unit,run,session,value"
+
+
+def sheet(path: Path, *rows: str, header: str = HEADER) -> Path:
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+def take(path: Path, runs: Path, name: str = "numbers") -> Any:
+    return import_numbers(path, Asked(runs, name))
+
+
+def command(*words: str | Path) -> Result:
+    return CliRunner().invoke(assay, list(map(str, words)))
+
+
+def two_systems(path: Path, ratio: float, runs: int = 8) -> Path:
+    luck = random.Random(7)
+    rows = [
+        f"{system},resnet,2x8,throughput,images/s,{run},,{1000 * factor * math.exp(luck.gauss(0, 0.003)):.3f}"
+        for system, factor in (("bare metal", 1.0), ("openshift", ratio))
+        for run in range(1, runs + 1)
+    ]
+    return sheet(path, *rows)
+
+
+# Reading -------------------------------------------------------------------------------------------------
+
+
+def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
+    path = sheet(
+        tmp_path / "n.csv",
+        "a,resnet,2*8,throughput,images/s,1,1,100",
+        "a,resnet,1x8,throughput,images/s,2,1,fast",
+        ",resnet,1x8,throughput,images/s,3,1,100",
+        "a,resnet,1x8,throughput,images/s,4,1,nan",
+        "a,resnet,1x8,throughput,images/s,5,1",
+        "a,resnet,1x8,throughput,images/s,6,1,100",
+        "a,resnet,1x8,throughput,images/s,6,1,101",
+        "b,resnet,1x8,throughput,imgs/s,1,1,100",
+    )
+    with pytest.raises(InputError) as refused:
+        load(path)
+    lines = {p.where: p.what for p in refused.value.problems}
+    assert [int(where.rpartition(":")[2]) for where in lines] == [2, 3, 4, 5, 6, 8, 9]
+    assert "2x8" in lines[f"{path}:2"]
+    assert "'fast' is no number" in lines[f"{path}:3"]
+    assert "system is empty" in lines[f"{path}:4"]
+    assert "leave the cell empty" in lines[f"{path}:5"]
+    assert "7 cells" in lines[f"{path}:6"]
+    assert "in line 7 already" in lines[f"{path}:8"]
+    assert "'imgs/s' here and in 'images/s' in line 7" in lines[f"{path}:9"]
+
+
+def test_columns_may_come_in_any_order_and_others_are_labels() -> None:
+    text = "value,Run,metric,system,batch,driver,note\n1e3,1,throughput,a,32,535.10,\n"
+    table, problems = parse(text, "n.csv")
+    assert problems == []
+    [row] = table.rows
+    assert (row.value, row.workload, str(row.shape), row.unit, row.session) == (
+        1e3,
+        "numbers",
+        "1x1",
+        "",
+        "1",
+    )
+    assert row.labels == {"batch": 32, "driver": "535.10"}  # 535.1 is another driver
+
+
+def test_a_column_that_is_nearly_a_known_one_is_asked_about() -> None:
+    _, problems = parse("system,metric,run,value,units\na,m,1,2,s\n", "n.csv")
+    assert [str(p) for p in problems] == ["n.csv:1: column 'units': did you mean unit? If not, rename it"]
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_semicolons_and_tabs_are_read_and_a_decimal_comma_is_refused(separator: str) -> None:
+    text = "system,metric,run,value\na,m,1,7.5\n".replace(",", separator)
+    assert parse(text, "n")[0].rows[0].value == 7.5
+    [problem] = parse(text.replace("7.5", "7,5"), "n")[1]
+    assert "with a point, not a comma" in problem.what
+
+
+def test_a_quoted_cell_over_two_lines_keeps_the_line_numbers_right() -> None:
+    text = 'system,metric,run,value,why\na,m,1,2,"two\nlines"\na,m,2,x,\n'
+    table, problems = parse(text, "n")
+    assert table.rows[0].text == 'a,m,1,2,"two\nlines"\n'
+    assert [p.where for p in problems] == ["n:4"]
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xfe\x00s", b'system,metric,run,value\n"a,m,1,2\n', b"\n\n"])
+def test_what_is_no_table_is_refused_in_words(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "n.csv"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"n\.csv"):
+        load(path)
+
+
+@given(st.text())
+def test_any_text_gives_rows_or_problems_and_never_a_traceback(text: str) -> None:
+    table, problems = parse("system,metric,run,value\n" + text, "n")
+    assert table.rows or problems
+    assert all(row.value is None or math.isfinite(row.value) for row in table.rows)
+
+
+# Keeping -------------------------------------------------------------------------------------------------
+
+
+def test_each_run_keeps_its_own_rows_and_reads_the_same_from_them(tmp_path: Path) -> None:
+    header = HEADER + ",payload_bytes"
+    path = sheet(
+        tmp_path / "n.csv",
+        "a,allreduce,2x8,busbw,GB/s,1,s1,5.5,1024",
+        "a,allreduce,2x8,busbw,GB/s,1,s1,9.5,2048",
+        "a,allreduce,2x8,busbw,GB/s,2,s1,5.6,1024",
+        header=header,
+    )
+    [imported] = take(path, tmp_path / "runs")
+    first, second = (read.result(a) for a in imported.session.attempts())
+    assert first.run.id == "numbers/s1/allreduce-2x8-a-r01"
+    assert first.run.source == "n.csv:2"
+    assert [(m.value, m.unit, m.labels, m.file, m.line) for m in first.reading.measurements] == [
+        (5.5, "GB/s", {"payload_bytes": 1024}, "rows.csv", 2),
+        (9.5, "GB/s", {"payload_bytes": 2048}, "rows.csv", 3),
+    ]
+    assert (second.run.trial.block, len(second.reading.measurements)) == (2, 1)
+    assert imported.session.plan().primary_metric == {"allreduce": "busbw"}
+    assert read.metrics(first.run)["busbw"].better == "higher"
+
+
+def test_a_run_without_a_value_is_a_failed_run_and_not_a_zero(tmp_path: Path) -> None:
+    path = sheet(tmp_path / "n.csv", "a,w,1x1,throughput,x/s,1,1,", "a,w,1x1,throughput,x/s,2,1,3")
+    [imported] = take(path, tmp_path / "runs")
+    failed, good = (read.result(a) for a in imported.session.attempts())
+    assert (failed.run.state, good.run.state) == (RunState.FAILED, RunState.FINISHED)
+    assert failed.reading.measurements == ()
+
+
+def test_sessions_of_the_sheet_are_sessions_here_at_their_dates(tmp_path: Path) -> None:
+    rows = [f"a,w,1x1,throughput,x/s,{n},2026-03-0{day},10{n}" for day in (2, 1) for n in (1, 2)]
+    imported = take(sheet(tmp_path / "n.csv", *rows), tmp_path / "runs")
+    assert [one.session.id for one in imported] == ["numbers/2026-03-02", "numbers/2026-03-01"]
+    assert imported[0].runs[0].created_at - imported[1].runs[0].created_at == 86400
+
+
+def test_the_same_rows_are_kept_once_and_new_sessions_are_added(tmp_path: Path) -> None:
+    first = "a,w,1x1,throughput,x/s,1,mon,100"
+    path = sheet(tmp_path / "n.csv", first)
+    assert [one.added for one in take(path, tmp_path / "runs")] == [True]
+    sheet(path, first, "a,w,1x1,throughput,x/s,1,tue,101")
+    assert [one.added for one in take(path, tmp_path / "runs")] == [False, True]
+    sheet(path, first, "a,w,1x1,throughput,x/s,2,mon,102", "a,w,1x1,throughput,x/s,1,wed,103")
+    with pytest.raises(InputError, match="session mon of numbers is here already with other rows"):
+        take(path, tmp_path / "runs")
+    assert len(list(rundir.sessions(tmp_path / "runs"))) == 2  # nothing of a refused sheet was taken
+
+
+def test_names_that_would_become_one_are_refused(tmp_path: Path) -> None:
+    path = sheet(tmp_path / "n.csv", "a b,w,1x1,m,s,1,1,1", "a/b,w,1x1,m,s,1,1,1", "a b,w,1x1,m,s,01,1,1")
+    with pytest.raises(InputError, match=r"n\.csv:3: system 'a/b' and 'a b' would both be called a-b"):
+        take(path, tmp_path / "runs")
+    sheet(path, "a,w,1x1,m,s,1,1,1", "a,w,1x1,m,s,01,1,1")
+    with pytest.raises(InputError, match="runs '1' and '01'"):
+        take(path, tmp_path / "runs")
+
+
+def test_an_import_that_was_killed_half_way_is_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, add = two_systems(tmp_path / "n.csv", 1.0), rundir.Session.add
+
+    def killed_at_the_second(session: rundir.Session, run: Any, **more: Any) -> Any:
+        if run.trial.block == 2:
+            raise KeyboardInterrupt
+        return add(session, run, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rundir.Session, "add", killed_at_the_second)
+        with pytest.raises(KeyboardInterrupt):
+            take(path, tmp_path / "runs")
+    [imported] = take(path, tmp_path / "runs")
+    assert imported.added
+    assert len(imported.runs) == 16
+
+
+# From the sheet to the verdict ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict", "code"), [(0.9, "slower", 1), (1.1, "faster", 0), (1.0, "equivalent", 0)]
+)
+def test_a_spreadsheet_gets_a_verdict(tmp_path: Path, ratio: float, verdict: str, code: int) -> None:
+    runs = tmp_path / "runs"
+    said = command("import", two_systems(tmp_path / "sheet.csv", ratio), "--runs", runs)
+    assert said.exit_code == 0, said.output
+    listed = json.loads(command("list", "--runs", runs, "--json").stdout)
+    assert [row["reference"] for row in listed["sets"]] == ["sheet/1:bare-metal", "sheet/1:openshift"]
+    compared = command("compare", "sheet", "--runs", runs, "--json")
+    assert compared.exit_code == code
+    [comparison] = json.loads(compared.stdout)["comparisons"]
+    assert (comparison["verdict"], comparison["a"], comparison["n"]) == (verdict, "bare-metal", [8, 8])
+    page = command("report", "sheet", "--runs", runs, "--format", "markdown", "-o", "-")
+    assert verdict in page.stdout
+    assert "openshift" in command("show", "sheet", "--runs", runs).stdout
+
+
+def test_an_unknown_metric_has_no_direction_until_the_sheet_says_it(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    rows = [f"{s},w,1x1,zork,z,{n},1,{v + n / 100}" for s, v in (("a", 10), ("b", 20)) for n in range(5)]
+    said = command("import", sheet(tmp_path / "n.csv", *rows), "--runs", runs)
+    assert "zork: not known which way is better" in said.stdout
+    [open_] = json.loads(command("compare", "n", "--runs", runs, "--json").stdout)["comparisons"]
+    assert (open_["better"], open_["verdict"], open_["unit"]) == (None, "undecided", "z")
+    told = sheet(tmp_path / "told.csv", *(f"{row},lower" for row in rows), header=HEADER + ",better")
+    assert "not known" not in command("import", told, "--runs", runs).stdout
+    [decided] = json.loads(command("compare", "told", "--runs", runs, "--json").stdout)["comparisons"]
+    assert (decided["better"], decided["verdict"]) == ("lower", "slower")
+
+
+def test_a_column_that_leaves_every_run_alone_is_told(tmp_path: Path) -> None:
+    rows = [f"a,w,1x1,throughput,x/s,{n},1,100,12:0{n}" for n in range(4)]
+    said = command(
+        "import", sheet(tmp_path / "n.csv", *rows, header=HEADER + ",at"), "--runs", tmp_path / "r"
+    )
+    assert "column at tells every run apart" in said.stdout
+
+
+def test_options_that_a_sheet_answers_itself_are_refused(tmp_path: Path) -> None:
+    said = command("import", two_systems(tmp_path / "n.csv", 1.0), "--system", "x", "--runs", tmp_path / "r")
+    assert said.exit_code != 0
+    assert isinstance(said.exception, InputError)
