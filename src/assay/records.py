@@ -175,6 +175,7 @@ class Plan:
     primary_metric: Mapping[str, str]  # benchmark → metric
     expectations: Mapping[str, tuple[Expectation, ...]]  # benchmark → requirements
     trials: tuple[Trial, ...]
+    looks: tuple[int, ...] = ()
 
 
 # How it is run -------------------------------------------------------------------------------------------
@@ -291,6 +292,7 @@ class Run:
     cause       why it failed, in words; "" when it did not
     adopted     a later Assay than the one that submitted it took it over, running or lost
     source      for an imported log: the file or directory it came from
+    looks       of its plan: intervals from such runs have to allow for the looks
     """
 
     schema: int
@@ -314,6 +316,7 @@ class Run:
     cause: str = ""
     adopted: bool = False
     source: str | None = None
+    looks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
