@@ -452,3 +452,8 @@ def test_a_reference_to_nothing_is_refused_with_the_nearest_name(runs_dir: Path)
 def test_a_margin_that_is_no_share_is_refused(runs_dir: Path) -> None:
     code, _ = invoke("quickstart", "--runs", str(runs_dir), "--margin", "two")
     assert code == 2
+
+
+def test_json_and_the_page_are_not_mixed_on_standard_output(runs_dir: Path) -> None:
+    code, said = invoke("quickstart", "--runs", str(runs_dir), "-o", "-", "--json")
+    assert (code, said) == (2, "")

@@ -93,6 +93,13 @@ def test_two_systems_end_in_a_verdict_and_the_page_can_be_written(suite: Path) -
     assert "<html" in suite.with_name("page.html").read_text()
 
 
+def test_json_alone_stands_on_standard_output_also_when_the_page_is_written(suite: Path) -> None:
+    write(suite)
+    said = run("--json", "--report", "page.html")
+    assert json.loads(said.stdout)["schema"] == "assay.run/1"
+    assert "page.html" in said.stderr
+
+
 def test_quiet_tells_nothing_on_the_way(suite: Path) -> None:
     write(suite)
     said = run("--quiet")

@@ -120,7 +120,8 @@ def compare(
 
     Raises InputError where a name fits nothing, a margin is none, or nothing can be compared.
     """
-    from assay.cli.compare import hold, margin_of
+    from assay.cli.compare import hold
+    from assay.cli.options import margin_of
 
     try:
         width = None if margin is None else margin_of(str(margin))

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.evidence import DEFAULT_MARGIN, Named, named, ready
-from assay.cli.options import JSON, RUNS, echo_json
+from assay.cli.options import JSON, MARGIN, RUNS, echo_json
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
-from assay.units import fraction
 
 if TYPE_CHECKING:
     from assay.records import Comparison, Point, Result
@@ -21,27 +20,10 @@ if TYPE_CHECKING:
 Sides = tuple[list["Result"], list["Result"], tuple[str, str]]
 
 
-def margin_of(text: str) -> float:
-    """A margin as people write it, `2%` or `0.02`. Raises ValueError outside 0 to 100 %."""
-    margin = fraction(float(text) if text.replace(".", "", 1).isdigit() else text)
-    if not 0 < margin < 1:
-        raise ValueError(f"{text} is not between 0 and 100 %; write it like 2% or 0.02")
-    return margin
-
-
-def _margin(_ctx: click.Context, _option: click.Parameter, text: str | None) -> float | None:
-    try:
-        return None if text is None else margin_of(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
-
 @click.command()
 @click.argument("a")
 @click.argument("b", required=False)
-@click.option(
-    "--margin", callback=_margin, help="What counts as equal, like 2%. [default: the suite's, or 2%]"
-)
+@MARGIN
 @click.option("--metric", help="Only this metric.")
 @click.option("--all", "every", is_flag=True, help="Show all metrics, not only each benchmark's primary one.")
 @RUNS

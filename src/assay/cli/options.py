@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from assay.units import fraction
+
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of text.")
 
 
@@ -24,6 +26,29 @@ RUNS = click.option(
     default=default_runs_dir,
     show_default="$ASSAY_RUNS or ./runs",
     help="Directory that holds the runs.",
+)
+
+
+def margin_of(text: str) -> float:
+    """A margin as people write it, `2%` or `0.02`. Raises ValueError outside 0 to 100 %."""
+    margin = fraction(float(text) if text.replace(".", "", 1).isdigit() else text)
+    if not 0 < margin < 1:
+        raise ValueError(f"{text} is not between 0 and 100 %; write it like 2% or 0.02")
+    return margin
+
+
+def _margin(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    try:
+        return None if text is None else margin_of(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+MARGIN = click.option(
+    "--margin",
+    callback=_margin,
+    metavar="SHARE",
+    help="What counts as equal, like 2%. [default: the suite's, or 2%]",
 )
 
 

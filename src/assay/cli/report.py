@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.evidence import Named, named, ready
-from assay.cli.options import JSON, RUNS, echo_json
+from assay.cli.options import JSON, MARGIN, RUNS, echo_json
 from assay.errors import InputError
-from assay.units import fraction
 
 if TYPE_CHECKING:
     from assay.records import Metric, Plan, Result, Run, Scalar
@@ -21,18 +20,6 @@ if TYPE_CHECKING:
 
 SUFFIXES = {"html": ".html", "markdown": ".md"}
 MOST_COMMANDS = 24  # trials whose exact command a recipe shows, one of each kind
-
-
-def _margin(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
-    if text is None:
-        return None
-    try:
-        margin = fraction(float(text) if text.replace(".", "", 1).isdigit() else text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-    if not 0 < margin < 1:
-        raise click.BadParameter(f"{text} is not between 0 and 100 %; write it like 2% or 0.02")
-    return margin
 
 
 @click.command()
@@ -49,9 +36,7 @@ def _margin(_context: click.Context, _option: click.Parameter, text: str | None)
     type=click.Choice(list(SUFFIXES)),
     help="By default what the output's name says, or html.",
 )
-@click.option(
-    "--margin", callback=_margin, help="What counts as equal, like 2%. [default: the suite's, or 2%]"
-)
+@MARGIN
 @RUNS
 @JSON
 def command(
@@ -78,6 +63,8 @@ def command(
     """
     from assay.report import markdown, page
 
+    if as_json and str(output) == "-":
+        raise click.UsageError("--json says where the report is: give it a file with -o, or leave --json out")
     form = form or ("markdown" if output is not None and output.suffix == ".md" else "html")
     contents = gather(references, runs_dir, margin)
     text = markdown.text(contents) if form == "markdown" else page.html(contents)
