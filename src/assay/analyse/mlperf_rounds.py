@@ -231,3 +231,40 @@ def init_limit_minutes(round_: str | None, division: str | None) -> float | None
     if ROUNDS.index(round_) >= ROUNDS.index("v2.0") and division == "open":
         return 240.0
     return 30.0
+
+
+# All of a round ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RoundRules:
+    """What a benchmark's results have to meet in a round; None where it isn't known.
+
+    targets  empty where the round has none that a number can be held against
+    """
+
+    benchmark: str | None
+    round: str | None
+    runs: Rule | None
+    targets: tuple[Target, ...]
+    keys: Keys | None
+
+    def __str__(self) -> str:
+        named = f"{self.benchmark or 'unknown benchmark'} in {self.round or 'an unknown round'}"
+        if self.runs is None:
+            return f"{named}: no rule is known"
+        parts = [f"{self.runs.runs} runs"]
+        if self.runs.counted:
+            parts.append(f"the first {self.runs.counted} that converge count")
+        of = "" if self.runs.dropped == 1 else f"{self.runs.dropped} "
+        parts.append(f"without the {of}fastest and the {of}slowest")
+        parts.append(f"at most {self.runs.failures} may fail to converge")
+        reach = " and ".join(str(target) for target in self.targets) or "not known as a number"
+        return f"{named}: {', '.join(parts)}; target {reach}; times the factor of scaling.json"
+
+
+def rules_of(benchmark: str | None, round_: str | None) -> RoundRules:
+    """The rules of a benchmark, by the name of its result folder, in a round like `v3.1`."""
+    era = era_of(benchmark, round_)
+    targets = era.targets if era else ()
+    return RoundRules(benchmark, round_, rule_for(benchmark, round_), targets, keys_of(round_))

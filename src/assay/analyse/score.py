@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from assay.analyse.mlperf_rounds import Rule, rule_for
+from assay.analyse.log_rules import Check
+from assay.analyse.mlperf_rounds import RoundRules, Rule, rule_for
 from assay.records import Doubt, TrainingRun
 
 
@@ -39,7 +40,10 @@ class Score:
 
 @dataclass(frozen=True)
 class ScoredSet:
-    """A set of runs with its score and everything to doubt about it."""
+    """A set of runs with its score and everything to doubt about it.
+
+    rules, checks  what it was held against, and what came of it; None and empty where nobody asked
+    """
 
     name: str
     benchmark: str | None
@@ -49,6 +53,8 @@ class ScoredSet:
     scaling_factor: float | None
     score: Score
     doubts: tuple[Doubt, ...]
+    rules: RoundRules | None = None
+    checks: tuple[Check, ...] = ()
 
 
 def score(

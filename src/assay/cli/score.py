@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +45,11 @@ def _round(_ctx: click.Context, _option: click.Parameter, text: str | None) -> s
     "--round", "round_", callback=_round, help="Round where neither log nor folder says it, like v3.1."
 )
 @click.option("--runs-table/--no-runs-table", default=True, show_default=True, help="Show the single runs.")
+@click.option("--rules", is_flag=True, help="Show the rule used and each check: of the set, of each log.")
 @JSON
-def command(paths: tuple[Path, ...], round_: str | None, runs_table: bool, as_json: bool) -> None:
+def command(
+    paths: tuple[Path, ...], round_: str | None, runs_table: bool, rules: bool, as_json: bool
+) -> None:
     """Score MLPerf training logs: time to train by the rules of their benchmark and round.
 
     PATH is a folder with result_*.txt (.gz, .xz) anywhere below it, or a log file. Every folder with result
@@ -57,26 +60,46 @@ def command(paths: tuple[Path, ...], round_: str | None, runs_table: bool, as_js
     Examples:
       assay score training_results_v3.1/NVIDIA
       assay score my-logs --round v4.0
+      assay score my-logs --rules
       assay score result_0.txt --json
 
     \b
-    Exit codes: 0 every file is a complete log; 1 a file is none (empty, cut short, without run_stop, …);
-    4 a path doesn't exist or holds no result files. A run that did not converge is a complete log.
+    Exit codes: 0 every file is a complete log; 1 a file is none (empty, cut short, without run_stop, …),
+    or, with --rules, a check fails; 4 a path doesn't exist or holds no result files. A run that did not
+    converge is a complete log.
     """
-    sets = scored_sets(paths, round_)
+    sets = scored_sets(paths, round_, rules=rules)
     if as_json:
-        echo_json({"schema": SCHEMA, "sets": [_set_json(scored) for scored in sets]})
+        from assay.analyse.rules import NOT_VERIFIED
+
+        echo_json({"schema": SCHEMA, "label": NOT_VERIFIED, "sets": [_set_json(scored) for scored in sets]})
     else:
         _print(sets, with_runs=runs_table)
-    if any(run.status in ("unfinished", "invalid") for scored in sets for run in scored.runs):
+    incomplete = any(run.status in ("unfinished", "invalid") for scored in sets for run in scored.runs)
+    if incomplete or any(check.state == "fail" for scored in sets for check in scored.checks):
         sys.exit(EXIT_WORSE)
 
 
-def scored_sets(paths: Sequence[Path], round_: str | None = None) -> list[ScoredSet]:
-    """Every set of result files below the paths, scored. Raises InputError where a path holds none."""
+def scored_sets(paths: Sequence[Path], round_: str | None = None, *, rules: bool = False) -> list[ScoredSet]:
+    """Every set of result files below the paths, scored. Raises InputError where a path holds none.
+
+    rules  hold each set against the rules of its round as well: every log is read once more
+    """
     from assay.logs.result_sets import find_sets
 
-    return [_scored(found, round_) for found in _told(find_sets(paths))]
+    sets = ((found, _scored(found, round_)) for found in _told(find_sets(paths)))
+    return [_checked(found, scored) if rules else scored for found, scored in sets]
+
+
+def _checked(found: ResultSet, scored: ScoredSet) -> ScoredSet:
+    from assay.analyse.mlperf_rounds import rules_of
+    from assay.analyse.rules import check_set
+    from assay.logs.outline import outline
+
+    rules = rules_of(scored.benchmark, scored.round)
+    outlines = [outline(file) for file in found.files]
+    checks = check_set(scored.runs, outlines, rules, scaling_factor=scored.scaling_factor)
+    return replace(scored, rules=rules, checks=checks)
 
 
 def _scored(found: ResultSet, round_: str | None) -> ScoredSet:
@@ -129,11 +152,17 @@ def _told(sets: Sequence[ResultSet]) -> Iterable[ResultSet]:
 def _print(sets: Sequence[ScoredSet], *, with_runs: bool) -> None:
     from rich.console import Console
 
+    from assay.analyse.rules import NOT_VERIFIED
+    from assay.report.rule_checks import rule_checks
     from assay.report.scores import scored_set
 
     console = Console(highlight=False)
     for scored in sets:
         console.print(scored_set(scored, with_runs=with_runs))
+        if scored.rules:
+            console.print(rule_checks(scored.rules, scored.checks))
+    if any(run.minutes is not None for scored in sets for run in scored.runs):
+        console.print(NOT_VERIFIED)
 
 
 def _set_json(scored: ScoredSet) -> dict[str, Any]:
@@ -149,8 +178,23 @@ def _set_json(scored: ScoredSet) -> dict[str, Any]:
         "mean_minutes": score.mean,
         "std_minutes": score.std,
         "runs_required": score.rule.runs if score.rule else None,
+        **_rules_json(scored),
         "runs": [_run_json(run) for run in scored.runs],
         "doubts": [asdict(doubt) for doubt in scored.doubts],
+    }
+
+
+def _rules_json(scored: ScoredSet) -> dict[str, Any]:
+    """The rule and its checks, where they were asked for."""
+    if scored.rules is None:
+        return {}
+    rule = scored.rules.runs
+    return {
+        "rule": str(scored.rules),
+        "runs_dropped_each_side": rule.dropped if rule else None,
+        "failures_allowed": rule.failures if rule else None,
+        "targets": [asdict(target) for target in scored.rules.targets],
+        "checks": [asdict(check) for check in scored.checks],
     }
 
 
