@@ -161,6 +161,8 @@ class Plan:
     suite_digest  of what is measured (benchmarks, parameters, shapes, programs), whatever the systems
     digest        of the whole plan: an unfinished run goes on only under the same one
     interleaved   each block held every system, shuffled: sides can be paired by block
+    looks          for a run until decided: numbers of blocks after which one looks, the last is the most;
+                   `trials` then holds the most, and fewer may have been run. () where the number is fixed
     """
 
     suite: str
