@@ -76,6 +76,18 @@ def test_two_shapes_of_equal_ranks_are_two_points() -> None:
     assert [(p.shape, p.ranks) for p in found.points] == [("1x1", 1), ("1x2", 2), ("2x1", 2)]
 
 
+def test_threads_that_follow_from_the_shape_are_no_doubt_and_a_kernel_is() -> None:
+    def runs(kernel: str) -> list[Result]:
+        two = {"env.OMP_NUM_THREADS": "1", "kernel": kernel}
+        return side(ONE, facts={"env.OMP_NUM_THREADS": "2", "kernel": "6.1"}) + side(
+            TWO, shape="2x1", facts=two
+        )
+
+    assert "different-software" not in [d.code for d in curve(runs("6.1")).points[1].doubts]
+    [doubt] = [d for d in curve(runs("6.2")).points[1].doubts if d.code == "different-software"]
+    assert doubt.evidence == "kernel 6.1 against 6.2"
+
+
 def test_each_system_and_swept_point_has_its_own_curve() -> None:
     runs = [
         r

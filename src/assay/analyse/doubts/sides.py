@@ -7,6 +7,7 @@ from assay.records import Doubt
 
 SOFTWARE = ("kernel", "os", "gpu.driver", "gpu.cuda", "container", "python.", "package.", "env.")
 NOT_SOFTWARE = ("python.executable", "python.packages_digest")
+BY_SHAPE = ("env.OMP_NUM_THREADS",)  # that a launcher sets from the shape: cores over ranks
 
 
 def different_software(case: Case) -> Doubt | None:
@@ -19,6 +20,8 @@ def different_software(case: Case) -> Doubt | None:
     a, b = tables
     differing = sorted(name for name in a.keys() | b.keys() if _software(name) and a.get(name) != b.get(name))
     differing = [name for name in differing if UNSTEADY not in (a.get(name), b.get(name))]
+    if len({side.group.point.shape for side in case.sides}) > 1:
+        differing = [name for name in differing if name not in BY_SHAPE]
     if not differing:
         return None
     shown = ", ".join(f"{name} {_fact(a, name)} against {_fact(b, name)}" for name in differing[:MOST_SHOWN])
