@@ -161,8 +161,8 @@ class Plan:
     suite_digest  of what is measured (benchmarks, parameters, shapes, programs), whatever the systems
     digest        of the whole plan: an unfinished run goes on only under the same one
     interleaved   each block held every system, shuffled: sides can be paired by block
-    looks          for a run until decided: numbers of blocks after which one looks, the last is the most;
-                   `trials` then holds the most, and fewer may have been run. () where the number is fixed
+    looks         for a run until decided: numbers of blocks after which one looks, the last is the most;
+                  `trials` then holds the most, and fewer may have been run. () where the number is fixed
     """
 
     suite: str
@@ -362,6 +362,7 @@ class TrainingPhases:
     overlap      evaluation while an epoch is open, counted once, in training or evaluation
     evaluations  how many
     epochs, samples  trained up to the last evaluation, whether or not the target was reached
+    after        of the rest what lies behind the last evaluation
     """
 
     start_minutes: float
@@ -373,6 +374,7 @@ class TrainingPhases:
     epochs: float | None
     samples: float | None
     notes: tuple[str, ...] = ()
+    after_minutes: float = 0.0
 
     @property
     def minutes(self) -> float:
