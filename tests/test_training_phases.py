@@ -95,6 +95,7 @@ def test_an_epoch_begun_beside_the_last_evaluation_is_not_training_for_the_targe
          ("eval_stop", 90, 1)]
     )  # fmt: skip
     assert seconds(found) == (0, 60, 30, 10)
+    assert found.after_minutes == pytest.approx(10 / 60)
 
 
 def test_a_log_that_marks_no_epochs_says_so() -> None:

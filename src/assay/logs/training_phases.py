@@ -65,6 +65,7 @@ def training_phases(
         epochs=length.epochs,
         samples=length.samples,
         notes=tuple(notes),
+        after_minutes=spent.after_ms / MS_PER_MINUTE,
     )
 
 
@@ -90,7 +91,11 @@ class _Marks:
 
 @dataclass
 class _Spent:
-    """Milliseconds by phase; beside and paused: evaluation in an open epoch, counted as the one or other."""
+    """Milliseconds by phase.
+
+    beside, paused  evaluation in an open epoch, counted as training or as evaluation
+    after           rest behind the last evaluation
+    """
 
     start_ms: float = 0.0
     training_ms: float = 0.0
@@ -98,6 +103,7 @@ class _Spent:
     rest_ms: float = 0.0
     beside_ms: float = 0.0
     paused_ms: float = 0.0
+    after_ms: float = 0.0
 
 
 def _sweep(marks: _Marks, window: _Span) -> _Spent:
@@ -107,6 +113,7 @@ def _sweep(marks: _Marks, window: _Span) -> _Spent:
     edges = [(window.begin, -1, 0), (window.end, -1, 0)]
     for kind, spans in enumerate(kinds):
         edges += [edge for span in spans for edge in ((span.begin, kind, 1), (span.end, kind, -1))]
+    last_evaluated = max((e.end for e in marks.evaluations), default=window.end)
     open_now = [0] * len(kinds)
     trained = False
     for (at, kind, step), (until, _, _) in pairwise(sorted(edges)):
@@ -126,6 +133,7 @@ def _sweep(marks: _Marks, window: _Span) -> _Spent:
             spent.start_ms += took
         else:
             spent.rest_ms += took
+            spent.after_ms += took if at >= last_evaluated else 0.0
     return spent
 
 
