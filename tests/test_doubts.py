@@ -66,8 +66,14 @@ def test_one_session_and_pooled_sessions_exclude_each_other() -> None:
     two_days = steady("a") + steady("a", session="s2")
     assert "one-session" in raised(steady("a"), steady("b"))
     assert "pooled-sessions" not in raised(steady("a"), steady("b"))
-    found = raised(two_days, steady("b") + steady("b", session="s2"))
+    found = raised(two_days, steady("b"))
     assert "pooled-sessions" in found
+    assert "one-session" not in found
+
+
+def test_sessions_that_are_replicated_on_both_sides_are_not_pooled() -> None:
+    found = raised(steady("a") + steady("a", session="s2"), steady("b") + steady("b", session="s2"))
+    assert "pooled-sessions" not in found
     assert "one-session" not in found
 
 

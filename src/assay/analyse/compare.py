@@ -1,7 +1,8 @@
 """B against A: the ratio of geometric means at every common point, its interval, and one verdict from it.
 
 The run is the unit of replication. Welch's t on the logarithms, or paired t on the log-ratios of blocks
-where, and only where, both sides were run in the same shuffled blocks.
+where, and only where, both sides were run in the same shuffled blocks; of session means once both sides have
+several sessions.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.analyse import doubts
+from assay.analyse import doubts, power, rank
 from assay.analyse.doubts import percent
 from assay.analyse.groups import Group, Key, Metrics, group
-from assay.analyse.ratio import Ratio, has_ratio, mean, ratio
+from assay.analyse.ratio import Ratio, has_ratio, ratio
+from assay.analyse.sessions import sessions
 from assay.errors import InputError
-from assay.records import Better, Comparison, Estimate, Point, Result, Verdict
+from assay.records import Better, Comparison, Estimate, Point, Result, RunsNeeded, Verdict
 
 
 @dataclass(frozen=True)
@@ -30,22 +32,35 @@ class Outcome:
 
 
 def compare(
-    a: Sequence[Result], b: Sequence[Result], *, margin: float, names: tuple[str, str], metrics: Metrics
+    a: Sequence[Result],
+    b: Sequence[Result],
+    *,
+    margin: float,
+    names: tuple[str, str],
+    metrics: Metrics,
+    confidence: float = 0.95,
 ) -> tuple[Comparison, ...]:
     """One comparison a common metric and point: by benchmark, its metrics as declared, then by size.
 
-    margin   share that counts as equal: 0.02
-    names    of A and B, as they are shown
-    metrics  what a run's workload declares: it tells which direction is better
+    margin      share that counts as equal: 0.02
+    names       of A and B, as they are shown
+    metrics     what a run's workload declares: it tells which direction is better
+    confidence  of each interval; where one looks repeatedly, 1 − `sequential.nominal_p`
 
     Points that can't be compared are left out; `hold_against` tells which and why.
     Raises InputError when a run is on both sides.
     """
-    return hold_against(a, b, margin=margin, names=names, metrics=metrics).comparisons
+    return hold_against(a, b, margin=margin, names=names, metrics=metrics, confidence=confidence).comparisons
 
 
 def hold_against(
-    a: Sequence[Result], b: Sequence[Result], *, margin: float, names: tuple[str, str], metrics: Metrics
+    a: Sequence[Result],
+    b: Sequence[Result],
+    *,
+    margin: float,
+    names: tuple[str, str],
+    metrics: Metrics,
+    confidence: float = 0.95,
 ) -> Outcome:
     """The same as `compare`, with the points that could not be compared."""
     shared = {r.run.id for r in a} & {r.run.id for r in b}
@@ -55,7 +70,9 @@ def hold_against(
         )
     side_a, side_b = group(a, metrics), group(b, metrics)
     comparisons = tuple(
-        _compare_point(ratio(*sides), margin, names) for sides in _shared(side_a, side_b) if has_ratio(*sides)
+        _compare_point(ratio(*sides, confidence), margin, names)
+        for sides in _shared(side_a, side_b)
+        if has_ratio(*sides)
     )
     return Outcome(comparisons, _left_out(side_a, side_b, names))
 
@@ -90,25 +107,62 @@ def _left_out(a: Groups, b: Groups, names: tuple[str, str]) -> tuple[tuple[Point
 
 
 def _compare_point(found: Ratio, margin: float, names: tuple[str, str]) -> Comparison:
-    half, why = found.interval.half, found.interval.why
-    verdict, reason = decide(found.estimate, margin, found.a.point.better)
+    interval, estimate = found.interval, found.estimate
+    verdict, reason = decide(estimate, margin, found.a.point.better)
     sides = (doubts.Side(names[0], found.a), doubts.Side(names[1], found.b))
-    case = doubts.Case(sides, found.estimate, margin, found.paired, found.dropped)
+    case = doubts.Case(sides, estimate, margin, found.paired, found.dropped)
+    mean_a, mean_b = found.means
     return Comparison(
         point=found.a.point,
         a=names[0],
         b=names[1],
-        mean_a=mean(found.a.values),
-        mean_b=mean(found.b.values),
-        ratio=found.estimate,
+        mean_a=mean_a,
+        mean_b=mean_b,
+        ratio=estimate,
         n=(len(found.a.samples), len(found.b.samples)),
         method=found.method,
         margin=margin,
         verdict=verdict,
-        reason=f"{why}: no interval" if why else reason,
-        smallest_visible=None if half is None else math.expm1(half),
+        reason=f"{interval.why}: no interval" if interval.why else reason,
+        smallest_visible=None if interval.half is None else math.expm1(interval.half),
         doubts=doubts.of(case),
+        by_margin=beyond(estimate, margin),
+        replication=found.replication,
+        sessions=(len(sessions(found.a.samples)), len(sessions(found.b.samples))),
+        error=interval.error,
+        degrees=interval.degrees,
+        runs_needed=_runs_needed(found, margin) if more_would_decide(verdict, estimate) else None,
+        rank=_rank(found),
     )
+
+
+def _runs_needed(found: Ratio, margin: float) -> RunsNeeded:
+    """What would decide; the spread is that of what is replicated."""
+    a, b = found.replicates
+    spread = power.of_pairs(a, b) if found.paired else power.of_sides(a, b)
+    return power.runs_needed(spread, margin, found.confidence, of=found.replication)
+
+
+def _rank(found: Ratio) -> Estimate | None:
+    """Only beside an interval of the means: none where the spread is hidden or there is no pair."""
+    a, b = found.replicates
+    if found.interval.half is None:
+        return None
+    if found.paired:
+        return rank.paired(list(zip(a, b, strict=True)), found.confidence)
+    return rank.unpaired(a, b, found.confidence)
+
+
+def more_would_decide(verdict: Verdict, estimate: Estimate) -> bool:
+    """Whether the interval is too wide to say: it holds 1, and more runs make it narrower."""
+    low, high = estimate.low, estimate.high
+    return verdict == "undecided" and low is not None and high is not None and low <= 1 <= high
+
+
+def beyond(estimate: Estimate, margin: float) -> bool:
+    """Whether the whole interval lies outside the margin."""
+    low, high = estimate.low, estimate.high
+    return low is not None and high is not None and (low > 1 + margin or high < 1 / (1 + margin))
 
 
 def decide(estimate: Estimate, margin: float, better: Better | None) -> tuple[Verdict, str]:
@@ -131,8 +185,8 @@ def decide(estimate: Estimate, margin: float, better: Better | None) -> tuple[Ve
     if better is None:
         return "undecided", f"{reach} excludes 1, but no direction of this metric is declared better"
     verdict: Verdict = "faster" if (low > 1) == (better == "higher") else "slower"
-    beyond = low > most or high < least
-    by = f"by more than the margin of ±{percent(margin)}" if beyond else "though perhaps within the margin"
+    by_margin = beyond(estimate, margin)
+    by = f"by more than the margin of ±{percent(margin)}" if by_margin else "though perhaps within the margin"
     return verdict, f"{reach} excludes 1, {by}"
 
 

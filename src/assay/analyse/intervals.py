@@ -20,13 +20,16 @@ ROUNDING = 1e-12  # of a logarithm: values that differ by less are one value, pr
 class LogInterval:
     """Centre and half-width on the log scale; `half` is None where the runs allow no interval.
 
-    why  why there is none, in words; "" where there is one
+    why      why there is none, in words; "" where there is one
+    error    standard error of the centre, with `degrees` of freedom
     """
 
     centre: float
     half: float | None
     n: int
     why: str = ""
+    error: float | None = None
+    degrees: float | None = None
 
     def estimate(self, unit: str, confidence: float = 0.95) -> Estimate:
         """Back on the scale of the figure."""
@@ -62,7 +65,7 @@ def one_mean(logs: Sequence[float], confidence: float = 0.95) -> LogInterval:
         return LogInterval(centre, None, n, "one run has no spread")
     if constant(logs):
         return LogInterval(centre, None, n, f"all {n} runs gave the same value: their spread is hidden")
-    return LogInterval(centre, t_quantile((1 + confidence) / 2, n - 1) * math.sqrt(variance / n), n)
+    return _by_t(centre, math.sqrt(variance / n), n - 1, n, confidence)
 
 
 def welch(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> LogInterval:
@@ -84,7 +87,7 @@ def welch(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> L
         )
     part_a, part_b = variance_a / len(a), variance_b / len(b)
     degrees = (part_a + part_b) ** 2 / (part_a**2 / (len(a) - 1) + part_b**2 / (len(b) - 1))
-    return LogInterval(centre, t_quantile((1 + confidence) / 2, degrees) * math.sqrt(part_a + part_b), n)
+    return _by_t(centre, math.sqrt(part_a + part_b), degrees, n, confidence)
 
 
 def paired(pairs: Sequence[tuple[float, float]], confidence: float = 0.95) -> LogInterval:
@@ -99,7 +102,7 @@ def paired(pairs: Sequence[tuple[float, float]], confidence: float = 0.95) -> Lo
     if n < 2:
         return LogInterval(centre, None, n, "one block with both sides has no spread")
     if not constant(differences):
-        return LogInterval(centre, t_quantile((1 + confidence) / 2, n - 1) * math.sqrt(variance / n), n)
+        return _by_t(centre, math.sqrt(variance / n), n - 1, n, confidence)
     if constant([a for a, _ in pairs]):
         return LogInterval(
             centre,
@@ -107,7 +110,12 @@ def paired(pairs: Sequence[tuple[float, float]], confidence: float = 0.95) -> Lo
             n,
             "on each side all runs gave the same value: the spread is hidden by its resolution",
         )
-    return LogInterval(centre, 0.0, n)
+    return LogInterval(centre, 0.0, n, error=0.0, degrees=n - 1)
+
+
+def _by_t(centre: float, error: float, degrees: float, n: int, confidence: float) -> LogInterval:
+    half = t_quantile((1 + confidence) / 2, degrees) * error
+    return LogInterval(centre, half, n, error=error, degrees=degrees)
 
 
 def _moments(values: Sequence[float]) -> tuple[float, float]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from assay.analyse import intervals
 from assay.analyse.groups import Group
 from assay.analyse.intervals import LogInterval
 from assay.analyse.pairing import pairing
+from assay.analyse.sessions import replicated, session_means
 from assay.records import Estimate
 
 
@@ -17,23 +19,38 @@ from assay.records import Estimate
 class Ratio:
     """B over A on the log scale, and what it rests on.
 
-    a, b     the runs that count: where the sides are paired, those of blocks that hold both
-    method   `paired` or `welch`; "" without an interval
-    paired   the sides were run in the same shuffled blocks, whether or not an interval came of it
-    dropped  blocks left out because they lack a side
+    a, b         the runs that count: where the sides are paired, those of blocks that hold both
+    replicates   logarithms of A and B that the interval was made from: one a run, or one a session;
+                 pairs where the sides are paired; empty where a value is not above 0
+    replication  which of the two
+    method       `paired` or `welch`; "" without an interval
+    paired       the sides were run in the same shuffled blocks, whether or not an interval came of it
+    dropped      blocks left out because they lack a side
+    confidence   of the interval
     """
 
     a: Group
     b: Group
+    replicates: tuple[list[float], list[float]]
+    replication: Literal["runs", "sessions"]
     interval: LogInterval
     method: str
     paired: bool
     dropped: int
+    confidence: float = 0.95
 
     @property
     def estimate(self) -> Estimate:
         """The ratio with its interval."""
-        return self.interval.estimate("")
+        return self.interval.estimate("", self.confidence)
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """Geometric means of A and B over what is replicated; arithmetic where a value is not above 0."""
+        a, b = self.replicates
+        if not a or not b:
+            return mean(self.a.values), mean(self.b.values)
+        return math.exp(math.fsum(a) / len(a)), math.exp(math.fsum(b) / len(b))
 
 
 def has_ratio(a: Group, b: Group) -> bool:
@@ -41,26 +58,42 @@ def has_ratio(a: Group, b: Group) -> bool:
     return mean(a.values) > 0 and mean(b.values) > 0
 
 
-def ratio(a: Group, b: Group) -> Ratio:
+def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
     """B over A, in the same unit.
 
-    Which method is used depends on how the sides were run and never on what either would give.
-    Raises ValueError where `has_ratio` is false.
+    Which method is used, and whether runs or sessions are replicated, depends on how the sides were run and
+    never on what any would give. Raises ValueError where `has_ratio` is false.
     """
     design = pairing(a.samples, b.samples)
     if design is not None and design.pairs:
         a = replace(a, samples=tuple(pair[0] for pair in design.pairs))
         b = replace(b, samples=tuple(pair[1] for pair in design.pairs))
-    if min(*a.values, *b.values) <= 0:
+    by_session = replicated(a.samples, b.samples)
+    positive = min(*a.values, *b.values) > 0
+    replicates = (_replicates(a, by_session), _replicates(b, by_session)) if positive else ([], [])
+    if not positive:
         interval = _without(a, b, f"{a.point.metric} is not above 0 in every run")
     elif design is None:
-        interval = intervals.welch(logs(a), logs(b))
+        interval = intervals.welch(*replicates, confidence)
     elif design.pairs:
-        interval = intervals.paired(list(zip(logs(a), logs(b), strict=True)))
+        interval = intervals.paired(list(zip(*replicates, strict=True)), confidence)
     else:
         interval = _without(a, b, "no block holds a run of both sides")
-    method = "" if interval.half is None else "welch" if design is None else "paired"
-    return Ratio(a, b, interval, method, design is not None, 0 if design is None else design.dropped)
+    return Ratio(
+        a=a,
+        b=b,
+        replicates=replicates,
+        replication="sessions" if by_session else "runs",
+        interval=interval,
+        method="" if interval.half is None else "welch" if design is None else "paired",
+        paired=design is not None,
+        dropped=0 if design is None else design.dropped,
+        confidence=confidence,
+    )
+
+
+def _replicates(found: Group, by_session: bool) -> list[float]:
+    return session_means(found.samples, logs(found)) if by_session else logs(found)
 
 
 def _without(a: Group, b: Group, why: str) -> LogInterval:

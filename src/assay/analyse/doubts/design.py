@@ -73,9 +73,12 @@ def one_session(case: Case) -> Doubt | None:
 
 
 def pooled_sessions(case: Case) -> Doubt | None:
-    """Runs of several sessions treated as if they were independent."""
+    """Runs of several sessions treated as if they were independent.
+
+    Not where both sides have several: then sessions are replicated, each with the mean of its runs.
+    """
     pooled = [side for side in case.sides if len(side.sessions) > 1]
-    if not pooled:
+    if not pooled or len(pooled) == 2:
         return None
     evidence = "; ".join(f"{side.name}: {listed(side.sessions)}" for side in pooled)
     return Doubt(
