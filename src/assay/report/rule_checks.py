@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from assay.analyse.log_rules import Check
+from assay.analyse.log_rules import Check, State
 from assay.analyse.mlperf_rounds import RoundRules
 
-_STYLES = {"ok": "green", "fail": "bold red", "not applicable": "dim"}
+_STYLES: Final[Mapping[State, str]] = {"ok": "green", "fail": "bold red", "not applicable": "dim"}
 
 
 def rule_checks(rules: RoundRules, checks: Sequence[Check]) -> RenderableType:
