@@ -1,8 +1,9 @@
 """How many runs would decide: from the run-to-run spread and what is to be shown, never from what was seen.
 
 The power is that of the very verdicts that `compare` gives: `equivalent` when the whole t interval lies
-within the margin, a difference when it excludes 1. It is exact for normal logarithms: for a given estimate of
-the spread the mean is normal, and the estimate of the variance is a chi-square, over which is averaged.
+within the margin, a difference when it excludes 1. For normal logarithms and pairs it is exact: for a given
+estimate of the variance the mean is normal, and that estimate is a chi-square, over which is averaged. Of
+unpaired runs Welch's degrees of freedom are a few less than the 2(n − 1) counted here: less than one run.
 
 The spread itself is known only as well as its runs allow (from 3 runs a side it may be off by a factor of
 2), so what is asked for is a range: from both ends of the chi-square interval of the variance.

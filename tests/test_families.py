@@ -1,0 +1,122 @@
+"""Claims made together: Holm's verdicts, intervals that all hold, and what needs no correction."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from assay.analyse.compare import decide
+from assay.analyse.families import corrected
+from assay.analyse.intervals import LogInterval, paired
+from assay.records import Comparison, Estimate, Point
+
+MARGIN = 0.02
+POINT = Point("train", "1x1", "throughput", "images/s", "higher", {})
+
+
+def claim(interval: LogInterval, margin: float = MARGIN) -> Comparison:
+    """A comparison of pairs with this interval."""
+    ratio = interval.estimate("")
+    verdict, reason = decide(ratio, margin, "higher")
+    n = (interval.n, interval.n)
+    visible = None if interval.half is None else math.expm1(interval.half)
+    return Comparison(
+        POINT, "A", "B", 1.0, ratio.value, ratio, n, "paired", margin, verdict, reason, visible,
+        error=interval.error, degrees=interval.degrees,
+    )  # fmt: skip
+
+
+def normal(centre: float, error: float, n: int = 11) -> LogInterval:
+    """An interval of n pairs with this mean and standard error."""
+    return LogInterval(centre, 2.228 * error, n, error=error, degrees=n - 1)
+
+
+def test_a_claim_that_stands_alone_is_left_as_it_is() -> None:
+    alone = claim(normal(0.05, 0.01))
+    assert corrected([alone]) == (alone,)
+
+
+def test_all_equivalent_needs_no_correction() -> None:
+    family = [claim(normal(0.005, 0.006)) for _ in range(30)]
+    assert family[0].verdict == "equivalent"
+    found = corrected(family)
+    assert {c.verdict for c in found} == {"equivalent"}
+    assert {c.family.correction for c in found if c.family} == {"none"}
+    assert [c.ratio for c in found] == [c.ratio for c in family]
+
+
+def test_what_is_picked_out_of_many_has_to_be_surer() -> None:
+    """p of 0.02 alone is `slower`; among five it is not."""
+    barely, *others = [claim(normal(-0.0277, 0.01)), *(claim(normal(0.0, 0.02)) for _ in range(4))]
+    assert barely.verdict == "slower"
+    found = corrected([barely, *others])
+    assert found[0].verdict == "undecided"
+    assert found[0].family is not None
+    assert (found[0].family.size, found[0].family.correction, found[0].family.alone) == (5, "holm", "slower")
+    assert found[0].ratio == barely.ratio
+    assert found[0].runs_needed is not None
+    assert "5 claims together" in found[0].reason
+
+
+def test_the_step_down_finds_what_a_flat_correction_would_miss() -> None:
+    """One-sided p of 0.0043 is above 0.025 / 6, and below 0.025 / 5 once another has gone."""
+    close, clear = claim(normal(0.0326, 0.01)), claim(normal(0.5, 0.01))
+    rest = [claim(normal(0.0, 0.02)) for _ in range(4)]
+    assert corrected([close, claim(normal(0.0, 0.02)), *rest])[0].verdict == "undecided"
+    assert corrected([close, clear, *rest])[0].verdict == "faster"
+
+
+def test_an_interval_excludes_1_exactly_where_the_verdict_is_faster_or_slower() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        family = [claim(normal(float(rng.normal(0, 0.03)), 0.01), margin=1e-6) for _ in range(4)]
+        for c in corrected(family):
+            assert c.family is not None
+            low, high = c.family.ratio.low, c.family.ratio.high
+            assert low is not None
+            assert high is not None
+            assert (c.verdict in ("faster", "slower")) == (low > 1 or high < 1)
+            assert low <= c.ratio.value <= high
+
+
+def test_a_comparison_without_an_interval_claims_nothing() -> None:
+    none = replace(
+        claim(normal(0.05, 0.01)), ratio=Estimate(1.05, None, None, 2, ""), error=None, degrees=None
+    )
+    other = claim(normal(0.05, 0.01))
+    found = corrected([none, other])
+    assert found == (none, other)
+
+
+def test_differences_without_any_spread_stay_certain() -> None:
+    same, other = claim(LogInterval(0.05, 0.0, 3, error=0.0, degrees=2)), claim(normal(0.0, 0.02))
+    equal = claim(LogInterval(0.0, 0.0, 3, error=0.0, degrees=2))
+    assert [c.verdict for c in corrected([same, other, equal])] == ["faster", "undecided", "equivalent"]
+
+
+@pytest.mark.parametrize(
+    "truth",
+    [(0.0,) * 6, (0.03, 0.0, 0.0, 0.0, 0.0, 0.0), (0.3,) * 6, (0.05, -0.05, 0.3, 0.0, 0.0, 0.0)],
+    ids=["none differs", "one differs", "all differ", "some differ"],
+)
+def test_in_95_of_100_families_all_intervals_hold_and_no_claim_is_wrong(truth: tuple[float, ...]) -> None:
+    rng, sets, n = np.random.default_rng(3), 400, 6
+    missed, wrong = 0, 0
+    for rows in (0.02 * rng.normal(size=(sets, len(truth), n)) + np.array(truth)[None, :, None]).tolist():
+        family = corrected([claim(paired([(0.0, d) for d in row]), margin=1e-6) for row in rows])
+        inside = [
+            (c.family.ratio.low or 0) <= math.exp(t) <= (c.family.ratio.high or 0)
+            for c, t in zip(family, truth, strict=True)
+            if c.family
+        ]
+        missed += not all(inside)
+        wrong += any(
+            (c.verdict == "faster" and t <= 0) or (c.verdict == "slower" and t >= 0)
+            for c, t in zip(family, truth, strict=True)
+        )
+    allowed = 0.05 + 3 * math.sqrt(0.05 * 0.95 / sets)
+    assert missed / sets <= allowed
+    assert wrong / sets <= allowed
