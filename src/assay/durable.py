@@ -73,6 +73,19 @@ def write_atomic(path: Path, data: bytes, *, lasting: bool = True) -> None:
             sync_directory(path.parent)
 
 
+def deliver(path: Path, data: bytes) -> None:
+    """Write a file where the user asked for it, its folder too; it can be made again, so nothing waits.
+
+    Raises HostError when it can't be written there, whatever the reason.
+    """
+    try:
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, data, lasting=False)
+    except OSError as error:
+        raise HostError(f"{path}: can't be written: {error.strerror}; name another file") from error
+
+
 def append(path: Path, data: bytes) -> None:
     """Add `data` to the end of `path`; after an error the file holds a prefix of it, so its size tells."""
     with writing(path), path.open("ab", buffering=0) as file:

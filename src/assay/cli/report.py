@@ -61,6 +61,7 @@ def command(
       assay report quickstart --format markdown -o -        for a pull request
       assay report v3.0-ubuntu v3.1-openshift --margin 1%
     """
+    from assay.durable import deliver
     from assay.report import markdown, page
 
     if as_json and str(output) == "-":
@@ -72,7 +73,7 @@ def command(
         click.echo(text, nl=False)
         return
     path = output if output is not None else _default_path(contents, SUFFIXES[form])
-    _write(path, text)
+    deliver(path, text.encode())
     if as_json:
         echo_json(_document(contents, path, form))
     else:
@@ -205,14 +206,6 @@ def _default_path(contents: Contents, suffix: str) -> Path:
     """`<suite>-<session>.html` here, by the newest run's names."""
     newest = max((r.run for side in contents.sides.values() for r in side), key=lambda run: run.session)
     return Path(f"{newest.suite}-{newest.session}{suffix}")
-
-
-def _write(path: Path, text: str) -> None:
-    from assay.durable import write_atomic, writing
-
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, text.encode(), lasting=False)
 
 
 def _document(contents: Contents, path: Path, form: str) -> dict[str, Any]:

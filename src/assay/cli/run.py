@@ -217,10 +217,10 @@ def _trial(result: Result) -> dict[str, Any]:
 def _write_report(completed: Completed, file: Path, runs_dir: Path) -> None:
     """The page as `assay report` makes it: it has provenance and the recipe, too."""
     from assay.cli.report import gather
-    from assay.durable import write_atomic
+    from assay.durable import deliver
     from assay.report import page
 
-    write_atomic(file, page.html(gather([completed.session.id], runs_dir)).encode(), lasting=False)
+    deliver(file, page.html(gather([completed.session.id], runs_dir)).encode())
     click.echo(f"Report: {file}", err=True)
 
 
