@@ -463,6 +463,41 @@ class LogOutline:
 
 
 @dataclass(frozen=True)
+class Stated:
+    """What a log says under one key, and where: `mlperf_log_detail.txt:42`."""
+
+    value: Scalar
+    where: str
+
+
+@dataclass(frozen=True)
+class InferenceRun:
+    """One run of MLPerf inference, as LoadGen's logs or the reference app state it; None where they don't.
+
+    name       of the folder, or of the log
+    scenario   `SingleStream`, `MultiStream`, `Server` or `Offline`
+    mode       `PerformanceOnly`, `AccuracyOnly`, …
+    validity   LoadGen's own word: `VALID` or `INVALID`
+    problem    why it is no result of performance; "" when it is one
+    score      the figure that MLPerf judges the scenario by; None where there is none
+    figures    every figure in base units, the score among them
+    stated     everything that the logs state, by LoadGen's own keys: `effective_min_duration_ms`
+    contradictions  where the run's logs differ from each other
+    """
+
+    name: str
+    files: tuple[str, ...]
+    scenario: str | None
+    mode: str | None
+    validity: str | None
+    problem: str
+    score: Measurement | None
+    figures: tuple[Measurement, ...]
+    stated: Mapping[str, Stated]
+    contradictions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Reading:
     """What a run's logs say: everything `read.py` found, made only from the run directory.
 
