@@ -93,7 +93,7 @@ def test_functions_take_what_their_commands_take_under_the_same_names(
 ) -> None:
     only_shown = {"--json", "--all", "--runs-table", "--rules"}
     options = {
-        option.opts[0].removeprefix("--")
+        option.opts[0].removeprefix("--").replace("-", "_")
         for option in command.params  # type: ignore[attr-defined]
         if option.opts[0].startswith("--") and option.opts[0] not in only_shown
     }

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from assay.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
 
+    from assay.analyse.scaling_study import Study
     from assay.analyse.score import ScoredSet
     from assay.records import Comparison, Point, Scaling
 
@@ -83,9 +84,17 @@ class Scores:
 
 @dataclass(frozen=True)
 class Scaled:
-    """What came of `scale`; iterating gives the curves, one a system, benchmark and swept point."""
+    """What came of `scale`; iterating gives the curves, one a system, benchmark and swept point.
 
-    curves: tuple[Scaling, ...]
+    studies  the same curves, each with its laws, limit, predictions, layouts and accelerator-hours
+    """
+
+    studies: tuple[Study, ...]
+
+    @property
+    def curves(self) -> tuple[Scaling, ...]:
+        """Each curve alone."""
+        return tuple(study.curve for study in self.studies)
 
     def __iter__(self) -> Iterator[Scaling]:
         return iter(self.curves)
@@ -94,9 +103,9 @@ class Scaled:
         return len(self.curves)
 
     def __str__(self) -> str:
-        from assay.report import terminal
+        from assay.report import scaling_terminal
 
-        return _printed(terminal.scaling(self.curves))
+        return _printed(scaling_terminal.studies(self.studies))
 
     def _repr_html_(self) -> str:
         from assay.report import notebook
@@ -151,17 +160,30 @@ def score(
     return Scores(tuple(scored_sets([Path(p) for p in (path, *paths)], said)))
 
 
-def scale(run: str, *, metric: str | None = None, runs: str | PathLike[str] | None = None) -> Scaled:
-    """Throughput, speed-up and efficiency over worker counts, as `assay scale RUN`.
+def scale(
+    run: str,
+    *more: str,
+    metric: str | Sequence[str] | None = None,
+    at: Sequence[int] = (),
+    price_per_accelerator_hour: float | None = None,
+    power_w: float | None = None,
+    runs: str | PathLike[str] | None = None,
+) -> Scaled:
+    """Throughput, speed-up and efficiency over worker counts, and what follows, as `assay scale RUN…`.
 
-    metric  whose curve; None is each benchmark's primary one that scales
-    runs    directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+    more     further runs of the same curve
+    metric   whose curves; None is each benchmark's primary one that scales
+    at       ranks to predict for; none: twice and four times the largest size
+    power_w  that an accelerator draws, watts
+    runs     directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
 
-    Raises InputError where the name fits nothing, or nothing was measured at two sizes.
+    Raises InputError where a name fits nothing, or nothing was measured at two sizes.
     """
-    from assay.cli.scale import curves_of
+    from assay.analyse.spending import Prices
+    from assay.cli.scale import studies_of
 
-    return Scaled(curves_of(_runs(runs), run, metric=metric))
+    prices = Prices(price_per_accelerator_hour, power_w)
+    return Scaled(studies_of(_runs(runs), (run, *more), metric=metric, at=at, prices=prices))
 
 
 def _runs(said: str | PathLike[str] | None) -> Path:

@@ -2,61 +2,124 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.evidence import named, ready
+from assay.cli.evidence import Named, named, ready
 from assay.cli.options import JSON, RUNS, echo_json
 from assay.errors import InputError
 
 if TYPE_CHECKING:
-    from assay.records import Scaling
+    from assay.analyse.scaling_study import Study
+    from assay.analyse.spending import Prices
 
 
 @click.command()
-@click.argument("run")
-@click.option("--metric", help="Whose curve; by default each benchmark's primary one that scales.")
+@click.argument("references", metavar="RUN…", nargs=-1, required=True)
+@click.option(
+    "--metric", multiple=True, help="Whose curves; by default each benchmark's primary one that scales."
+)
+@click.option(
+    "--at", type=click.IntRange(min=1), multiple=True, help="Predict for so many ranks.  [2×, 4× the largest]"
+)
+@click.option(
+    "--price-per-accelerator-hour",
+    type=click.FloatRange(min=0, min_open=True),
+    help="In your currency: gives the cost of a result.",
+)
+@click.option(
+    "--power-w",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Watts that an accelerator draws: gives the energy of a result.",
+)
 @RUNS
 @JSON
-def command(run: str, metric: str | None, runs_dir: Path, as_json: bool) -> None:
-    """Show throughput, speed-up and efficiency of RUN over worker counts, against the smallest size.
+def command(
+    references: tuple[str, ...],
+    metric: tuple[str, ...],
+    at: tuple[int, ...],
+    price_per_accelerator_hour: float | None,
+    power_w: float | None,
+    runs_dir: Path,
+    as_json: bool,
+) -> None:
+    """Show throughput, speed-up and efficiency of RUN over worker counts, what limits them, what they cost.
 
     Efficiency is the speed-up over the ratio of ranks. Times are inverted, so that above 1 is faster.
     Metrics that have no ideal in proportion to the ranks (bus bandwidth, latency) have no curve.
+    Several RUNs, such as imported sets of one machine at several sizes, are one curve.
 
     \b
     Examples:
       assay scale quickstart
-      assay scale resnet50-scaling:dgx-openshift --metric throughput
+      assay scale resnet50-scaling:dgx-openshift --metric throughput --at 64
+      assay scale ssd-8-gpus ssd-16-gpus ssd-32-gpus --metric time_per_epoch --metric time_to_train
+      assay scale resnet50-scaling --price-per-accelerator-hour 2.5 --power-w 700
       assay scale quickstart --json
     """
-    curves = curves_of(runs_dir, run, metric=metric)
+    from assay.analyse.spending import Prices
+
+    prices = Prices(price_per_accelerator_hour, power_w)
+    studies = studies_of(runs_dir, references, metric=metric or None, at=at, prices=prices)
     if as_json:
         from assay.records import to_plain
 
-        echo_json({"schema": "assay.scale/1", "curves": to_plain(curves)})
+        plain = to_plain(studies)
+        echo_json({"schema": "assay.scale/1", "curves": [s.pop("curve") for s in plain], "studies": plain})
         return
     from rich.console import Console
 
-    from assay.report import terminal
+    from assay.report import scaling_terminal
 
-    Console().print(terminal.scaling(curves))
+    Console(highlight=False).print(scaling_terminal.studies(studies))
 
 
-def curves_of(runs_dir: Path, run: str, *, metric: str | None = None) -> tuple[Scaling, ...]:
-    """The curves of the runs that RUN refers to. Raises InputError where there is none, and says why."""
-    from assay.analyse.scaling import scale
+def studies_of(
+    runs_dir: Path,
+    references: Sequence[str],
+    *,
+    metric: str | Sequence[str] | None = None,
+    at: Sequence[int] = (),
+    prices: Prices | None = None,
+) -> tuple[Study, ...]:
+    """The curves of the runs that are referred to, and what follows from each.
+
+    Several references are one curve. Raises InputError where there is none, and says why.
+    """
+    from assay.analyse.scaling import curves
+    from assay.analyse.scaling_study import study
 
     ready(runs_dir)
-    found = named(runs_dir, run)
-    curves = scale(found.results, metrics=found.metrics(), metric=metric)
-    if not curves:
-        shapes = sorted({str(result.run.trial.shape) for result in found.results})
-        what = "its primary metrics" if metric is None else metric
-        raise InputError(
-            f"{run}: no curve: {what} must scale with the ranks and have results at two sizes at least "
-            f"(its runs have the shapes {', '.join(shapes)})"
-        )
-    return curves
+    found = [named(runs_dir, reference) for reference in dict.fromkeys(references)]
+    results = list({r.run.id: r for one in found for r in one.results}.values())
+    systems = list(dict.fromkeys(r.run.trial.system for r in results))
+    across = _common(systems) if len(found) > 1 and len(systems) > 1 else None
+    made = curves(results, metrics=found[0].metrics(), metric=metric, across=across)
+    if not made:
+        raise InputError(_no_curve(found, systems, metric))
+    return tuple(study(curve, at=at, prices=prices) for curve in made)
+
+
+def _common(systems: Sequence[str]) -> str:
+    """What the systems' names begin with, else all of them."""
+    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*systems, strict=False))
+    shared = "".join(letters[0] for letters in alike).rstrip("-_. ")
+    return shared if len(shared) > 2 else " + ".join(systems)
+
+
+def _no_curve(found: Sequence[Named], systems: Sequence[str], metric: str | Sequence[str] | None) -> str:
+    shapes = sorted({str(result.run.trial.shape) for one in found for result in one.results})
+    wanted = (metric,) if isinstance(metric, str) else metric
+    what = "its primary metrics" if wanted is None else ", ".join(wanted)
+    words = (
+        f"{' '.join(one.reference for one in found)}: no curve: {what} must scale with the ranks and have "
+        f"results at two sizes at least (its runs have the shapes {', '.join(shapes)})"
+    )
+    if len(found) == 1 and len(systems) > 1 and len(shapes) > 1:
+        each = " ".join(f"{found[0].reference}:{system}" for system in systems)
+        words += f". To hold its systems as sizes of one curve: `assay scale {each}`"
+    return words

@@ -1,0 +1,259 @@
+"""What follows from a scaling curve: weak or strong, what limits it, how far it goes, what it costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Literal
+
+from assay.analyse import laws
+from assay.analyse.batches import Kind, kind_of
+from assay.analyse.doubts import percent
+from assay.analyse.doubts import scaling as scaling_doubts
+from assay.analyse.groups import Group, Sample
+from assay.analyse.intervals import LogInterval
+from assay.analyse.laws import Fit, HeldOut, Size
+from assay.analyse.pairing import pairing
+from assay.analyse.ratio import logs, ratio
+from assay.analyse.scaling import Curve
+from assay.analyse.spending import Prices, Spending, spending
+from assay.records import Better, Doubt, Estimate, Scaling, Shape
+
+FAR = 4  # times the largest size: predictions beyond say more of the law than of the machine
+Limit = Literal["serial-share", "contention", "coherence", "none-seen", "unknown"]
+
+
+@dataclass(frozen=True)
+class Law:
+    """A law fitted to a curve.
+
+    serial     share that is not divided among the ranks (σ); under weak scaling, contention
+    coherence  cost of a pair of ranks (κ), a share of one rank's work; None under Amdahl's law
+    sizes      that it was fitted to
+    held_out   each size predicted from the others
+    error      root mean square of these errors, a share of the throughput; None where sizes are too few
+    misfit     probability that means lie so far from the law, were it true; None where runs can't tell
+    """
+
+    name: laws.Name
+    serial: Estimate
+    coherence: Estimate | None
+    sizes: tuple[int, ...]
+    held_out: tuple[HeldOut, ...]
+    error: float | None
+    misfit: float | None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The mean that the law gives at a size, with its 95 % interval while the law holds.
+
+    extrapolation  the size lies outside those measured; far: more than four times the largest
+    """
+
+    ranks: int
+    value: Estimate
+    efficiency: Estimate
+    extrapolation: bool
+    far: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Two shapes of equal accelerators: how fast `shape` is against `base`, which has the fewest workers."""
+
+    ranks: int
+    base: str
+    shape: str
+    speed: Estimate
+    method: str
+
+
+@dataclass(frozen=True)
+class Study:
+    """A curve and what follows from it. `laws[0]` is the one that limit and predictions rest on.
+
+    kind_reason   the global batch sizes that tell weak from strong scaling
+    limit_reason  what the largest size loses and to what, in words
+    """
+
+    curve: Scaling
+    kind: Kind
+    kind_reason: str
+    laws: tuple[Law, ...]
+    limit: Limit
+    limit_reason: str
+    predictions: tuple[Prediction, ...]
+    layouts: tuple[Layout, ...]
+    spending: tuple[Spending, ...]
+    doubts: tuple[Doubt, ...]
+
+
+def study(curve: Curve, *, at: Sequence[int] = (), prices: Prices | None = None) -> Study:
+    """What follows from a curve.
+
+    at      ranks to predict for; none: twice and four times the largest size
+    prices  of an accelerator-hour and watts an accelerator, where known
+
+    Where several shapes have equally many ranks, laws are fitted to those with the fewest workers.
+    """
+    scaling = curve.scaling()
+    packed = [next(iter(of_ranks)) for _, of_ranks in groupby(curve.groups, _ranks)]
+    kind, kind_reason = kind_of([(_ranks(g), g) for g in packed])
+    sizes, blocked = _sizes(packed, curve.better)
+    batches = tuple(scaling_doubts.batch_differs(scaling.metric, kind, kind_reason))
+    fits = [] if batches else _fits(sizes, blocked=blocked)  # of other trainings there is no one law
+    found = tuple(_law(f, sizes, blocked=blocked) for f in fits)
+    limit, reason = _limit(fits[0] if fits else None, kind)
+    return Study(
+        curve=scaling,
+        kind=kind,
+        kind_reason=kind_reason,
+        laws=found,
+        limit=limit,
+        limit_reason=reason,
+        predictions=_predictions(fits[0], curve, at) if fits else (),
+        layouts=_layouts(curve),
+        spending=tuple(spending(p, scaling, prices or Prices()) for p in scaling.points),
+        doubts=(
+            *scaling_doubts.superlinear(curve.groups, curve.better),
+            *scaling_doubts.off_the_curve(found[0].held_out if found else ()),
+            *batches,
+        ),
+    )
+
+
+def _ranks(group: Group) -> int:
+    return Shape.parse(group.point.shape).ranks
+
+
+def _sizes(groups: Sequence[Group], better: Better) -> tuple[list[Size], bool]:
+    """Logarithms of throughput by size, and whether the n-th runs of all sizes come from one block.
+
+    They do where the design paired them; then blocks that lack a size are left out.
+    """
+    sign = 1 if better == "higher" else -1
+    unit = groups[0].point.unit
+    same_unit = [g.in_unit(unit) for g in groups]
+    first = same_unit[0]
+    if all(pairing(first.samples, g.samples) for g in same_unit[1:]):
+        tables = [{_block(s): s for s in g.samples} for g in same_unit]
+        common = sorted(set.intersection(*(set(t) for t in tables)))
+        if len(common) > 1:
+            return [
+                Size(_ranks(g), tuple(sign * math.log(t[b].value) for b in common))
+                for g, t in zip(same_unit, tables, strict=True)
+            ], True
+    return [Size(_ranks(g), tuple(sign * log for log in logs(g))) for g in same_unit], False
+
+
+def _block(sample: Sample) -> tuple[str, int]:
+    return sample.result.run.session, sample.result.run.trial.block
+
+
+def _fits(sizes: Sequence[Size], *, blocked: bool) -> list[Fit]:
+    """Laws that the sizes allow, first the one to go by.
+
+    The one of two shares only where κ is seen, above 0, and it predicts sizes that it was not shown better.
+    """
+    amdahl = laws.fit(sizes, "amdahl", blocked=blocked)
+    if amdahl is None:
+        return []
+    usl = laws.fit(sizes, "usl", blocked=blocked) if len(sizes) >= laws.USL_SIZES else None
+    if usl is None:
+        return [amdahl]
+    errors = [laws.typical_error(laws.held_out(sizes, name, blocked=blocked)) for name in ("amdahl", "usl")]
+    coherence = usl.share(1)
+    better = errors[0] is not None and errors[1] is not None and errors[1] < errors[0]
+    return [usl, amdahl] if better and (coherence.low or 0) > 0 else [amdahl, usl]
+
+
+def _law(fit: Fit, sizes: Sequence[Size], *, blocked: bool) -> Law:
+    held_out = laws.held_out(sizes, fit.name, blocked=blocked)
+    return Law(
+        name=fit.name,
+        serial=fit.share(0),
+        coherence=fit.share(1) if fit.name == "usl" else None,
+        sizes=tuple(s.ranks for s in fit.sizes),
+        held_out=held_out,
+        error=laws.typical_error(held_out),
+        misfit=fit.misfit,
+    )
+
+
+def _limit(fit: Fit | None, kind: Kind) -> tuple[Limit, str]:
+    """What takes most of what the largest size loses, where the runs can tell it from nothing."""
+    if fit is None:
+        return "unknown", "sizes that trained with other batches follow no one law"
+    if not fit.fits:
+        return "unknown", "the sizes' means miss the law by more than the runs' scatter explains"
+    n = fit.sizes[-1].ranks
+    serial, coherence = fit.share(0), fit.share(1) if fit.name == "usl" else None
+    if serial.low is None:
+        return "unknown", "runs are too few, or too much alike, for an interval: more runs of each size"
+    parts = [("contention" if kind == "weak" else "serial-share", serial, serial.value * (n - 1))]
+    if coherence is not None:
+        parts.append(("coherence", coherence, coherence.value * n * (n - 1)))
+    seen = [part for part in parts if (part[1].low or 0) > 0]
+    if not seen:
+        most = max(p.high or 0.0 for _, p, _ in parts[:1])
+        return (
+            "none-seen",
+            f"up to {n} ranks no loss is told from none (at most {percent(most)} a further rank)",
+        )
+    whole = 1 + math.fsum(lost for _, _, lost in parts)
+    name, share, lost = max(seen, key=lambda part: part[2])
+    reason = (
+        f"{percent(lost / whole)} of the ideal speed of {n} ranks goes into it: {percent(share.value)} "
+        f"({percent(share.low or 0)} to {percent(share.high or 0)}) {_MEANING[name]}"
+    )
+    return name, reason  # type: ignore[return-value]
+
+
+_MEANING = {
+    "serial-share": "of one rank's work is not divided among the ranks",
+    "contention": "of one rank's step is added by each further rank",
+    "coherence": "of one rank's work is added by each pair of ranks",
+}
+
+
+def _predictions(fit: Fit, curve: Curve, at: Sequence[int]) -> tuple[Prediction, ...]:
+    unit = curve.groups[0].point.unit
+    least, most = fit.sizes[0].ranks, fit.sizes[-1].ranks
+    runs = sum(len(s.logs) for s in fit.sizes)
+    made = []
+    for ranks in at or (2 * most, 4 * most):
+        value, low, high = fit.log_speed(ranks)
+        ends: tuple[float | None, float | None] = (low, high)
+        if curve.better == "lower":
+            value, ends = -value, (None if high is None else -high, None if low is None else -low)
+        low, high = (None if end is None else math.exp(end) for end in ends)
+        estimate = Estimate(math.exp(value), low, high, runs, unit)
+        outside = not least <= ranks <= most
+        made.append(Prediction(ranks, estimate, fit.efficiency(ranks), outside, ranks > FAR * most))
+    return tuple(made)
+
+
+def _layouts(curve: Curve) -> tuple[Layout, ...]:
+    made = []
+    for ranks, of_ranks in groupby(curve.groups, _ranks):
+        base, *others = of_ranks
+        for other in others:
+            found = ratio(base, other.in_unit(base.point.unit))
+            made.append(
+                Layout(
+                    ranks,
+                    base.point.shape,
+                    other.point.shape,
+                    _speed(found.interval, curve.better),
+                    found.method,
+                )
+            )
+    return tuple(made)
+
+
+def _speed(interval: LogInterval, better: Better) -> Estimate:
+    """A ratio as a speed: that of times is inverted, so that above 1 is faster."""
+    return replace(interval, centre=interval.centre if better == "higher" else -interval.centre).estimate("")

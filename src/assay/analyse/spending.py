@@ -1,0 +1,76 @@
+"""Accelerator-hours of a result; its cost and energy where a price or a power is stated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from assay.records import Estimate, Scaling, ScalingPoint
+from assay.units import factor
+
+# How much of a rate is one result: what people pay for.
+_AMOUNTS = {"FLOP": (1e18, "EFLOP"), "B": (1e12, "TB")}
+_MILLION = 1e6
+_RESULTS = {"time_to_train": "training", "time_per_epoch": "epoch", "step_time": "step"}
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What the user says an accelerator-hour costs, in their currency, and the watts an accelerator draws."""
+
+    per_accelerator_hour: float | None = None
+    power_w: float | None = None
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What one result takes at a size.
+
+    per                what one result is: `training`, `epoch`, `1e6 images`, `1 EFLOP`
+    accelerator_hours  of all ranks together, with its interval; unit `h`
+    cost               in the currency of the price; None without a price
+    energy             of the accelerators at the stated power, unit `J`; None without a power
+    """
+
+    shape: str
+    ranks: int
+    per: str
+    accelerator_hours: Estimate
+    cost: Estimate | None
+    energy: Estimate | None
+
+
+def spending(point: ScalingPoint, of: Scaling, prices: Prices) -> Spending:
+    """What one result takes: a time's own run of it, a rate's million of samples.
+
+    The shape's ranks are held all the while, busy or not: that is what is paid for.
+    """
+    seconds, per = _seconds(point.value, of.metric, of.unit)
+    hours = _times(seconds, point.ranks / 3600, "h")
+    price, power = prices.per_accelerator_hour, prices.power_w
+    return Spending(
+        shape=point.shape,
+        ranks=point.ranks,
+        per=per,
+        accelerator_hours=hours,
+        cost=None if price is None else _times(hours, price, ""),
+        energy=None if power is None else _times(hours, power * 3600, "J"),
+    )
+
+
+def _seconds(value: Estimate, metric: str, unit: str) -> tuple[Estimate, str]:
+    to_base, base = factor(unit)
+    if base == "s":
+        return _times(value, to_base, "s"), _RESULTS.get(metric, metric)
+    what = base.removesuffix("/s")
+    amount, words = _AMOUNTS.get(what, (_MILLION, f"1e6 {what}"))
+    words = words if what not in _AMOUNTS else f"1 {words}"
+    rate = _times(value, to_base, base)
+    low = None if rate.high is None else amount / rate.high
+    high = None if rate.low is None else amount / rate.low
+    return Estimate(amount / rate.value, low, high, value.n, "s", value.confidence), words
+
+
+def _times(value: Estimate, by: float, unit: str) -> Estimate:
+    low = None if value.low is None else value.low * by
+    high = None if value.high is None else value.high * by
+    return Estimate(value.value * by, low, high, value.n, unit, value.confidence)

@@ -1,0 +1,38 @@
+"""What `assay scale` prints below its table of speed-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from assay.analyse.scaling_study import Study
+from assay.report import scaling_words, terminal
+
+
+def studies(found: Sequence[Study]) -> RenderableType:
+    """The table of every curve, then what follows from each and what is to be doubted."""
+    parts: list[RenderableType] = [terminal.scaling([study.curve for study in found])]
+    for study in found:
+        parts += ["", _plain(scaling_words.heading(study), "bold"), _table(study)]
+        if study.doubts:
+            parts.append(terminal.doubts([(doubt, ()) for doubt in study.doubts], 0))
+    return Group(*parts)
+
+
+def _table(study: Study) -> Table:
+    table = Table.grid(padding=(0, 1), expand=False)
+    table.add_column("name", style="dim", max_width=18, overflow="fold")
+    table.add_column("words", overflow="fold")
+    last = ""
+    for name, words in scaling_words.words(study):
+        table.add_row(_plain("" if name == last else name), _plain(words))
+        last = name
+    return table
+
+
+def _plain(words: str, style: str = "") -> Text:
+    """Words as they are: no markup, and no control character of a log reaches the terminal."""
+    return Text("".join(c if c.isprintable() else "�" for c in words), style=style)

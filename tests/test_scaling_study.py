@@ -1,0 +1,223 @@
+"""What follows from a scaling curve: its kind, its limit, predictions, layouts, accelerator-hours, doubts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import assay
+from assay.analyse.scaling import curves
+from assay.analyse.scaling_study import Study, study
+from assay.analyse.spending import Prices
+from assay.cli import assay as command_line
+from assay.errors import InputError
+from assay.records import Reading, Result
+from stated_runs import metrics, side
+
+
+def studied(results: Sequence[Result], **options: object) -> Study:
+    """The one curve of these runs, studied."""
+    better = options.pop("better", "higher")
+    [curve] = curves(results, metrics=metrics(better))  # type: ignore[arg-type]
+    return study(curve, **options)  # type: ignore[arg-type]
+
+
+def sweep(
+    shapes: Sequence[str], sigma: float, kappa: float = 0.0, *, spread: float = 0.003, **same: object
+) -> list[Result]:
+    """Five runs of each shape that follow the law but for their luck."""
+    rng = np.random.default_rng(5)
+    runs: list[Result] = []
+    for shape in shapes:
+        n = math.prod(int(part) for part in shape.split("x"))
+        speed = 100 * n / (1 + sigma * (n - 1) + kappa * n * (n - 1))
+        runs += side([speed * math.exp(rng.normal(0, spread)) for _ in range(5)], shape=shape, **same)
+    return runs
+
+
+def with_batches(results: Sequence[Result], per_rank: float, fixed: float = 0) -> list[Result]:
+    """The same runs, stating a global batch size."""
+    return [
+        Result(
+            r.run,
+            Reading(
+                r.reading.measurements,
+                facts={"global_batch_size": fixed + per_rank * r.run.trial.shape.ranks},
+            ),
+        )
+        for r in results
+    ]
+
+
+SHAPES = ["1x1", "1x2", "1x4", "1x8"]
+
+
+def test_two_nodes_of_a_dgx_1_lose_three_percent() -> None:
+    """7,096 and 13,745 images/s: IBM Redbooks REDP-5610, figure 4-1."""
+    found = studied(side([7096.0], shape="1x8") + side([13745.0], shape="2x8"))
+    point = found.curve.points[1]
+    assert point.speedup.value == pytest.approx(1.937, abs=5e-4)
+    assert point.efficiency.value == pytest.approx(0.9685, abs=5e-4)
+    assert found.laws[0].serial.value == pytest.approx(
+        (16 / 8 * 7096 / 13745 - 1) / (15 - 2 * 7 * 7096 / 13745), rel=0.02
+    )
+    assert found.limit == "unknown", "single runs have no interval"
+
+
+def test_four_nodes_are_not_near_linear() -> None:
+    """31.5 and 10.67 min on 8 and 32 GPUs are a speed-up of 2.95: 73.8 % of four times."""
+    found = studied(
+        side([31.5], shape="1x8", unit="min") + side([10.67], shape="4x8", unit="min"), better="lower"
+    )
+    point = found.curve.points[1]
+    assert point.speedup.value == pytest.approx(2.952, abs=5e-4)
+    assert point.efficiency.value == pytest.approx(0.738, abs=5e-4)
+    assert [s.accelerator_hours.value for s in found.spending] == pytest.approx([4.2, 5.6907], abs=1e-4)
+
+
+def test_single_gpu_pods_are_held_against_pods_of_equally_many_gpus() -> None:
+    """11,632 against 13,745 and 5,918 against 7,096 images/s: IBM Redbooks REDP-5610, figures 4-1 and 4-2."""
+    values = {"1x8": 7096.0, "8x1": 5918.0, "2x8": 13745.0, "16x1": 11632.0}
+    found = studied([r for shape, value in values.items() for r in side([value], shape=shape)])
+    assert [(x.base, x.shape, round(x.speed.value, 3)) for x in found.layouts] == [
+        ("1x8", "8x1", 0.834),
+        ("2x8", "16x1", 0.846),
+    ]
+    assert found.laws[0].sizes == (8, 16), "the law is of the shapes with the fewest workers"
+
+
+def test_a_serial_share_is_named_as_the_limit_and_predicts_beyond() -> None:
+    found = studied(sweep(SHAPES, 0.05))
+    assert [law.name for law in found.laws] == ["amdahl"]
+    assert found.limit == "serial-share"
+    near, far = found.predictions
+    assert (near.ranks, far.ranks, near.extrapolation, far.far) == (16, 32, True, False)
+    assert (near.value.low or 0) < 100 * 16 / 1.75 < (near.value.high or 0)
+    assert near.efficiency.value == pytest.approx(1 / 1.75, abs=0.01)
+    assert found.laws[0].error is not None
+    assert found.laws[0].error < 0.02
+
+
+def test_coherence_is_seen_from_six_sizes_on() -> None:
+    shapes = ["1x1", "1x2", "1x4", "1x8", "2x8", "4x8"]
+    found = studied(sweep(shapes, 0.002, 0.001))
+    assert [law.name for law in found.laws] == ["usl", "amdahl"]
+    assert found.limit == "coherence"
+    assert [law.name for law in studied(sweep(shapes[:5], 0.002, 0.001)).laws] == ["amdahl"]
+
+
+def test_perfect_scaling_has_no_limit_and_no_doubt() -> None:
+    found = studied(sweep(SHAPES, 0.0))
+    assert found.limit == "none-seen"
+    assert found.doubts == ()
+
+
+def test_sizes_that_are_asked_for_are_predicted_within_and_far_beyond_what_was_measured() -> None:
+    found = studied(sweep(SHAPES, 0.05), at=(6, 40))
+    assert [(p.ranks, p.extrapolation, p.far) for p in found.predictions] == [
+        (6, False, False),
+        (40, True, True),
+    ]
+
+
+def test_a_time_is_predicted_as_a_time() -> None:
+    runs = side([80.0, 81.0, 80.5], shape="1x1", unit="s") + side([42.0, 42.3, 42.1], shape="2x1", unit="s")
+    [four, _] = studied(runs, better="lower").predictions
+    assert four.value.unit == "s"
+    assert (four.value.low or 0) < four.value.value < (four.value.high or 0)
+    assert 20 < four.value.value < 24
+
+
+def test_the_global_batch_tells_weak_from_strong() -> None:
+    runs = sweep(SHAPES, 0.05)
+    assert studied(runs).kind == "unknown"
+    assert studied(with_batches(runs, 0, 256)).kind == "strong"
+    assert studied(with_batches(runs, 32)).kind == "weak"
+    assert studied(with_batches(runs, 32, 8)).kind == "mixed"
+    assert studied(with_batches(runs, 32)).limit == "contention", "weak scaling has no serial share"
+
+
+def test_a_size_faster_than_so_many_of_the_smallest_is_doubted() -> None:
+    runs = side([100.0, 101.0, 102.0]) + side([220.0, 221.0, 223.0], shape="2x1")
+    assert [d.code for d in studied(runs).doubts] == ["superlinear"]
+    times = side([10.0, 10.1, 10.0], unit="s") + side([4.0, 4.1, 4.05], shape="2x1", unit="s")
+    assert [d.code for d in studied(times, better="lower").doubts] == ["superlinear"]
+    assert studied(side([100.0]) + side([201.0], shape="2x1")).doubts == ()
+
+
+def test_a_size_that_lies_off_the_others_curve_is_doubted() -> None:
+    runs = sweep([*SHAPES, "2x8"], 0.02)
+    slow = [r for r in runs if str(r.run.trial.shape) != "1x4"] + side(
+        [300.0, 301.0, 299.0, 302.0, 300.0], shape="1x4"
+    )
+    [doubt] = studied(slow).doubts
+    assert doubt.code == "off-the-curve"
+    assert doubt.evidence.startswith("4 ranks are 20 % slower")
+
+
+def test_accelerator_hours_always_and_cost_and_energy_where_they_are_known() -> None:
+    runs = side([100.0, 100.0, 101.0]) + side([190.0, 191.0, 192.0], shape="2x1")
+    one, two = studied(runs).spending
+    assert (one.per, one.cost, one.energy) == ("1e6 images", None, None)
+    assert one.accelerator_hours.value == pytest.approx(1e6 / 100.332 / 3600, rel=1e-5)
+    assert (two.accelerator_hours.low or 0) < two.accelerator_hours.value < (two.accelerator_hours.high or 0)
+    _, priced = studied(runs, prices=Prices(3.0, 700.0)).spending
+    assert priced.cost is not None
+    assert priced.energy is not None
+    assert priced.cost.value == pytest.approx(3 * two.accelerator_hours.value)
+    assert priced.energy.value == pytest.approx(700 * 3600 * two.accelerator_hours.value)
+
+
+def test_systems_of_one_size_each_are_one_curve_and_two_of_one_size_are_not() -> None:
+    runs = side([100.0, 101.0], system="a") + side([190.0, 191.0], system="b", shape="2x1")
+    assert curves(runs, metrics=metrics()) == []
+    [curve] = curves(runs, metrics=metrics(), across="both")
+    assert [p.shape for p in curve.scaling().points] == ["1x1", "2x1"]
+    with pytest.raises(InputError, match="a and c both have train at 1x1"):
+        curves([*runs, *side([99.0], system="c")], metrics=metrics(), across="all")
+
+
+@pytest.mark.slow
+def test_perfect_curves_seldom_raise_a_doubt() -> None:
+    rng = np.random.default_rng(3)
+    raised = 0
+    for _ in range(100):
+        runs = [
+            r
+            for shape in SHAPES
+            for r in side(list(100 * int(shape[2:]) * np.exp(rng.normal(0, 0.02, 4))), shape=shape)
+        ]
+        raised += bool(studied(runs).doubts)
+    assert raised <= 16, "two doubts of at most 5 % each, and three standard errors of 100 curves"
+
+
+def test_three_published_sets_are_one_curve(tmp_path: Path, mlperf_logs: Path) -> None:
+    """HPE's RetinaNet on 8, 16 and 32 A100, MLPerf Training v2.1."""
+    stem = mlperf_logs / "v2.1" / "HPE" / "HPE-ProLiant-XL675d-Gen10-Plus_A100-SXM-80GB"
+    names = {"": "eight", "_2N": "sixteen", "_4N": "thirty-two"}
+    for tail, name in names.items():
+        folder = f"{stem}{tail}_pytorch"
+        ran = CliRunner().invoke(command_line, ["import", folder, "--name", name, "--runs", str(tmp_path)])
+        assert ran.exit_code == 0, ran.output
+    asked = ["scale", *names.values(), "--metric", "time_per_epoch", "--metric", "time_to_train"]
+    ran = CliRunner().invoke(command_line, [*asked, "--json", "--runs", str(tmp_path)])
+    assert ran.exit_code == 0, ran.output
+    document = json.loads(ran.stdout)
+    per_epoch, to_train = document["curves"]
+    assert per_epoch["system"] == "HPE-ProLiant-XL675d-Gen10-Plus_A100-SXM-80GB"
+    assert [p["ranks"] for p in per_epoch["points"]] == [8, 16, 32]
+    assert [round(p["speedup"]["value"], 2) for p in per_epoch["points"]] == [1.0, 1.98, 3.58]
+    assert [round(p["speedup"]["value"], 2) for p in to_train["points"]] == [1.0, 1.65, 3.74]
+    assert document["studies"][1]["laws"] == [], (
+        "batches of 256, 512 and 256: not one training at three sizes"
+    )
+    assert [d["code"] for d in document["studies"][1]["doubts"]] == ["batch-differs"]
+    text = CliRunner().invoke(command_line, [*asked, "--runs", str(tmp_path)]).stdout
+    assert "accelerator-hours" in text
+    assert len(assay.scale(*names.values(), runs=tmp_path)) == 1
