@@ -15,13 +15,21 @@ Statistics in Medicine 27 (2008) 4914-4927, Guilbaud, Biometrical Journal 50 (20
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from assay.analyse import power
 from assay.analyse.compare import beyond, decide, more_would_decide
 from assay.analyse.intervals import t_quantile
 from assay.records import Comparison, Estimate, Family, RunsNeeded
+
+
+def claimed_together(
+    comparisons: Sequence[Comparison], claimed: Callable[[Comparison], bool]
+) -> tuple[Comparison, ...]:
+    """All comparisons in their order, those that are claimed corrected as one family."""
+    verdicts = iter(corrected([c for c in comparisons if claimed(c)]))
+    return tuple(next(verdicts) if claimed(c) else c for c in comparisons)
 
 
 def corrected(family: Sequence[Comparison]) -> tuple[Comparison, ...]:

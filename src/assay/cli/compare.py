@@ -85,6 +85,7 @@ def hold(
     Raises InputError where a reference names nothing, or nothing can be compared.
     """
     from assay.analyse.compare import hold_against
+    from assay.analyse.families import claimed_together
 
     ready(runs_dir)
     left = named(runs_dir, a)
@@ -101,8 +102,10 @@ def hold(
         not_compared = [(point, why) for point, why in not_compared if point.metric == metric]
     if not found:
         raise InputError(_nothing(left, right, metric, not_compared))
-    primary = found if metric is not None else _primary(found)
-    return Held(tuple(found), tuple(primary), tuple(not_compared), width)
+    leading = _leading_metrics(found)
+    together = claimed_together(found, lambda c: leading[c.point.benchmark] == c.point.metric)
+    primary = tuple(c for c in together if leading[c.point.benchmark] == c.point.metric)
+    return Held(together, primary, tuple(not_compared), width)
 
 
 def _sides(left: Named, right: Named | None) -> list[Sides]:
@@ -144,12 +147,12 @@ def _agreed_margin(left: Named, right: Named | None) -> float:
     return agreed.pop()[1] if len(agreed) == 1 else DEFAULT_MARGIN
 
 
-def _primary(found: Sequence[Comparison]) -> list[Comparison]:
+def _leading_metrics(found: Sequence[Comparison]) -> dict[str, str]:
     """Of each benchmark the first metric in the declared order."""
     first: dict[str, str] = {}
     for comparison in found:
         first.setdefault(comparison.point.benchmark, comparison.point.metric)
-    return [c for c in found if first[c.point.benchmark] == c.point.metric]
+    return first
 
 
 def _show(shown: Sequence[Comparison], every: int, not_compared: Sequence[tuple[Point, str]]) -> None:
@@ -224,6 +227,12 @@ def _plain(c: Comparison, *, primary: bool) -> dict[str, Any]:
         "verdict": c.verdict,
         "reason": c.reason,
         "smallest_visible": c.smallest_visible,
+        "by_margin": c.by_margin,
+        "replication": c.replication,
+        "sessions": list(c.sessions),
+        "runs_needed": None if c.runs_needed is None else to_plain(c.runs_needed),
+        "rank": None if c.rank is None else to_plain(c.rank),
+        "family": None if c.family is None else to_plain(c.family),
         "doubts": to_plain(c.doubts),
     }
 

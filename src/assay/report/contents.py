@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from assay.analyse.compare import compare, uncompared
 from assay.analyse.expect import check
+from assay.analyse.families import claimed_together
 from assay.analyse.groups import Group, Key, Metrics, cause, counts, group
 from assay.analyse.intervals import one_mean
 from assay.analyse.scaling import scale
@@ -156,7 +157,10 @@ def gather(
     groups = {name: group(results, metrics) for name, results in held.items()}
     primary = _primary(plan, groups)
     rank = {benchmark: at for at, benchmark in enumerate(primary)}
-    comparisons = sorted(_compared(held, metrics, width), key=lambda c: rank[c.point.benchmark])
+    comparisons = claimed_together(
+        sorted(_compared(held, metrics, width), key=lambda c: rank[c.point.benchmark]),
+        lambda c: primary[c.point.benchmark] == c.point.metric,
+    )
     expectations: Mapping[str, Sequence[Expectation]] = {} if plan is None else plan.expectations
     requirements = [
         replace(r, system=name)
@@ -169,7 +173,7 @@ def gather(
         sides=held,
         margin=width,
         primary=primary,
-        comparisons=tuple(comparisons),
+        comparisons=comparisons,
         questions=questions([c for c in comparisons if primary[c.point.benchmark] == c.point.metric]),
         requirements=tuple(requirements),
         curves=tuple(sorted(curves, key=lambda c: rank[c.benchmark])),

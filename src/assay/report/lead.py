@@ -12,7 +12,9 @@ def lead(contents: Contents) -> str:
     """The whole in a sentence or two."""
     if contents.questions:
         asked = contents.questions
-        return f"{sentences.headline(asked)} {sentences.resolution(asked)}".strip()
+        primary = [c for question in asked for c in question.comparisons]
+        parts = (sentences.headline(asked), sentences.resolution(asked), sentences.together(primary))
+        return " ".join(filter(None, parts))
     held = [r.verdict for r in contents.requirements]
     if held:
         return f"{held.count('holds')} of {len(held)} requirements hold."

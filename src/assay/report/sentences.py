@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.records import Comparison, Doubt, Point, Requirement, Scaling, ScalingPoint, Verdict
+from assay.records import (
+    Comparison,
+    Doubt,
+    Point,
+    Requirement,
+    RunsRange,
+    Scaling,
+    ScalingPoint,
+    Verdict,
+)
 from assay.report import figures
 from assay.units import factor
 
@@ -65,6 +74,38 @@ def resolution(asked: Sequence[Question]) -> str:
     return f"So many runs can show differences of {figures.span(min(visible), max(visible))}."
 
 
+def needed(comparisons: Sequence[Comparison]) -> str:
+    """How many runs would decide what is undecided, as `about 19 to 45 runs a side …`; "" for none."""
+    known = [c.runs_needed for c in comparisons if c.runs_needed is not None]
+    if not known:
+        return ""
+    margins = sorted({2 * c.margin for c in comparisons if c.runs_needed is not None})
+    apart = " or ".join(figures.percent(m) for m in margins)
+    unit = " or ".join(dict.fromkeys(needs.of for needs in known))
+    return (
+        f"about {_runs([k.if_equal for k in known])} {unit} a side would decide were the sides equal, "
+        f"{_runs([k.if_twice_the_margin for k in known])} were they {apart} apart"
+    )
+
+
+def _runs(ranges: Sequence[RunsRange]) -> str:
+    """`19 to 45`; of several comparisons from the least to the most."""
+    least = [r.low for r in ranges if r.low is not None]
+    most = [r.high for r in ranges if r.high is not None]
+    if not least:
+        return "over 10,000"
+    high = f"{max(most):,}" if len(most) == len(ranges) else "over 10,000"
+    return high if high == f"{min(least):,}" else f"{min(least):,} to {high}"
+
+
+def together(comparisons: Sequence[Comparison]) -> str:
+    """That verdicts hold together, where they are corrected for being claimed together; else ""."""
+    sizes = {c.family.size for c in comparisons if c.family is not None and c.family.correction == "holm"}
+    if not sizes:
+        return ""
+    return f"Verdicts hold for all {max(sizes)} claims together (Holm), the intervals shown for each alone."
+
+
 def _pair_headline(sides: tuple[str, str], asked: Sequence[Question]) -> str:
     verdicts = [c.verdict for q in asked if q.sides == sides for c in q.comparisons]
     a, b = sides
@@ -113,6 +154,7 @@ def evidence(question: Question) -> str:
             visible = []
     if visible:
         parts.append(f"so many runs can show {figures.span(min(visible), max(visible))}")
+    parts += filter(None, [needed(points)])
     return "; ".join(parts)
 
 
@@ -234,7 +276,8 @@ def _many(question: Question) -> str:
 
 
 def _outside(c: Comparison) -> bool:
-    low, high = c.ratio.low, c.ratio.high
+    rests_on = c.ratio if c.family is None else c.family.ratio
+    low, high = rests_on.low, rests_on.high
     return low is not None and high is not None and (low > 1 + c.margin or high < 1 / (1 + c.margin))
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from assay.records import Comparison, Doubt, Requirement, Scalar, Scaling, ScalingPoint, Verdict
 from assay.report import figures
-from assay.report.sentences import REQUIREMENT_SYMBOLS, SYMBOLS, headline, questions
+from assay.report.sentences import REQUIREMENT_SYMBOLS, SYMBOLS, headline, needed, questions, together
 from assay.report.tables import gathered
 
 _STYLES = {
@@ -61,7 +61,8 @@ def _how_to_read(comparisons: Sequence[Comparison]) -> str:
     words = f"margin ±{' and ±'.join(figures.percent(m) for m in margins)}; n runs a side"
     if visible:
         words += "; so many runs can show a difference of " + figures.span(min(visible), max(visible))
-    return words
+    more = needed(comparisons)
+    return "\n".join(filter(None, (words, f"undecided: {more}" if more else "", together(comparisons))))
 
 
 def scaling(curves: Sequence[Scaling]) -> RenderableType:
