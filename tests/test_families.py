@@ -58,7 +58,7 @@ def test_what_is_picked_out_of_many_has_to_be_surer() -> None:
     assert (found[0].family.size, found[0].family.correction, found[0].family.alone) == (5, "holm", "slower")
     assert found[0].ratio == barely.ratio
     assert found[0].runs_needed is not None
-    assert "5 claims together" in found[0].reason
+    assert "together with 4 others" in found[0].reason
 
 
 def test_the_step_down_finds_what_a_flat_correction_would_miss() -> None:

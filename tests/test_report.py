@@ -14,7 +14,7 @@ import made_results
 from assay import rundir, store
 from assay.cli import assay
 from assay.errors import InputError
-from assay.records import Comparison, Doubt, Estimate, Point
+from assay.records import Comparison, Doubt, Estimate, Point, RunsNeeded, RunsRange, Shape
 from assay.report import charts, figures, markdown, page, sentences, terminal
 from assay.report.answers import answers
 from assay.report.contents import Contents, Fact, Recipe, gather
@@ -293,7 +293,7 @@ def test_what_a_log_says_can_not_become_part_of_the_page() -> None:
 
 def test_every_chart_has_a_caption_its_figures_in_words_and_units_on_its_axes() -> None:
     drawn = charts.charts(made())
-    assert {chart.kind for chart in drawn} == {"forest", "runs", "scaling", "series"}
+    assert {chart.kind for chart in drawn} == {"forest", "runs", "scaling", "series", "timeline"}
     for chart in drawn:
         assert chart.caption
         assert re.search(r"\d", chart.words)
@@ -457,3 +457,32 @@ def test_a_margin_that_is_no_share_is_refused(runs_dir: Path) -> None:
 def test_json_and_the_page_are_not_mixed_on_standard_output(runs_dir: Path) -> None:
     code, said = invoke("quickstart", "--runs", str(runs_dir), "-o", "-", "--json")
     assert (code, said) == (2, "")
+
+
+# How many runs would decide ------------------------------------------------------------------------------
+
+
+def test_undecided_says_how_many_runs_would_decide_at_80_columns() -> None:
+    contents = made(ratios={"here-again": 0.985})
+    text = plain(terminal.verdicts(contents.comparisons))
+    assert "runs a side would decide were the sides equal" in " ".join(text.split())
+    assert "were they 4 % apart" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 80
+    [undecided, *_] = [q for q in contents.questions if q.verdict == "undecided"]
+    assert "runs a side would decide" in sentences.evidence(undecided)
+
+
+def test_what_nobody_would_run_is_said_in_words() -> None:
+    needs = RunsNeeded(RunsRange(300, 2000, None), RunsRange(None, None, None), 0.3, 0.8)
+    words = sentences.needed([replace(compared("undecided", (1.0, 0.7, 1.4)), runs_needed=needs)])
+    assert "about 300 to over 10,000 runs a side" in words
+    assert "over 10,000 were they 4 % apart" in words
+
+
+def test_a_report_says_that_its_verdicts_hold_together() -> None:
+    contents = made(ratios={"here-again": 0.985})
+    size = sum(c.family is not None for c in contents.comparisons)
+    assert f"Verdicts hold for all {size} claims together (Holm)" in markdown.text(contents)
+    assert {c.point.metric for c in contents.comparisons if c.family is None} == {"epochs"}
+    one = made(ratios={"here-again": 0.985}, benchmarks=("resnet50",), shapes=(Shape(1, 1),))
+    assert "Holm" not in markdown.text(one)

@@ -103,7 +103,7 @@ def _held(c: Comparison, more: _Tail, less: _Tail, at: int) -> Comparison:
     return replace(
         c,
         verdict=verdict,
-        reason=f"{reason}, of {size} claims together (Holm)",
+        reason=f"claimed together with {size - 1} other{'s' * (size > 2)} (Holm), {reason}",
         by_margin=beyond(together, c.margin),
         runs_needed=_runs_needed(c, 1 - more.level - less.level)
         if more_would_decide(verdict, together)

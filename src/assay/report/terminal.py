@@ -61,8 +61,16 @@ def _how_to_read(comparisons: Sequence[Comparison]) -> str:
     words = f"margin ±{' and ±'.join(figures.percent(m) for m in margins)}; n runs a side"
     if visible:
         words += "; so many runs can show a difference of " + figures.span(min(visible), max(visible))
-    more = needed(comparisons)
-    return "\n".join(filter(None, (words, f"undecided: {more}" if more else "", together(comparisons))))
+    return "\n".join(filter(None, (words, *_runs_needed(comparisons), together(comparisons))))
+
+
+def _runs_needed(comparisons: Sequence[Comparison]) -> list[str]:
+    """A line a metric that is undecided somewhere."""
+    return [
+        f"undecided {of_metric[0].point.benchmark} {figures.metric(of_metric[0].point.metric)}: {more}"
+        for of_metric in gathered(comparisons, lambda c: (c.point.benchmark, c.point.metric))
+        if (more := needed(of_metric))
+    ]
 
 
 def scaling(curves: Sequence[Scaling]) -> RenderableType:
