@@ -19,7 +19,7 @@ from assay.errors import EXIT_WORSE
 if TYPE_CHECKING:
     from assay.analyse.score import ScoredSet
     from assay.logs.result_sets import ResultSet
-    from assay.records import TrainingRun
+    from assay.records import InferenceRun, TrainingRun
 
 SCHEMA = "assay.score/1"
 SILENT_S = 2.0  # reading that takes longer says how far it is
@@ -50,11 +50,14 @@ def _round(_ctx: click.Context, _option: click.Parameter, text: str | None) -> s
 def command(
     paths: tuple[Path, ...], round_: str | None, runs_table: bool, rules: bool, as_json: bool
 ) -> None:
-    """Score MLPerf training logs: time to train by the rules of their benchmark and round.
+    """Score MLPerf logs: time to train by the rules of benchmark and round, inference by its scenario.
 
     PATH is a folder with result_*.txt (.gz, .xz) anywhere below it, or a log file. Every folder with result
     files is a set. Its score is the mean of its runs without the fastest and the slowest, where it has as
     many runs as the rules ask for; else there is none, and the doubts say why. Nothing is written anywhere.
+
+    A folder with LoadGen's mlperf_log_summary.txt or mlperf_log_detail.txt is a run of inference; so is a
+    log that is named outright and holds the result line of MLPerf's reference app.
 
     \b
     Examples:
@@ -62,21 +65,31 @@ def command(
       assay score my-logs --round v4.0
       assay score my-logs --rules
       assay score result_0.txt --json
+      assay score resnet50/Server/performance/run_1 --rules
 
     \b
     Exit codes: 0 every file is a complete log; 1 a file is none (empty, cut short, without run_stop, …),
-    or, with --rules, a check fails; 4 a path doesn't exist or holds no result files. A run that did not
-    converge is a complete log.
+    inference is no valid result, or, with --rules, a check fails; 4 a path doesn't exist or holds no results.
+    A run that did not converge is a complete log.
     """
-    sets = scored_sets(paths, round_, rules=rules)
-    if as_json:
-        from assay.analyse.rules import NOT_VERIFIED
+    from assay.analyse.inference_rules import check_inference
+    from assay.analyse.rules import NOT_VERIFIED
+    from assay.cli.inference import inference_runs, run_json, told_apart
 
-        echo_json({"schema": SCHEMA, "label": NOT_VERIFIED, "sets": [_set_json(scored) for scored in sets]})
+    training, folders = told_apart(paths)
+    sets = scored_sets(training, round_, rules=rules)
+    inference = inference_runs(folders)
+    if as_json:
+        found = {"sets": [_set_json(scored) for scored in sets]}
+        runs = {"inference": [run_json(run, rules=rules) for run in inference]}
+        echo_json({"schema": SCHEMA, "label": NOT_VERIFIED, **found, **runs})
     else:
-        _print(sets, with_runs=runs_table)
+        _print(sets, inference, with_runs=runs_table, rules=rules)
     incomplete = any(run.status in ("unfinished", "invalid") for scored in sets for run in scored.runs)
-    if incomplete or any(check.state == "fail" for scored in sets for check in scored.checks):
+    checks = [check for scored in sets for check in scored.checks]
+    checks += [check for run in inference if rules for check in check_inference(run)]
+    no_result = any(run.problem for run in inference)
+    if incomplete or no_result or any(check.state == "fail" for check in checks):
         sys.exit(EXIT_WORSE)
 
 
@@ -149,10 +162,14 @@ def _told(sets: Sequence[ResultSet]) -> Iterable[ResultSet]:
         click.echo("\r\x1b[K", nl=False, err=True)
 
 
-def _print(sets: Sequence[ScoredSet], *, with_runs: bool) -> None:
+def _print(
+    sets: Sequence[ScoredSet], inference: Sequence[InferenceRun], *, with_runs: bool, rules: bool
+) -> None:
     from rich.console import Console
 
+    from assay.analyse.inference_rules import check_inference, doubts_of_inference
     from assay.analyse.rules import NOT_VERIFIED
+    from assay.report.inference import inference_run
     from assay.report.rule_checks import rule_checks
     from assay.report.scores import scored_set
 
@@ -161,7 +178,10 @@ def _print(sets: Sequence[ScoredSet], *, with_runs: bool) -> None:
         console.print(scored_set(scored, with_runs=with_runs))
         if scored.rules:
             console.print(rule_checks(scored.rules, scored.checks))
-    if any(run.minutes is not None for scored in sets for run in scored.runs):
+    for run in inference:
+        checks = check_inference(run) if rules else ()
+        console.print(inference_run(run, doubts_of_inference(run), checks))
+    if any(run.figures for run in inference) or any(s.score.mean is not None for s in sets):
         console.print(NOT_VERIFIED)
 
 

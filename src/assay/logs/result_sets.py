@@ -71,6 +71,11 @@ def find_sets(paths: Sequence[Path]) -> list[ResultSet]:
     return [_set(directory, given, files) for directory, (given, files) in found.items()]
 
 
+def holds_results(path: Path) -> bool:
+    """Whether `find_sets` finds training results below a path."""
+    return any(True for _ in _leaves(path, []))
+
+
 def round_of(path: Path) -> str | None:
     """The round that the nearest folder names: `v3.1` below `v3.1/` or `training_results_v3.1/`."""
     for part in reversed(path.parts):

@@ -1,4 +1,4 @@
-"""The rule that a set of MLPerf logs was held against, and what came of each check, for the terminal."""
+"""The rule that MLPerf logs were held against, and what came of each check, for the terminal."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ _STYLES: Final[Mapping[State, str]] = {"ok": "green", "fail": "bold red", "not a
 
 def rule_checks(rules: RoundRules, checks: Sequence[Check]) -> RenderableType:
     """The rule in a sentence, and a row for each check; logs follow each other in the order of the runs."""
+    return Group(Text(f"rule: {rules}"), checks_table(checks, whole="the set"))
+
+
+def checks_table(checks: Sequence[Check], *, whole: str) -> RenderableType:
+    """A row for each check and how many came out how; `whole` stands where no line of a log does."""
     table = Table(box=None, pad_edge=False)
     table.add_column("check", overflow="fold")
     table.add_column("state", no_wrap=True)
@@ -28,9 +33,9 @@ def rule_checks(rules: RoundRules, checks: Sequence[Check]) -> RenderableType:
             escape(check.rule),
             f"[{_STYLES[check.state]}]{check.state}[/]",
             escape(check.evidence),
-            escape(check.where or "the set"),
+            escape(check.where or whole),
         )
-    return Group(Text(f"rule: {rules}"), table, Text(_tally(checks)))
+    return Group(table, Text(_tally(checks)))
 
 
 def _tally(checks: Sequence[Check]) -> str:

@@ -1,0 +1,102 @@
+"""The line that MLPerf inference's reference app prints when it is done → one `InferenceRun`.
+
+    TestScenario.SingleStream qps=163.51, mean=0.0061, time=60.040, queries=9817, tiles=90.0:0.0066
+
+`tiles` are percentiles of latency; times are in seconds. The app counts for itself, beside LoadGen: its line
+has figures but no validity, and so no score.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from assay.errors import InputError, Problem
+from assay.records import InferenceRun, Measurement, Scalar, Stated
+
+TAIL_BYTES: Final = 1 << 20  # the line is among the last that the app prints
+_LINE = re.compile(
+    r"TestScenario\.(SingleStream|MultiStream|Server|Offline) (qps=[-+0-9.e]+, mean=[^\r\n]{1,5000})"
+)
+_PAIR = re.compile(r"(\w+)=([^,\s]+)")
+_TILE = re.compile(r"(\d+(?:\.\d+)?):([-+0-9.eE]+)")
+
+
+def is_app_log(path: Path) -> bool:
+    """Whether a file holds the app's line. Raises InputError where it can't be read."""
+    return _found(path) is not None
+
+
+def app_run(path: Path, *, name: str) -> InferenceRun:
+    """What the app's last line in a log says; a problem where there is none."""
+    try:
+        found = _found(path)
+        problem = "" if found else "no line of MLPerf inference's reference app in it"
+    except InputError as error:
+        found, problem = None, str(error.problems[0])
+    scenario, said, line = found or (None, "", 0)
+    where = f"{path.name}:{line}"
+    stated = {key: Stated(_number(value), where) for key, value in _PAIR.findall(said) if key != "tiles"}
+    figures = tuple(_figures(stated, said, path.name, line))
+    if found and not figures:
+        problem = f"line {line} holds no finite figure: {said[:100]}"
+    return InferenceRun(
+        name=name,
+        files=(path.name,),
+        scenario=scenario,
+        mode=None,
+        validity=None,
+        problem=problem,
+        score=None,
+        figures=figures,
+        stated=stated,
+    )
+
+
+def _found(path: Path) -> tuple[str, str, int] | None:
+    """Scenario, what is said of it, and the line, of the last match."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - TAIL_BYTES))
+            tail = file.read()
+            matches = list(_LINE.finditer(tail.decode("latin-1")))
+            if not matches:
+                return None
+            match = matches[-1]
+            before = tail[: match.start()].count(b"\n")
+            return match[1], match[2], 1 + before + _newlines(path, size - len(tail))
+    except OSError as error:
+        raise InputError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error
+
+
+def _newlines(path: Path, end: int) -> int:
+    """Newlines before a place in a file."""
+    count = 0
+    with path.open("rb") as file:
+        while end > 0 and (block := file.read(min(end, TAIL_BYTES))):
+            count += block.count(b"\n")
+            end -= len(block)
+    return count
+
+
+def _figures(stated: dict[str, Stated], said: str, file: str, line: int) -> Iterator[Measurement]:
+    rate, mean = (stated[key].value if key in stated else None for key in ("qps", "mean"))
+    if isinstance(rate, float) and math.isfinite(rate):
+        yield Measurement("qps", rate, "queries/s", {}, file, line)
+    if isinstance(mean, float) and math.isfinite(mean):
+        yield Measurement("mean_latency", mean, "s", {}, file, line)
+    for percentile, text in _TILE.findall(said.partition("tiles=")[2]):
+        value = _number(text)
+        if isinstance(value, float) and math.isfinite(value):
+            yield Measurement("latency", value, "s", {"percentile": float(percentile)}, file, line)
+
+
+def _number(text: str) -> Scalar:
+    try:
+        return float(text)
+    except ValueError:
+        return text

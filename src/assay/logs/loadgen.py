@@ -1,0 +1,183 @@
+"""One run of LoadGen, MLPerf inference's load generator → one `InferenceRun`.
+
+What a scenario is judged by: SingleStream by its 90th and MultiStream by its 99th percentile of latency, each
+as the early-stopping estimate; Server by completed samples a second within the latency bound; Offline by
+samples a second. A run that is INVALID, or didn't measure performance, has no score.
+
+Source: MLPerf inference rules, "Scenarios", "Early Stopping Criterion"; LoadGen 6.0, results.cc.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from assay.errors import InputError
+from assay.logs.loadgen_text import DETAIL, SUMMARY, stated_in_detail, stated_in_summary
+from assay.records import InferenceRun, Measurement, Scalar, Stated
+
+SCENARIOS: Final = ("SingleStream", "MultiStream", "Server", "Offline")
+_SCORES: Final[Mapping[str, tuple[str, ...]]] = {  # the first that a log states
+    "SingleStream": ("early_stopping_latency_ss",),
+    "MultiStream": ("early_stopping_latency_ms",),
+    "Server": ("result_completed_samples_per_sec", "result_scheduled_samples_per_sec"),
+    "Offline": ("result_samples_per_second",),
+}
+_PERCENTILE = re.compile(
+    r"result_(first_token_|time_per_output_token_)?(\d+\.\d+)_percentile_(per_query_)?(?:latency_)?ns"
+)
+_LATENCIES: Final = {"": "latency", "first_token_": "first_token", "time_per_output_token_": "time_per_token"}
+_RATES: Final[Mapping[str, tuple[str, str]]] = {  # key → metric and unit
+    "result_samples_per_second": ("throughput", "samples/s"),
+    "result_completed_samples_per_sec": ("throughput", "samples/s"),
+    "result_scheduled_samples_per_sec": ("scheduled_throughput", "samples/s"),
+    "result_qps_with_loadgen_overhead": ("qps", "queries/s"),
+    "result_tokens_per_second": ("token_throughput", "tokens/s"),
+    "result_completed_tokens_per_second": ("token_throughput", "tokens/s"),
+}
+_SAME_WITHIN: Final = 1e-4  # the summary prints six digits
+
+
+def find_runs(paths: Sequence[Path]) -> list[Path]:
+    """Folders that hold a log of LoadGen, in the order given, each once; a log stands for its folder."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        if path.is_file() and path.name in (DETAIL, SUMMARY):
+            found[path.parent] = None
+        for folder, inner, files in os.walk(path):
+            inner[:] = sorted(name for name in inner if not name.startswith("."))
+            if DETAIL in files or SUMMARY in files:
+                found[Path(folder)] = None
+    return list(found)
+
+
+def logs_of(folder: Path) -> list[Path]:
+    """The logs of a run: the detail log first."""
+    return [folder / name for name in (DETAIL, SUMMARY) if (folder / name).is_file()]
+
+
+def inference_run(files: Sequence[Path], *, name: str) -> InferenceRun:
+    """What a run's logs state, the summary's or the detail log's or both; never raises on what they hold."""
+    detail: dict[str, Stated] = {}
+    summary: dict[str, Stated] = {}
+    unreadable = ""
+    for file in files:
+        try:
+            if file.name == DETAIL:
+                detail = stated_in_detail(file)
+            else:
+                summary = stated_in_summary(file)
+        except InputError as error:
+            unreadable = str(error.problems[0])
+    stated = {**summary, **detail}
+    scenario, mode = _word(stated, "effective_scenario"), _word(stated, "effective_test_mode")
+    figures = tuple(_figures(stated, scenario))
+    score = _score(stated, scenario)
+    problem = unreadable or _problem(stated, scenario, mode, score)
+    return InferenceRun(
+        name=name,
+        files=tuple(file.name for file in files),
+        scenario=scenario,
+        mode=mode,
+        validity=_word(stated, "result_validity"),
+        problem=problem,
+        score=None if problem else score,
+        figures=() if problem else figures,
+        stated=stated,
+        contradictions=tuple(_contradictions(detail, summary)),
+    )
+
+
+def _problem(
+    stated: Mapping[str, Stated], scenario: str | None, mode: str | None, score: Measurement | None
+) -> str:
+    """Why this is no result of performance; "" where it is one."""
+    if scenario not in SCENARIOS:
+        return f"names no scenario of LoadGen: {scenario}" if scenario else "no line of LoadGen in it"
+    if mode is not None and not mode.startswith("Performance"):
+        return f"measured accuracy, not performance: {mode}"
+    validity = _word(stated, "result_validity")
+    if validity is None:
+        return "no result_validity: the run did not come to its end, or the log is cut"
+    if validity != "VALID":
+        return f"LoadGen says {validity}: {_why_invalid(stated)}"
+    return "" if score else f"no {' or '.join(_SCORES[scenario])} in it"
+
+
+def _why_invalid(stated: Mapping[str, Stated]) -> str:
+    """Which of LoadGen's conditions were not met, in words."""
+    conditions = {
+        "result_min_duration_met": "shorter than its minimum duration",
+        "result_min_queries_met": "fewer queries than its minimum",
+        "result_perf_constraints_met": "latency above its bound",
+        "early_stopping_met": "too few queries for early stopping",
+    }
+    unmet = [said for key, said in conditions.items() if key in stated and stated[key].value is False]
+    if (errors := stated.get("num_errors")) and errors.value:
+        unmet.append(f"{errors.value} error{'s' if errors.value != 1 else ''} in its detail log")
+    return ", ".join(unmet) or "it doesn't say why"
+
+
+def _score(stated: Mapping[str, Stated], scenario: str | None) -> Measurement | None:
+    for key in _SCORES.get(scenario or "", ()):
+        found = _measurement(key, stated)
+        if found is not None and found.value > 0:  # an estimate that could not be made is logged as 0
+            return found
+    return None
+
+
+def _figures(stated: Mapping[str, Stated], scenario: str | None) -> Iterator[Measurement]:
+    """The score first, then the rest in the log's order; MultiStream's latencies are those of its queries."""
+    score = _score(stated, scenario)
+    if score is not None:
+        yield score
+    of_queries = any(match[3] for key in stated if (match := _PERCENTILE.fullmatch(key)))
+    for key in stated:
+        match = _PERCENTILE.fullmatch(key)
+        if match and of_queries and not match[1] and not match[3]:
+            continue
+        found = _measurement(key, stated)
+        if found is not None and found != score and not key.startswith("early_stopping"):
+            yield found
+
+
+def _measurement(key: str, stated: Mapping[str, Stated]) -> Measurement | None:
+    """A key's figure in base units; None where it is none, or no finite number."""
+    if key not in stated:
+        return None
+    value, where = stated[key].value, stated[key].where
+    if isinstance(value, str | bool) or value is None or not math.isfinite(value):
+        return None
+    file, _, line = where.rpartition(":")
+    if match := _PERCENTILE.fullmatch(key):
+        labels: dict[str, Scalar] = {"percentile": float(match[2])}
+        return Measurement(_LATENCIES[match[1] or ""], value * 1e-9, "s", labels, file, int(line))
+    if key in _RATES:
+        metric, unit = _RATES[key]
+        return Measurement(metric, float(value), unit, {}, file, int(line))
+    if key in ("early_stopping_latency_ss", "early_stopping_latency_ms"):
+        return Measurement("latency_estimate", value * 1e-9, "s", {}, file, int(line))
+    return None
+
+
+def _contradictions(detail: Mapping[str, Stated], summary: Mapping[str, Stated]) -> Iterator[str]:
+    """Keys that the two logs state differently, beyond the summary's rounding."""
+    for key in sorted(detail.keys() & summary.keys()):
+        one, other = detail[key], summary[key]
+        if not _same(one.value, other.value):
+            yield f"{key} is {one.value} at {one.where} and {other.value} at {other.where}"
+
+
+def _same(one: Scalar, other: Scalar) -> bool:
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return math.isclose(one, other, rel_tol=_SAME_WITHIN)
+    return one == other
+
+
+def _word(stated: Mapping[str, Stated], key: str) -> str | None:
+    value = stated[key].value if key in stated else None
+    return value if isinstance(value, str) else None

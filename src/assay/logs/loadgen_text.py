@@ -1,0 +1,123 @@
+"""What LoadGen's two logs state, under one set of keys: those of its detail log.
+
+| log                      | line                                                                       |
+|--------------------------|----------------------------------------------------------------------------|
+| mlperf_log_detail.txt    | `:::MLLOG {"key": "result_validity", "value": "VALID", …}`                 |
+| mlperf_log_summary.txt   | `Result is : VALID`, `90.00 percentile latency (ns)   : 581464`            |
+
+The summary is for people; where both are there they say the same, and this is checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from assay.errors import InputError, Problem
+from assay.logs.mllog import EventReader
+from assay.records import Scalar, Stated
+
+SUMMARY: Final = "mlperf_log_summary.txt"
+DETAIL: Final = "mlperf_log_detail.txt"
+LARGEST_SUMMARY_BYTES: Final = 1 << 20  # real ones have two kilobytes
+
+_KEPT = re.compile(r"effective_|result_|early_stopping_|num_|loadgen_version|sut_name|error_|generated_")
+_LINE = re.compile(r"\s*(.+?)\s*:\s+(\S.*?)\s*$")
+_SAME: Final[Mapping[str, str]] = {  # the summary's words → the detail log's keys
+    "SUT name": "sut_name",
+    "Scenario": "effective_scenario",
+    "Mode": "effective_test_mode",
+    "Result is": "result_validity",
+    "Performance constraints satisfied": "result_perf_constraints_met",
+    "Min duration satisfied": "result_min_duration_met",
+    "Min queries satisfied": "result_min_queries_met",
+    "Early stopping satisfied": "early_stopping_met",
+    "Samples per second": "result_samples_per_second",
+    "Tokens per second": "result_tokens_per_second",
+    "Completed samples per second": "result_completed_samples_per_sec",
+    "Completed tokens per second": "result_completed_tokens_per_second",
+    "Scheduled samples per second": "result_scheduled_samples_per_sec",
+    "QPS w/ loadgen overhead": "result_qps_with_loadgen_overhead",
+    "QPS w/o loadgen overhead": "result_qps_without_loadgen_overhead",
+}
+_LATENCY = re.compile(r"(Min|Max|Mean|\d+\.\d+ percentile) latency \(ns\)")
+_ESTIMATE = re.compile(r"\s*\* Early stopping (\d+\.\d)th percentile estimate: (\d+)")
+_SETTING = re.compile(r"([a-z][a-z0-9_]*)(?: \((ms|ns)\))?")
+_ESTIMATE_KEYS: Final = {
+    "SingleStream": "early_stopping_latency_ss",
+    "MultiStream": "early_stopping_latency_ms",
+}
+_WORDS: Final[Mapping[str, Scalar]] = {"Yes": True, "NO": False, "No": False}
+
+
+def stated_in_detail(path: Path) -> dict[str, Stated]:
+    """Keys of a detail log with their last value; of what it repeats the first error stays.
+
+    Raises InputError where the file can't be read.
+    """
+    stated: dict[str, Stated] = {}
+    reader = EventReader(path)
+    for event in reader:
+        value = event.value
+        if isinstance(value, str | int | float) and _KEPT.match(event.key):
+            if event.key.startswith("error_") and event.key in stated:
+                continue
+            stated[event.key] = Stated(value, f"{path.name}:{event.line}")
+    if reader.problem:
+        raise InputError([Problem(str(path), reader.problem)])
+    return stated
+
+
+def stated_in_summary(path: Path) -> dict[str, Stated]:
+    """What a summary states, under the detail log's keys. Raises InputError where it can't be read."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(LARGEST_SUMMARY_BYTES).decode("latin-1")
+    except OSError as error:
+        raise InputError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error
+    stated: dict[str, Stated] = {}
+    per_query = parameters = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        parameters = parameters or line.startswith("Test Parameters Used")
+        per_query = per_query or line.startswith("Per-query latency")
+        scenario = stated["effective_scenario"].value if "effective_scenario" in stated else None
+        for key, value in _of_line(line, str(scenario), parameters=parameters, per_query=per_query):
+            stated.setdefault(key, Stated(value, f"{path.name}:{number}"))
+    return stated
+
+
+def _of_line(line: str, scenario: str, *, parameters: bool, per_query: bool) -> Iterator[tuple[str, Scalar]]:
+    if estimate := _ESTIMATE.fullmatch(line):
+        percentile, value = estimate.groups()
+        if (scenario, percentile) in (("SingleStream", "90.0"), ("MultiStream", "99.0")):
+            yield _ESTIMATE_KEYS[scenario], int(value)
+        return
+    match = _LINE.fullmatch(line)
+    if match is None:
+        return
+    word, value = match.groups()
+    if word in _SAME:
+        yield _SAME[word], _WORDS.get(value, _number(value))
+    elif latency := _LATENCY.fullmatch(word):
+        yield _latency_key(latency[1], per_query=per_query), _number(value)
+    elif parameters and (setting := _SETTING.fullmatch(word)):
+        unit = f"_{setting[2]}" if setting[2] else ""
+        yield f"effective_{setting[1]}{unit}", _number(value)
+
+
+def _latency_key(which: str, *, per_query: bool) -> str:
+    """`90.00 percentile` is result_90.00_percentile_latency_ns; of MultiStream's queries with per_query."""
+    percentile = which.endswith("percentile")
+    name = which.replace(" ", "_") if percentile else which.lower()
+    query = ("per_query_" if percentile else "query_") if per_query else ""
+    return f"result_{name}_{query}latency_ns"
+
+
+def _number(text: str) -> Scalar:
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    return int(value) if text.isdecimal() else value
