@@ -89,7 +89,7 @@ def opened(browser: Browser, report: Path) -> Iterator[Opened]:
     """Opens the report (or another) offline, and waits until its charts are drawn."""
     contexts = []
 
-    def open_page(path: Path = report, width: int = 1280, **options: str) -> tuple[Page, Seen]:
+    def open_page(path: Path = report, width: int = 1280, **options: str | bool) -> tuple[Page, Seen]:
         context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
         contexts.append(context)
         shown = context.new_page()
@@ -106,10 +106,12 @@ def opened(browser: Browser, report: Path) -> Iterator[Opened]:
 def test_every_figure_draws_its_marks_and_asks_no_network(opened: Opened) -> None:
     shown, seen = opened()
     figures = shown.locator("figure")
-    assert figures.count() == 20
+    assert figures.count() == 22
     for at in range(figures.count()):
         figure = figures.nth(at)
-        marks = figure.locator("svg .mark-symbol path, svg .mark-line path, svg .mark-rule line")
+        marks = figure.locator(
+            "svg .mark-symbol path, svg .mark-line path, svg .mark-rule line, svg .mark-rect path"
+        )
         assert marks.count() >= 2, figure.locator("figcaption").inner_text()
     assert seen.requests == []
     assert seen.console == []
@@ -197,6 +199,18 @@ CONTRASTS = """() => {
 def test_all_text_has_a_contrast_of_four_and_a_half(opened: Opened, scheme: str) -> None:
     shown, _ = opened(color_scheme=scheme)
     assert shown.evaluate(CONTRASTS) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 1280])
+def test_axe_finds_nothing_to_mend(opened: Opened, scheme: str, width: int) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    shown, _ = opened(width=width, color_scheme=scheme, bypass_csp=True)  # axe itself is a script
+    for summary in shown.locator("summary").all():
+        summary.click()
+    found = axe.Axe().run(shown).response
+    assert len(found["passes"]) > 20
+    assert [(v["id"], v["impact"], [n["html"] for n in v["nodes"][:3]]) for v in found["violations"]] == []
 
 
 @pytest.mark.parametrize("width", [375, 768, 1280])

@@ -25,6 +25,7 @@ _CHART_TITLES = {
     "curve": "Over sizes",
     "runs": "Each run, with its side's mean and 95 % interval",
     "scaling": "Scaling: speed-up against the smallest size; dashed is ideal",
+    "timeline": "The session in time",
     "series": "During the runs",
 }
 

@@ -6,6 +6,7 @@ again. Colour never stands alone: systems also differ in their mark or dash, ver
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from assay.report import figures
 MOST_SYSTEMS = 6  # series colours that the style sheet knows; further systems begin again
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3])
+_MOST_TICKS = 9
 CUT = " (interval cut)"  # in a caption, where one goes on beyond the axis
 INK, _FAINT = "var(--ink)", "var(--rule)"
 _FONT = "system-ui, sans-serif"
@@ -138,6 +140,25 @@ def legible(values: Sequence[float], ends: Sequence[float | None]) -> tuple[tupl
     low, high = min([least, *known]), max([most, *known])
     axis = (max(low, least - room), min(high, most + room))
     return axis, axis != (low, high)
+
+
+def ratio_ticks(low: float, high: float) -> tuple[list[float], list[float]]:
+    """An axis of ratios on the log scale, as far to each side of 1, with at most nine round ticks.
+
+    >>> ratio_ticks(0.98, 1.01)[1]
+    [0.98, 0.99, 1.0, 1.01, 1.02]
+    """
+    span = max(1.08 * abs(math.log(end)) for end in (low, high, 1.004))
+    domain = [math.exp(-span), math.exp(span)]
+    for step in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2):
+        count = math.floor((domain[1] - 1) / step), math.floor((1 - domain[0]) / step)
+        if sum(count) < _MOST_TICKS:
+            return domain, [round(1 + k * step, 4) for k in range(-count[1], count[0] + 1)]
+    powers = [factor * 10.0**power for power in range(-6, 7) for factor in (1, 2, 5)]
+    inside = [tick for tick in powers if domain[0] <= tick <= domain[1]]
+    if len(inside) > _MOST_TICKS:
+        inside = [tick for tick in inside if f"{tick:e}".startswith("1")]
+    return domain, inside
 
 
 def listed(parts: Iterable[str]) -> str:

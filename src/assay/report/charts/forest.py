@@ -8,7 +8,7 @@ from typing import Any
 
 from assay.records import Comparison
 from assay.report import figures
-from assay.report.charts.chart import INK, Chart, listed, plain, tooltip
+from assay.report.charts.chart import INK, Chart, listed, plain, ratio_ticks, tooltip
 from assay.report.sentences import SYMBOLS
 
 _ARROWS = ("triangle-left", "triangle-right")
@@ -22,7 +22,7 @@ def forest(comparisons: Sequence[Comparison], left_out: int = 0) -> Chart:
     rows = [_forest_row(c, several=len({(c.a, c.b) for c in comparisons}) > 1) for c in comparisons]
     margin = max(c.margin for c in comparisons)
     span = _forest_span(rows, math.log1p(margin))
-    domain = [math.exp(-span), math.exp(span)]
+    domain, ticks = ratio_ticks(math.exp(-span), math.exp(span))
     edges = [
         {"row": row["row"], "verdict": row["verdict"], "edge": end, "way": way}
         for row in rows
@@ -32,7 +32,7 @@ def forest(comparisons: Sequence[Comparison], left_out: int = 0) -> Chart:
         )
         if beyond
     ]
-    x = alt.Scale(type="log" if span > 1 else "linear", domain=domain, nice=False)
+    x = alt.Scale(type="log", domain=domain, nice=False)
     order = [row["row"] for row in rows]
     y = alt.Y(
         "row:N", sort=order, title=None, axis=alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=220)
@@ -56,7 +56,7 @@ def forest(comparisons: Sequence[Comparison], left_out: int = 0) -> Chart:
     band = (
         alt.Chart(alt.NamedData("margin"))
         .mark_rect(color="var(--band)")
-        .encode(x=alt.X("low:Q", scale=x, title=title), x2="high:Q")
+        .encode(x=alt.X("low:Q", scale=x, title=title, axis=alt.Axis(values=ticks, format="~g")), x2="high:Q")
     )
     one = alt.Chart(alt.NamedData("margin")).mark_rule(color=INK, strokeDash=[3, 3]).encode(x="one:Q")
     interval = base.mark_rule(strokeWidth=2, clip=True).encode(x="low:Q", x2="high:Q", color=colour)
