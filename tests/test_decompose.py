@@ -103,6 +103,14 @@ def test_sizes_may_differ_where_each_side_has_one_and_are_a_difference() -> None
     assert found.likeness.stands == "limited"
 
 
+def test_other_data_in_an_epoch_leaves_no_verdict() -> None:
+    found = only(
+        trained([38, 40, 42], paces(3, 1)), trained([38, 40, 42], paces(3, 0.5), system="x", samples=500)
+    )
+    assert (found.likeness.stands, found.verdict) == ("none", "undecided")
+    assert "an epoch is not the same work" in found.reason
+
+
 def test_several_sizes_are_held_against_their_likes() -> None:
     both = [trained([38, 40, 42], paces(3, 1), shape=s) for s in ("1x8", "2x8")]
     other = trained([38, 40, 42], paces(3, 1), system="there", shape="2x8")

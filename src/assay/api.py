@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from assay.analyse.convergence import Convergence
+    from assay.analyse.decompose import Decomposition
     from assay.analyse.scaling_study import Study
     from assay.analyse.score import ScoredSet
     from assay.records import Comparison, Point, Scaling
@@ -33,12 +35,16 @@ class Compared:
     primary       those of them that the verdict rests on: each benchmark's leading metric
     not_compared  points without a comparison, each with the reason in words
     margin        share that counts as equal: 0.02
+    time_to_train trainings to a target, taken apart into convergence and system
+    convergence   the sides against the references that were named
     """
 
     comparisons: tuple[Comparison, ...]
     primary: tuple[Comparison, ...]
     not_compared: tuple[tuple[Point, str], ...]
     margin: float
+    time_to_train: tuple[Decomposition, ...] = ()
+    convergence: tuple[Convergence, ...] = ()
 
     def __iter__(self) -> Iterator[Comparison]:
         return iter(self.comparisons)
@@ -47,9 +53,12 @@ class Compared:
         return len(self.comparisons)
 
     def __str__(self) -> str:
-        from assay.report import terminal
+        from rich.console import Group
 
-        return _printed(terminal.verdicts(self.primary))
+        from assay.report import split_terminal, terminal
+
+        below = split_terminal.splits(self.time_to_train, (), self.convergence)
+        return _printed(Group(terminal.verdicts(self.primary), below))
 
     def _repr_html_(self) -> str:
         from assay.report import notebook
@@ -119,12 +128,14 @@ def compare(
     *,
     margin: str | float | None = None,
     metric: str | None = None,
+    reference: str | Sequence[str] = (),
     runs: str | PathLike[str] | None = None,
 ) -> Compared:
     """Whether B is as fast as A, as `assay compare A B`; with A alone, its other systems and its baseline.
 
     margin  share that counts as equal, `"2%"` or 0.02; None is the suite's, or 2 %
     metric  only this one; it is then the primary one
+    reference  runs, of one name or several, that the convergence of both sides is held against
     runs    directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
 
     Raises InputError where a name fits nothing, a margin is none, or nothing can be compared.
@@ -136,8 +147,9 @@ def compare(
         width = None if margin is None else margin_of(str(margin))
     except ValueError as error:
         raise InputError(f"margin: {error}") from error
-    held = hold(_runs(runs), a, b, margin=width, metric=metric)
-    return Compared(held.found, held.primary, held.not_compared, held.margin)
+    references = (reference,) if isinstance(reference, str) else tuple(reference)
+    held = hold(_runs(runs), a, b, margin=width, metric=metric, references=references)
+    return Compared(held.found, held.primary, held.not_compared, held.margin, held.splits, held.convergences)
 
 
 def score(

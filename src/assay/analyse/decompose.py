@@ -140,7 +140,7 @@ def _decomposition(
     a, b = sets
     censored = _censored(sets)
     tied = a.tied and b.tied
-    verdict, reason = decide(found.system.estimate(""), margin, "lower")
+    verdict, reason = _verdict(found, margin, alike)
     convergence = found.convergence.estimate("")
     if tied:
         convergence = Estimate(convergence.value, None, None, convergence.n, "")
@@ -156,10 +156,19 @@ def _decomposition(
         causes=() if censored else _causes(found, a),
         margin=margin,
         verdict=verdict,
-        reason=f"{found.system.why}: no interval" if found.system.why else reason,
+        reason=reason,
         replication="sessions" if by_session else "runs",
         likeness=alike,
     )
+
+
+def _verdict(found: Factors, margin: float, alike: Likeness) -> tuple[Verdict, str]:
+    """Of the system factor, where it compares the systems at all."""
+    if alike.stands == "none":
+        return "undecided", alike.claim
+    if found.system.why:
+        return "undecided", f"{found.system.why}: no interval"
+    return decide(found.system.estimate(""), margin, "lower")
 
 
 def _censored(sets: Sequence[TrainingSet]) -> str:

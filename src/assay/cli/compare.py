@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,12 @@ from assay.cli.options import JSON, MARGIN, RUNS, echo_json
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
 
 if TYPE_CHECKING:
+    from assay.analyse.convergence import Convergence
+    from assay.analyse.decompose import Decomposition, Undecomposed
     from assay.records import Comparison, Point, Result
 
 Sides = tuple[list["Result"], list["Result"], tuple[str, str]]
+_OF_TRAINING = ("time_to_train", "time_per_epoch", "epochs_to_target")  # metrics that the split explains
 
 
 @click.command()
@@ -26,6 +29,13 @@ Sides = tuple[list["Result"], list["Result"], tuple[str, str]]
 @MARGIN
 @click.option("--metric", help="Only this metric.")
 @click.option("--all", "every", is_flag=True, help="Show all metrics, not only each benchmark's primary one.")
+@click.option(
+    "--reference",
+    "references",
+    multiple=True,
+    metavar="SET",
+    help="Hold the convergence of both sides against these runs; may be given several times.",
+)
 @RUNS
 @JSON
 def command(
@@ -34,6 +44,7 @@ def command(
     margin: float | None,
     metric: str | None,
     every: bool,
+    references: tuple[str, ...],
     runs_dir: Path,
     as_json: bool,
 ) -> None:
@@ -48,19 +59,26 @@ def command(
       assay compare resnet50:bare-metal resnet50:openshift
       assay compare resnet50/2026-03-01T101500Z resnet50/2026-03-08T090000Z --margin 1%
       assay compare v3.0-ubuntu v3.1-openshift --metric time_to_train --json
+      assay compare one-node two-nodes --reference reference-256 --reference reference-512
 
     \b
     Verdicts: equivalent, the interval lies within the margin; faster or slower, it excludes 1;
     undecided, neither, and then it says why. JSON holds every metric.
+
+    Below them the time to train of trainings to a target is split into convergence (how many epochs, the
+    seed's luck and the recipe) and system (time per epoch), with what is not like for like.
+
+    \b
     Exit codes, by the primary metrics: 0 all equivalent or faster; 1 one is slower; 3 else, one is
     undecided; 4 there is nothing to compare.
     """
-    held = hold(runs_dir, a, b, margin=margin, metric=metric)
+    held = hold(runs_dir, a, b, margin=margin, metric=metric, references=references)
     if as_json:
-        echo_json(_document(held.found, held.primary, held.not_compared, held.margin))
+        echo_json(_document(held.found, held.primary, held.not_compared, held.margin) | _time_to_train(held))
     else:
         _show(held.found if every else held.primary, len(held.found), held.not_compared)
-    sys.exit(_exit_code(held.primary))
+        _show_splits(held)
+    sys.exit(_exit_code(held.primary or held.splits))
 
 
 @dataclass(frozen=True)
@@ -69,22 +87,36 @@ class Held:
 
     primary       of `found`, what the verdict rests on: each benchmark's leading metric
     not_compared  points without a comparison, each with the reason in words
+    splits        trainings to a target taken apart; not_split those that can't be
+    convergences  the sides against the references that were named
     """
 
     found: tuple[Comparison, ...]
     primary: tuple[Comparison, ...]
     not_compared: tuple[tuple[Point, str], ...]
     margin: float
+    splits: tuple[Decomposition, ...] = ()
+    not_split: tuple[Undecomposed, ...] = ()
+    convergences: tuple[Convergence, ...] = ()
 
 
 def hold(
-    runs_dir: Path, a: str, b: str | None = None, *, margin: float | None = None, metric: str | None = None
+    runs_dir: Path,
+    a: str,
+    b: str | None = None,
+    *,
+    margin: float | None = None,
+    metric: str | None = None,
+    references: Sequence[str] = (),
 ) -> Held:
     """Compare what A and B refer to; with A alone its other systems against its baseline.
+
+    references  runs that the convergence of both sides is held against
 
     Raises InputError where a reference names nothing, or nothing can be compared.
     """
     from assay.analyse.compare import hold_against
+    from assay.analyse.decompose import decompose
     from assay.analyse.families import claimed_together
 
     ready(runs_dir)
@@ -93,19 +125,38 @@ def hold(
     width = margin or _agreed_margin(left, right)
     found: list[Comparison] = []
     not_compared: list[tuple[Point, str]] = []
-    for side_a, side_b, names in _sides(left, right):
+    splits: list[Decomposition] = []
+    not_split: list[Undecomposed] = []
+    sides = _sides(left, right)
+    for side_a, side_b, names in sides:
         outcome = hold_against(side_a, side_b, margin=width, names=names, metrics=left.metrics())
         found += outcome.comparisons
         not_compared += outcome.left_out
+        split, left_whole = decompose(side_a, side_b, margin=width, names=names)
+        splits += split
+        not_split += left_whole
     if metric is not None:
         found = [c for c in found if c.point.metric == metric]
         not_compared = [(point, why) for point, why in not_compared if point.metric == metric]
-    if not found:
+        if metric not in _OF_TRAINING:
+            splits, not_split = [], []
+    if not found and not splits:
         raise InputError(_nothing(left, right, metric, not_compared))
     leading = _leading_metrics(found)
     together = claimed_together(found, lambda c: leading[c.point.benchmark] == c.point.metric)
     primary = tuple(c for c in together if leading[c.point.benchmark] == c.point.metric)
-    return Held(together, primary, tuple(not_compared), width)
+    convergences = tuple(_convergences(runs_dir, sides, references)) if references else ()
+    return Held(together, primary, tuple(not_compared), width, tuple(splits), tuple(not_split), convergences)
+
+
+def _convergences(runs_dir: Path, sides: Sequence[Sides], references: Sequence[str]) -> Iterator[Convergence]:
+    """Each side once against the runs of all references."""
+    from assay.analyse.convergence import against_references
+
+    known = [result for reference in references for result in named(runs_dir, reference).results]
+    once = {name: side for *both, names in sides for name, side in zip(names, both, strict=True)}
+    for name, side in once.items():
+        yield from against_references(name, side, known)
 
 
 def _sides(left: Named, right: Named | None) -> list[Sides]:
@@ -160,12 +211,33 @@ def _show(shown: Sequence[Comparison], every: int, not_compared: Sequence[tuple[
 
     from assay.report import figures, terminal
 
-    Console().print(terminal.verdicts(shown))
+    if shown:
+        Console().print(terminal.verdicts(shown))
     if every > len(shown):
         click.echo(f"{every - len(shown)} more comparisons of other metrics: --all or --metric NAME.")
     for point, why in not_compared:
         place = f"{point.benchmark} {figures.metric(point.metric)}, {figures.where(point)}"
         click.echo(f"Not compared: {place}: {why}.")
+
+
+def _show_splits(held: Held) -> None:
+    if not (held.splits or held.not_split or held.convergences):
+        return
+    from rich.console import Console
+
+    from assay.report import split_terminal
+
+    Console().print(split_terminal.splits(held.splits, held.not_split, held.convergences))
+
+
+def _time_to_train(held: Held) -> dict[str, Any]:
+    from assay.records import to_plain
+
+    return {
+        "time_to_train": [to_plain(split) for split in held.splits],
+        "time_to_train_not_split": [to_plain(left) for left in held.not_split],
+        "convergence": [to_plain(found) for found in held.convergences],
+    }
 
 
 def _nothing(
@@ -237,7 +309,7 @@ def _plain(c: Comparison, *, primary: bool) -> dict[str, Any]:
     }
 
 
-def _exit_code(primary: Sequence[Comparison]) -> int:
+def _exit_code(primary: Sequence[Comparison | Decomposition]) -> int:
     verdicts = {comparison.verdict for comparison in primary}
     if "slower" in verdicts:
         return EXIT_WORSE

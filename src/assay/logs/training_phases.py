@@ -53,8 +53,7 @@ def training_phases(
         paused = [e for e in evaluations if any(_waits(span, e) for span in epochs or blocks)]
     spent = _sweep(_Marks(epochs, blocks, evaluations, paused), window)
     if spent.beside_ms and (epochs or blocks):
-        beside = f"{spent.beside_ms / MS_PER_MINUTE:.2f} minutes of evaluation ran beside training"
-        notes.append(f"{beside}: counted once, as training")
+        notes.append("evaluation ran beside training: counted once, as training")
     return TrainingPhases(
         start_minutes=spent.start_ms / MS_PER_MINUTE,
         training_minutes=spent.training_ms / MS_PER_MINUTE,

@@ -1,0 +1,189 @@
+"""Time to train taken apart, in words and tables: the same for the terminal, the page and Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from assay.analyse.convergence import Convergence
+from assay.analyse.decompose import Decomposition
+from assay.analyse.training_sets import TrainingSet
+from assay.records import Estimate, Verdict
+from assay.report import figures
+from assay.report.figures import NONE
+from assay.report.sentences import SYMBOLS
+from assay.report.tables import Body, Row, Table
+
+_LONG_MINUTES = 2.0  # shorter trainings are shown in seconds
+_PER_UNIT = {"epochs": "epoch", "samples": "sample"}
+
+
+def sentence(d: Decomposition) -> str:
+    """The system factor and its verdict, as one sentence."""
+    per = _PER_UNIT[d.a.unit]
+    words = {
+        "equivalent": f"{d.b.name} is as fast as {d.a.name}",
+        "faster": f"{d.b.name} is faster than {d.a.name}",
+        "slower": f"{d.b.name} is slower than {d.a.name}",
+        "undecided": f"whether {d.b.name} is as fast as {d.a.name} is undecided",
+    }[d.verdict]
+    warning = "" if d.likeness.stands == "system" else " Not like for like: no verdict on the systems alone."
+    return (
+        f"{d.benchmark}: {words} at training, whatever the {d.a.unit} it took: "
+        f"time per {per} is {figures.ratio(d.system)} of {d.a.name}'s.{warning}"
+    )
+
+
+def convergence_sentence(d: Decomposition) -> str:
+    """What is chance or recipe in the ratio of times, and whether it is known at all."""
+    if d.time is None or d.convergence is None:
+        return f"Convergence is undecided: {d.undecided}."
+    convergence = figures.ratio(d.convergence)
+    whole = f"Time to train is {figures.ratio(d.time)} of {d.a.name}'s, of which convergence is {convergence}"
+    return f"{whole}; undecided: {d.undecided}." if d.undecided else f"{whole}."
+
+
+def evidence(d: Decomposition) -> str:
+    """What the verdict rests on and how far it reaches."""
+    parts = [convergence_sentence(d), d.likeness.claim]
+    if d.replication == "runs" and d.system.low is not None:
+        parts.append("A side has one session only: a claim about these runs, not about others.")
+    return " ".join(parts)
+
+
+def told(found: Convergence) -> str:
+    """A set against the references, as one sentence."""
+    size = "" if found.batch_size is None else f" at batch size {found.batch_size:,}"
+    words = {
+        "as the references": "converges as its references do",
+        "suspiciously fast": "converges suspiciously fast",
+        "slow": "converges slowly",
+        "unknown": "can't be held against a reference",
+    }[found.speed]
+    return f"{found.name}, {found.benchmark}{size}: {words}; {found.reason}."
+
+
+# Tables --------------------------------------------------------------------------------------------------
+
+
+def tables(splits: Iterable[Decomposition]) -> list[Table]:
+    """Of each: the factors, where the minutes go, what isn't alike."""
+    made = []
+    for d in splits:
+        made += [factors(d), minutes(d)]
+        if d.causes:
+            made.append(causes(d))
+        if d.likeness.differences:
+            made.append(differences(d))
+    return made
+
+
+def factors(d: Decomposition) -> Table:
+    """Time to train = length × time of one, for each side and as ratios."""
+    per = _PER_UNIT[d.a.unit]
+    rows = (
+        _factor_row("time to train", [_time(s.minutes) for s in (d.a, d.b)], d.time),
+        _factor_row(f"convergence, {d.a.unit}", [_length(s) for s in (d.a, d.b)], d.convergence, d.grid),
+        _factor_row(f"system, time per {per}", _per_unit(d.a, d.b), d.system, verdict=d.verdict),
+    )
+    columns = ("", d.a.name, d.b.name, "ratio", "95 % interval", "verdict")
+    return Table(f"{_title(d)}: factors", columns, (Body("", rows),), frozenset({0, 5}))
+
+
+def _factor_row(
+    name: str,
+    sides: list[str],
+    factor: Estimate | None,
+    grid: tuple[float, float] | None = None,
+    verdict: Verdict | None = None,
+) -> Row:
+    value = NONE if factor is None else f"{factor.value:.3f}"
+    interval = NONE if factor is None else figures.interval(factor)
+    if interval == NONE and grid is not None:
+        interval = f"grid {grid[0]:.3f} to {grid[1]:.3f}"
+    word = "" if verdict is None else f"{SYMBOLS[verdict]} {verdict}"
+    return Row((name, *sides, value, interval, word), verdict or "")
+
+
+def minutes(d: Decomposition) -> Table:
+    """Mean minutes a run by phase; what lies outside the sum stands apart."""
+    unit, per_minute = _unit(d)
+
+    def row(name: str, a: float | None, b: float | None) -> Row:
+        texts = [NONE if value is None else _text(value * per_minute) for value in (a, b)]
+        change = NONE if a is None or b is None else _signed((b - a) * per_minute)
+        return Row((name, *texts, change))
+
+    a, b = d.a.mean, d.b.mean
+    inside = (
+        row("start", a.start, b.start),
+        row("training", a.training, b.training),
+        row("evaluation", a.evaluation, b.evaluation),
+        row("rest", a.rest, b.rest),
+        row("run_start to run_stop", a.minutes, b.minutes),
+    )
+    outside = (
+        row("evaluation in open epochs, counted once", d.a.overlap_minutes, d.b.overlap_minutes),
+        row("initialisation, before run_start", d.a.init_minutes, d.b.init_minutes),
+    )
+    bodies = (Body("", inside), Body("told apart, not added", outside))
+    return Table(
+        f"{_title(d)}: where the time goes, {unit} a run", ("", d.a.name, d.b.name, "change"), bodies
+    )
+
+
+def causes(d: Decomposition) -> Table:
+    """What leads from A's mean time to B's."""
+    unit, per_minute = _unit(d)
+    rows = tuple(
+        Row((c.name, c.factor_of, _signed(c.minutes * per_minute), f"{c.factor:.4f}")) for c in d.causes
+    )
+    columns = ("", "belongs to", f"adds, {unit}", "as a factor")
+    return Table(f"{_title(d)}: what makes the difference", columns, (Body("", rows),), frozenset({0, 1}))
+
+
+def differences(d: Decomposition) -> Table:
+    """What isn't like for like."""
+    rows = tuple(Row((x.name, x.a, x.b, x.kind)) for x in d.likeness.differences)
+    columns = ("", d.a.name, d.b.name, "concerns")
+    return Table(f"{_title(d)}: not like for like", columns, (Body("", rows),), frozenset({0, 1, 2, 3}))
+
+
+def _title(d: Decomposition) -> str:
+    sizes = "" if d.a.shape == d.b.shape else f" ({d.a.shape} and {d.b.shape})"
+    return f"{d.benchmark}, {d.b.name} against {d.a.name}{sizes}"
+
+
+def unit_of(d: Decomposition) -> str:
+    """`min`, or `s` for short trainings."""
+    return _unit(d)[0]
+
+
+def _unit(d: Decomposition) -> tuple[str, float]:
+    """The unit in which this training's times are shown, and how many of them a minute has."""
+    return ("min", 1.0) if max(d.a.mean.minutes, d.b.mean.minutes) >= _LONG_MINUTES else ("s", 60.0)
+
+
+def _text(value: float) -> str:
+    return f"{value:,.3f}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+,.3f}".replace("-", "−")
+
+
+def _time(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return NONE
+    unit, [text] = figures.column([estimate.value * 60], "s")
+    return f"{text} {unit}"
+
+
+def _length(s: TrainingSet) -> str:
+    if s.length is None:
+        return f"{s.converged} of {s.runs} converged"
+    return f"{s.length.value:,.4g}"
+
+
+def _per_unit(a: TrainingSet, b: TrainingSet) -> list[str]:
+    unit, texts = figures.column([s.minutes_per_unit.value * 60 for s in (a, b)], "s")
+    return [f"{text} {unit}".strip() for text in texts]
