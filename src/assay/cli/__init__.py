@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "diff": ("diff", "Show what differs between two runs' machines and software."),
     "compare": ("compare", "Say whether B is as fast as A, with an interval and a verdict."),
     "scale": ("scale", "Show throughput, speed-up and efficiency over worker counts."),
+    "explain": ("explain", "Say what a doubt means and what to do about it."),
     "report": ("report", "Make one page that can be sent to someone."),
     "export": ("export", "Write measurements as CSV, Parquet or JSON."),
     "index": ("index", "Rebuild the index of run directories."),

@@ -8,26 +8,46 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from assay.analyse.doubts import design, sides
+from assay.analyse import explanations
+from assay.analyse.doubts import design, machine, paths, plausible, sequence, sides, timing, within
 from assay.analyse.doubts.case import Case, Side, percent
 from assay.records import Doubt
 
 __all__ = ["DOUBTS", "Case", "Side", "of", "percent"]
 
 DOUBTS: dict[str, Callable[[Case], Doubt | None]] = {
+    "above-best-known": plausible.above_best_known,
+    "learns-nothing": within.learns_nothing,
+    "different-parameters": sides.different_parameters,
+    "different-work": sides.different_work,
+    "provenance-contradicts": machine.contradicts_itself,
+    "failed-runs-left-out": design.failed_runs_left_out,
+    "not-interleaved": design.not_interleaved,
+    "different-software": sides.different_software,
+    "drift": sequence.drift,
+    "dependence": sequence.dependence,
+    "two-modes": sequence.two_modes,
+    "one-far-off": sequence.one_far_off,
+    "warm-up": within.warm_up,
+    "too-short": timing.too_short,
+    "fast-path-off": paths.fast_path_off,
+    "fast-path-unused": paths.fast_path_unused,
+    "clock-changed": machine.clock_changed,
+    "cpu-quota": machine.quota,
+    "busy-machine": machine.busy_machine,
+    "uneven-nodes": machine.uneven_nodes,
     "too-few-runs": design.too_few_runs,
     "wider-than-margin": design.wider_than_margin,
-    "not-interleaved": design.not_interleaved,
     "one-session": design.one_session,
     "pooled-sessions": design.pooled_sessions,
-    "failed-runs-left-out": design.failed_runs_left_out,
     "dropped-blocks": design.dropped_blocks,
-    "different-software": sides.different_software,
-    "different-parameters": sides.different_parameters,
+    "mfu-far-below": plausible.far_below_reference,
     "identical-values": design.identical_values,
+    "cannot-tell": sequence.cannot_tell,
 }
 
 
 def of(case: Case) -> tuple[Doubt, ...]:
-    """Every doubt that the case raises, in the order of `DOUBTS`."""
-    return tuple(doubt for raised in DOUBTS.values() if (doubt := raised(case)) is not None)
+    """Every doubt that the case raises, the gravest first."""
+    raised = (doubt for raises in DOUBTS.values() if (doubt := raises(case)) is not None)
+    return tuple(sorted(raised, key=lambda doubt: explanations.rank(doubt.code)))

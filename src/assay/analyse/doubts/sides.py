@@ -6,6 +6,12 @@ from assay.analyse.doubts.case import MOST_SHOWN, UNSTEADY, Case, Side, steady_f
 from assay.records import Doubt
 
 SOFTWARE = ("kernel", "os", "gpu.driver", "gpu.cuda", "container", "python.", "package.", "env.")
+WORK = (
+    "precision", "dtype", "batch_size", "image_size", "channels_last", "data", "deterministic",
+    "learning_rate", "target", "quality_target", "train_samples", "eval_samples", "opt_name",
+    "torch_version", "cuda_version", "cudnn_version", "nccl_version",
+)  # fmt: skip
+WORK_AT_EQUAL_SHAPE = ("global_batch_size", "backend", "device", "threads")
 NOT_SOFTWARE = ("python.executable", "python.packages_digest")
 BY_SHAPE = ("env.OMP_NUM_THREADS",)  # that a launcher sets from the shape: cores over ranks
 
@@ -47,6 +53,41 @@ def different_parameters(case: Case) -> Doubt | None:
         ", ".join(shown),
         "The sides may not have done the same work: run one suite on both",
     )
+
+
+def different_work(case: Case) -> Doubt | None:
+    """What the programs stated of their own work, where it is steady on each side and differs between them.
+
+    Between two sizes of one sweep the global batch and the backend differ by design.
+    """
+    if len(case.sides) < 2:
+        return None
+    names: tuple[str, ...] = WORK
+    if len({side.group.point.shape for side in case.sides}) == 1:
+        names = (*names, *WORK_AT_EQUAL_SHAPE)
+    a, b = (_stated(side) for side in case.sides)
+    asked = set.intersection(*(set(_parameters(side)) for side in case.sides))  # `different-parameters`' own
+    differing = [n for n in names if n in a and n in b and a[n] != b[n] and n not in asked]
+    if not differing:
+        return None
+    shown = [f"{name} {_either(a, name)} against {_either(b, name)}" for name in differing[:MOST_SHOWN]]
+    return Doubt(
+        "different-work",
+        ", ".join(shown),
+        "The sides did not do the same work: give both the same precision, batch, data and target",
+    )
+
+
+def _stated(side: Side) -> dict[str, set[str]]:
+    """The values of each fact that this side's programs stated, and of what its training logs state."""
+    found: dict[str, set[str]] = {}
+    for sample in side.group.samples:
+        reading = sample.result.reading
+        logged = {} if reading.training is None else reading.training.hyperparameters
+        for name, value in {**logged, **reading.facts}.items():
+            if name in WORK or name in WORK_AT_EQUAL_SHAPE:
+                found.setdefault(name, set()).add(str(value))
+    return found
 
 
 def _software(name: str) -> bool:

@@ -1,0 +1,179 @@
+"""False alarms and power of the tests among the doubts, by simulation: `python benchmarks/doubts.py`.
+
+Prints the table of assay/analyse/doubts/detection.py. With --critical, the values of
+assay/analyse/trouble.py that two modes have to exceed. Every set is one side alone, or the log-ratios of
+paired blocks: the level of a test there. Of two unpaired sides each has half of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.analyse import trouble
+from assay.analyse.doubts.detection import RUNS
+from assay.analyse.doubts.sequence import LEVEL
+from assay.analyse.doubts.within import is_slow_start, start
+
+SETS = 10_000
+Rows = NDArray[np.float64]
+Draw = Callable[[np.random.Generator, int, int], Rows]
+Test = Callable[[Sequence[float]], bool]
+
+
+def normal(rng: np.random.Generator, sets: int, n: int) -> Rows:
+    """Independent runs, spread 1."""
+    return rng.normal(size=(sets, n))
+
+
+def t3(rng: np.random.Generator, sets: int, n: int) -> Rows:
+    """Independent runs with heavy tails."""
+    return rng.standard_t(3, size=(sets, n))
+
+
+def drifting(spreads: float) -> Draw:
+    """From so many spreads below the middle to as many above it."""
+    return lambda rng, sets, n: normal(rng, sets, n) + np.linspace(-spreads, spreads, n)
+
+
+def autocorrelated(rng: np.random.Generator, sets: int, n: int) -> Rows:
+    """Each run resembles the one before by 0.5, spread 1."""
+    runs = normal(rng, sets, n)
+    for at in range(1, n):
+        runs[:, at] = 0.5 * runs[:, at - 1] + np.sqrt(0.75) * runs[:, at]
+    return runs
+
+
+def two_groups(spreads: float) -> Draw:
+    """Each run falls into one of two groups so many spreads apart."""
+    return lambda rng, sets, n: normal(rng, sets, n) + spreads * rng.integers(0, 2, size=(sets, n))
+
+
+def one_off(spreads: float) -> Draw:
+    """One run is so many spreads off."""
+    return lambda rng, sets, n: normal(rng, sets, n) + spreads * (np.arange(n) == n // 2)
+
+
+def windows(slow: float, noise: Draw = normal) -> Draw:
+    """log(first quarter / second half) of runs of ten windows of spread 1 %, the first quarter slower."""
+
+    def draw(rng: np.random.Generator, sets: int, n: int) -> Rows:
+        rates = 1 + 0.01 * noise(rng, sets * n, 10)
+        rates[:, :2] *= 1 - slow
+        starts = [start(run)[0] for run in np.maximum(rates, 0.01).tolist()]
+        return np.asarray(starts).reshape(sets, n)
+
+    return draw
+
+
+def sees_drift(logs: Sequence[float]) -> bool:
+    """As the doubt `drift` of one succession."""
+    found = trouble.drift(logs)
+    return found is not None and found[1] <= LEVEL
+
+
+def sees_dependence(logs: Sequence[float]) -> bool:
+    """As the doubt `dependence`, which is not raised where a drift explains it."""
+    found = trouble.lag1(logs)
+    return found is not None and found[1] <= LEVEL and not sees_drift(logs)
+
+
+def sees_modes(logs: Sequence[float]) -> bool:
+    """As the doubt `two-modes`."""
+    found = trouble.modes(logs)
+    return found is not None and trouble.modes_exceed(found, LEVEL)
+
+
+def sees_far_off(logs: Sequence[float]) -> bool:
+    """As the doubt `one-far-off`."""
+    found = trouble.far_off(logs)
+    return found is not None and found.probability <= LEVEL
+
+
+def sees_warm_up(starts: Sequence[float]) -> bool:
+    """As the doubt `warm-up`, whatever the size of the effect."""
+    return is_slow_start(starts, LEVEL)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A test with what it is tried on: its trouble, a lesser one, and the runs in which nothing is wrong."""
+
+    sees: Test
+    trouble: tuple[str, Draw]
+    slight: tuple[str, Draw] | None
+    clean: Draw = normal
+    heavy: Draw = t3
+
+
+ROWS: dict[str, Row] = {
+    "drift": Row(sees_drift, ("a drift of ±2 spreads", drifting(2)), ("a drift of ±1 spread", drifting(1))),
+    "dependence": Row(sees_dependence, ("a correlation of 0.5 from run to run", autocorrelated), None),
+    "two-modes": Row(
+        sees_modes,
+        ("two groups 10 spreads apart", two_groups(10)),
+        ("two groups 6 spreads apart", two_groups(6)),
+    ),
+    "one-far-off": Row(
+        sees_far_off, ("one run 10 spreads off", one_off(10)), ("one run 5 spreads off", one_off(5))
+    ),
+    "warm-up": Row(
+        sees_warm_up,
+        ("a first quarter slower by 5 spreads of a window", windows(0.05)),
+        ("a first quarter slower by 2 spreads of a window", windows(0.02)),
+        windows(0.0),
+        windows(0.0, t3),
+    ),
+}
+
+
+def rate(sees: Test, draw: Draw, n: int, sets: int = SETS, seed: int = 1) -> float:
+    """Share of simulated sets in which the test sees something."""
+    rows = draw(np.random.default_rng([seed, n]), sets, n).tolist()
+    return sum(map(sees, rows)) / sets
+
+
+def any_alarm(n: int, sets: int = SETS, seed: int = 2) -> float:
+    """Share of sets of independent normal runs that raise any of the four doubts about a succession."""
+    tests = [row.sees for code, row in ROWS.items() if code != "warm-up"]
+    return rate(lambda logs: any(sees(logs) for sees in tests), normal, n, sets, seed)
+
+
+def critical(levels: Sequence[float], sets: int = 400_000) -> None:
+    """Print the gaps that uniform runs exceed with these probabilities."""
+    rng = np.random.default_rng(3)
+    for n in (*range(trouble.FEWEST_FOR_MODES, 21), 25, 30, 35, 40):
+        parts = [rng.uniform(size=(sets // 10, n)) for _ in range(10)]
+        gaps = np.concatenate([trouble.gaps_over_spread(np.sort(part, axis=1)).max(axis=1) for part in parts])
+        print(n, *(f"{np.quantile(gaps, 1 - level):.3g}" for level in levels))
+
+
+def main() -> None:
+    """Print the table."""
+    if "--critical" in sys.argv[1:]:
+        critical((LEVEL, LEVEL / 2))
+        return
+    print("POWER: dict[str, Detection] = {")
+    for code, row in ROWS.items():
+        print(f'    "{code}": Detection(\n        "{row.trouble[0]}",')
+        print(f"        {by_runs(row.sees, row.trouble[1])},")
+        if row.slight is None:
+            print("        None,")
+        else:
+            print(f'        ("{row.slight[0]}", {by_runs(row.sees, row.slight[1])}),')
+        print(f"        {by_runs(row.sees, row.clean)},\n        {by_runs(row.sees, row.heavy)},\n    ),")
+    print("}")
+    print("# any of the four about a succession:", {n: round(any_alarm(n), 3) for n in RUNS})
+
+
+def by_runs(sees: Test, draw: Draw) -> dict[int, float]:
+    """The rate for each number of runs, to three digits."""
+    return {n: round(rate(sees, draw, n), 3) for n in RUNS}
+
+
+if __name__ == "__main__":
+    main()

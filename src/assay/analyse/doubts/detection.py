@@ -1,0 +1,77 @@
+"""How often the tests among the doubts see a trouble, by number of runs, and how often they see none there.
+
+Simulated by `python benchmarks/doubts.py`, which prints this table; a test repeats it with fewer sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+RUNS = (3, 5, 10, 40)
+
+
+@dataclass(frozen=True)
+class Detection:
+    """One test's rates by number of runs, for pairs or one side alone.
+
+    trouble      what is looked for, against the run-to-run spread
+    power        share of troubled sets in which it is seen
+    slight       a lesser trouble, and how often that is seen
+    false_alarm  share of sets of independent normal runs that raise it
+    heavy_tails  the same of t3 runs
+    """
+
+    trouble: str
+    power: Mapping[int, float]
+    slight: tuple[str, Mapping[int, float]] | None
+    false_alarm: Mapping[int, float]
+    heavy_tails: Mapping[int, float]
+
+    def troubles(self) -> list[tuple[str, Mapping[int, float]]]:
+        """Each trouble with the share of sets in which it is seen, the lesser one first."""
+        return [*([] if self.slight is None else [self.slight]), (self.trouble, self.power)]
+
+
+POWER: dict[str, Detection] = {
+    "drift": Detection(
+        "a drift of ±2 spreads",
+        {3: 0.044, 5: 0.227, 10: 0.778, 40: 1.0},
+        ("a drift of ±1 spread", {3: 0.023, 5: 0.056, 10: 0.196, 40: 0.865}),
+        {3: 0.013, 5: 0.012, 10: 0.012, 40: 0.013},
+        {3: 0.012, 5: 0.012, 10: 0.009, 40: 0.011},
+    ),
+    "dependence": Detection(
+        "a correlation of 0.5 from run to run",
+        {3: 0.0, 5: 0.0, 10: 0.087, 40: 0.665},
+        None,
+        {3: 0.0, 5: 0.0, 10: 0.008, 40: 0.01},
+        {3: 0.0, 5: 0.0, 10: 0.007, 40: 0.013},
+    ),
+    "two-modes": Detection(
+        "two groups 10 spreads apart",
+        {3: 0.0, 5: 0.184, 10: 0.905, 40: 1.0},
+        ("two groups 6 spreads apart", {3: 0.0, 5: 0.052, 10: 0.297, 40: 0.925}),
+        {3: 0.0, 5: 0.006, 10: 0.003, 40: 0.0},
+        {3: 0.0, 5: 0.003, 10: 0.004, 40: 0.0},
+    ),
+    "one-far-off": Detection(
+        "one run 10 spreads off",
+        {3: 0.043, 5: 0.544, 10: 0.999, 40: 1.0},
+        ("one run 5 spreads off", {3: 0.021, 5: 0.129, 10: 0.521, 40: 0.823}),
+        {3: 0.012, 5: 0.013, 10: 0.011, 40: 0.013},
+        {3: 0.014, 5: 0.037, 10: 0.111, 40: 0.407},
+    ),
+    "warm-up": Detection(
+        "a first quarter slower by 5 spreads of a window",
+        {3: 0.938, 5: 1.0, 10: 1.0, 40: 1.0},
+        ("a first quarter slower by 2 spreads of a window", {3: 0.372, 5: 0.911, 10: 1.0, 40: 1.0}),
+        {3: 0.013, 5: 0.012, 10: 0.013, 40: 0.013},
+        {3: 0.011, 5: 0.008, 10: 0.011, 40: 0.011},
+    ),
+}
+
+
+def shown_at(n: int) -> int:
+    """The tabulated number of runs that stands for n: the largest not above it, else the smallest."""
+    return max((size for size in RUNS if size <= n), default=RUNS[0])

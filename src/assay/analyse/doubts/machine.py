@@ -1,0 +1,205 @@
+"""Doubts about the machines, from what the probe and the program stated of them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from assay.analyse.doubts.case import MOST_SHOWN, Case, Side, counted, probed
+from assay.records import Doubt, Result, Scalar
+
+HOT_C = 83.0  # NVIDIA's data-centre GPUs begin to slow down between 83 and 90 °C, by model
+_CLOCKS = re.compile(
+    r"gpu\.\d+\.(power_limit_w|clock_max_hz|memory_clock_max_hz|pcie_generation_max|pcie_width)"
+    r"|cpu\.(governor|boost|frequency_max_hz|smt)"
+)
+_VERSIONS = {"torch_version": "python.torch", "cuda_version": "python.torch_cuda"}  # program's → probe's
+
+
+def clock_changed(case: Case) -> Doubt | None:
+    """Clock or power settings that were not the same in all runs of a side, or a GPU that began hot."""
+    for side in case.sides:
+        found = [*_varying(side), *_hot(side)]
+        if found:
+            return Doubt(
+                "clock-changed",
+                f"{side.name}: {', '.join(found[:MOST_SHOWN])}",
+                "Fix governor, boost, clocks and power limit (`assay doctor` names the commands), let GPUs "
+                "cool between runs, then run again",
+            )
+    return None
+
+
+def _varying(side: Side) -> Iterator[str]:
+    """Settings of one host with several values over the runs."""
+    seen: dict[tuple[Scalar, str], list[Scalar]] = {}
+    for table in _tables(side):
+        for name, value in table.items():
+            if _CLOCKS.fullmatch(name):
+                values = seen.setdefault((table.get("host"), name), [])
+                if value not in values:
+                    values.append(value)
+    for (host, name), values in sorted(seen.items(), key=lambda item: item[0][1]):
+        if len(values) > 1:
+            yield f"{name} of {host or 'a node'} was {' then '.join(map(str, values))}"
+
+
+def _hot(side: Side) -> Iterator[str]:
+    hottest: dict[str, float] = {}
+    for table in _tables(side):
+        for name, value in table.items():
+            if name.endswith(".temperature_c") and isinstance(value, int | float) and value >= HOT_C:
+                hottest[name] = max(hottest.get(name, 0.0), float(value))
+    for name, celsius in sorted(hottest.items()):
+        yield f"{name.removesuffix('.temperature_c')} began at {celsius:g} °C"
+
+
+def quota(case: Case) -> Doubt | None:
+    """A cgroup gives fewer cores' worth of time than the job has threads or may see cores."""
+    for side in case.sides:
+        for sample in side.group.samples:
+            for table in probed(sample.result):
+                cores, seen = table.get("cpu.quota"), _tasks(sample.result, table)
+                if isinstance(cores, int | float) and seen is not None and cores < seen:
+                    return Doubt(
+                        "cpu-quota",
+                        f"{side.name}: a quota of {cores:g} cores' time for {seen:g} cores or threads in "
+                        f"{sample.result.run.trial.id}",
+                        "Set the limit to whole cores and as many threads (OMP_NUM_THREADS), or no limit: "
+                        "above its quota a job is stopped for tens of milliseconds at a time",
+                    )
+    return None
+
+
+def busy_machine(case: Case) -> Doubt | None:
+    """More tasks wanted to run than there are CPUs, before the run's own ranks started."""
+    busy: Counter[str] = Counter()
+    worst: dict[str, tuple[float, float]] = {}
+    for side in case.sides:
+        for sample in side.group.samples:
+            loads = [pair for table in probed(sample.result) if (pair := _overload(sample.result, table))]
+            if loads:
+                busy[side.name] += 1
+                worst[side.name] = max(worst.get(side.name, (0.0, 0.0)), *loads)
+    if not busy:
+        return None
+    parts = [
+        f"{name}: {counted(busy[name], 'run')} began at a load of up to {load:g} on {cpus:g} CPUs"
+        for name, (load, cpus) in worst.items()
+    ]
+    return Doubt(
+        "busy-machine",
+        "; ".join(parts),
+        "Find what else runs there (`top`, other pods, other jobs of the node) and run again alone",
+    )
+
+
+def _overload(result: Result, table: dict[str, Scalar]) -> tuple[float, float] | None:
+    """Load and CPUs, where the load is more than the CPUs and than a run of the same before it explains."""
+    load, cpus = table.get("load.1min"), table.get("cpu.logical")
+    if not isinstance(load, int | float) or not isinstance(cpus, int | float):
+        return None
+    own = _tasks(result, table) or 0.0
+    return (float(load), float(cpus)) if load > max(cpus, own) else None
+
+
+def _tasks(result: Result, table: dict[str, Scalar]) -> float | None:
+    """Threads of the ranks on a node where the program states them, else the cores that the job may use."""
+    threads = result.reading.facts.get("threads")
+    if isinstance(threads, int | float) and result.reading.facts.get("device") == "cpu":
+        nodes = 1 if result.provenance is None else max(1, len(result.provenance.nodes))
+        return float(threads) * result.run.trial.shape.ranks / nodes
+    allowed = table.get("cpu.allowed")
+    return float(allowed) if isinstance(allowed, int | float) else None
+
+
+def uneven_nodes(case: Case) -> Doubt | None:
+    """Nodes of one run that differ in what decides speed: the slowest sets the pace."""
+    for side in case.sides:
+        for sample in side.group.samples:
+            found = _differences(probed(sample.result))
+            if found:
+                return Doubt(
+                    "uneven-nodes",
+                    f"{side.name}, {sample.result.run.trial.id}: {', '.join(found[:MOST_SHOWN])}",
+                    "Give the nodes of one job the same hardware, driver and settings (`assay diff`)",
+                )
+    return None
+
+
+_ALIKE = (
+    "cpu.model",
+    "cpu.governor",
+    "kernel",
+    "gpu.driver",
+    "gpu.count",
+    "gpu.0.name",
+    "memory.total_bytes",
+)
+
+
+def _differences(tables: Sequence[dict[str, Scalar]]) -> list[str]:
+    found = []
+    for name in _ALIKE:
+        values = list(dict.fromkeys(_rounded(table[name]) for table in tables if name in table))
+        if len(values) > 1:
+            found.append(f"{name} is {' and '.join(map(str, values[:3]))}")
+    return found
+
+
+def _rounded(value: Scalar) -> Scalar:
+    """Sizes to two digits: the kernel keeps a little more or less for itself at each boot."""
+    return float(f"{value:.2g}") if isinstance(value, int) and value > 10**6 else value
+
+
+def contradicts_itself(case: Case) -> Doubt | None:
+    """What the program stated against what the probe found on the same node."""
+    found: dict[str, int] = {}
+    for side in case.sides:
+        for sample in side.group.samples:
+            for contradiction in contradictions(sample.result):
+                text = f"{side.name}: {contradiction}"
+                found[text] = found.get(text, 0) + 1
+    if not found:
+        return None
+    shown = [f"{text} ({counted(runs, 'run')})" for text, runs in list(found.items())[:MOST_SHOWN]]
+    return Doubt(
+        "provenance-contradicts",
+        "; ".join(shown),
+        "Find out which is true before using the provenance: another interpreter, container or node than "
+        "believed took part",
+    )
+
+
+def contradictions(result: Result) -> Iterator[str]:
+    """Each way in which a run's program and its probe disagree, in words."""
+    facts, tables = result.reading.facts, probed(result)
+    ranks = facts.get("world_size")
+    if isinstance(ranks, int) and ranks != result.run.trial.shape.ranks:
+        yield (
+            f"the program counts {ranks} ranks where the shape {result.run.trial.shape} has "
+            f"{result.run.trial.shape.ranks}"
+        )
+    if not tables:
+        return
+    for fact, name in _VERSIONS.items():
+        said, seen = facts.get(fact), {table[name] for table in tables if name in table}
+        if said is not None and seen and said not in seen:
+            yield f"the program says {fact} {said}, the probe {name} {'/'.join(sorted(map(str, seen)))}"
+    names = {value for table in tables for name, value in table.items() if _GPU_NAME.fullmatch(name)}
+    device, kind = facts.get("device_name"), facts.get("device")
+    if kind == "cuda" and names and device is not None and device not in names:
+        yield f"the program ran on {device}, the probe found {'/'.join(sorted(map(str, names)))}"
+    nodes = result.run.trial.shape.nodes
+    hosts = {table["host"] for table in tables if "host" in table}
+    if nodes is not None and hosts and len(hosts) > nodes:
+        yield f"{counted(len(hosts), 'host')} reported where the shape has {counted(nodes, 'node')}"
+
+
+_GPU_NAME = re.compile(r"gpu\.\d+\.name")
+
+
+def _tables(side: Side) -> Iterator[dict[str, Scalar]]:
+    for sample in side.group.samples:
+        yield from probed(sample.result)

@@ -1,0 +1,138 @@
+"""Doubts whether ranks exchanged over the fastest path that they had: NVLink, shared memory, InfiniBand."""
+
+from __future__ import annotations
+
+import re
+
+from assay.analyse.doubts.case import Case, Side, accelerator, probed
+from assay.analyse.ratio import mean
+from assay.records import Doubt, Scalar, Shape
+from assay.units import convert, human
+
+LARGE_BYTES = 16 * 2**20  # from so large a payload on, an all-reduce is limited by bandwidth, not by latency
+PCIE_4_X16 = 32e9  # B/s in one direction: what GPUs without NVLink or a switch between them have at most
+
+_SWITCHED_OFF = {  # variable → values that switch the path off, the path
+    "env.NCCL_P2P_DISABLE": (("1",), "NVLink and PCIe between GPUs"),
+    "env.NCCL_P2P_LEVEL": (("LOC", "0"), "NVLink and PCIe between GPUs"),
+    "env.NCCL_SHM_DISABLE": (("1",), "shared memory between processes"),
+    "env.NCCL_IB_DISABLE": (("1",), "InfiniBand and RoCE"),
+    "env.NCCL_NET": (("Socket", "socket"), "InfiniBand and RoCE"),
+    "env.NCCL_NET_GDR_LEVEL": (("LOC", "0"), "GPUDirect between GPU and network"),
+    "env.NCCL_DMABUF_ENABLE": (("0",), "GPUDirect by DMA-BUF"),
+}
+
+
+def fast_path_off(case: Case) -> Doubt | None:
+    """Variables that switch a fast path between GPUs or nodes off, or a backend that has none."""
+    for side in case.sides:
+        found: dict[str, None] = {}
+        for sample in side.group.samples:
+            facts = sample.result.reading.facts
+            if facts.get("device") == "cuda" and facts.get("backend") == "gloo":
+                found["the backend is gloo: GPUs exchange through the hosts' memory and sockets"] = None
+            for table in probed(sample.result):
+                for name, (values, path) in _SWITCHED_OFF.items():
+                    if str(table.get(name)) in values and table.get("gpu.count"):
+                        found[f"{name.removeprefix('env.')}={table[name]} switches off {path}"] = None
+        if found:
+            return Doubt(
+                "fast-path-off",
+                f"{side.name}: {'; '.join(found)}",
+                "Unset it unless that path is what is to be measured; prove the path from NCCL_DEBUG=INFO",
+            )
+    return None
+
+
+def fast_path_unused(case: Case) -> Doubt | None:
+    """Bus bandwidth so low that GPUs or nodes can't have used the fastest path between them."""
+    found = _worker_cost(case)
+    for side in () if found else case.sides:
+        found = _against_links(side)
+        if found:
+            break
+    if not found:
+        return None
+    return Doubt(
+        "fast-path-unused",
+        found,
+        "Put the GPUs of a node in one pod, or give the pods a common IPC namespace and shared memory; "
+        "between nodes see that /dev/infiniband is there; NCCL_DEBUG=INFO names the path taken",
+    )
+
+
+def _worker_cost(case: Case) -> str:
+    """Two layouts of equally many ranks, of which the one with smaller workers has less than half."""
+    if len(case.sides) != 2 or not all(map(_is_large_busbw, case.sides)):
+        return ""
+    few, many = sorted(case.sides, key=lambda side: _shape(side).workers)
+    if _shape(few).ranks != _shape(many).ranks or _shape(few).workers == _shape(many).workers:
+        return ""
+    fast, slow = mean(few.group.values), mean(many.group.in_unit(few.group.point.unit).values)
+    if slow * 2 > fast:
+        return ""
+    unit = few.group.point.unit
+    return (
+        f"{_shape(many)} has {human(slow, unit)} where {_shape(few)} has {human(fast, unit)}, "
+        f"{fast / slow:.1f} times as much: GPUs in separate workers of a node lost NVLink and shared memory, "
+        "and every hop goes through the network"
+    )
+
+
+def _against_links(side: Side) -> str:
+    """Bus bandwidth below the links that the node has; "" where it is not, or nothing is known."""
+    if not _is_large_busbw(side):
+        return ""
+    rate = convert(mean(side.group.values), side.group.point.unit, "B/s")
+    tables = probed(side.group.samples[0].result)
+    shape = _shape(side)
+    nodes = shape.nodes or len(tables)
+    if nodes == 1 and shape.ranks > 1 and _has_nvlink(side) and rate < PCIE_4_X16:
+        return (
+            f"{side.name}: {human(rate, 'B/s')} between {shape.ranks} GPUs of one node, less than one PCIe "
+            f"4.0 link ({human(PCIE_4_X16, 'B/s')}), on GPUs that have NVLink"
+        )
+    ports = [_port_rate(table) for table in tables]
+    if nodes > 1 and ports and min(ports) > 2 * rate:
+        return (
+            f"{side.name}: {human(rate, 'B/s')} between {nodes} nodes that each have an active port of "
+            f"{human(min(ports), 'B/s')}: what sockets give, not InfiniBand"
+        )
+    return ""
+
+
+def _is_large_busbw(side: Side) -> bool:
+    point = side.group.point
+    size = point.labels.get("payload_bytes")
+    return (
+        point.metric == "busbw"
+        and isinstance(size, int | float)
+        and size >= LARGE_BYTES
+        and min(side.group.values) > 0
+        and accelerator(side) is not None
+    )
+
+
+def _has_nvlink(side: Side) -> bool:
+    """By the name that NVIDIA gives the boards with NVLink between all GPUs of a node."""
+    return bool(re.search(r"SXM|HBM3|\bH200\b(?! NVL)|GB200|B200", accelerator(side) or ""))
+
+
+def _port_rate(table: dict[str, Scalar]) -> float:
+    """Bytes a second of the fastest active InfiniBand or RoCE port, 0 where there is none."""
+    best = 0.0
+    for name, value in table.items():
+        place, _, fact = name.rpartition(".")
+        if (
+            fact != "rate"
+            or not place.startswith("infiniband.")
+            or "ACTIVE" not in str(table.get(f"{place}.state"))
+        ):
+            continue
+        match = re.match(r"([\d.]+) Gb/sec", str(value))
+        best = max(best, float(match[1]) * 1e9 / 8 if match else 0.0)
+    return best
+
+
+def _shape(side: Side) -> Shape:
+    return Shape.parse(side.group.point.shape)

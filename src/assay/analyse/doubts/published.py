@@ -1,0 +1,30 @@
+"""Published scores against what follows from their logs."""
+
+from __future__ import annotations
+
+import math
+
+from assay.records import Doubt
+
+
+def score_contradicts(stated: float, computed: float | None, *, decimals: int, what: str) -> Doubt | None:
+    """A published score against the one that follows from its logs; None where they agree as rounded.
+
+    stated    as published, with so many decimals
+    computed  from the logs by the round's rule, in the same unit; None where no score follows
+    what      what was published, in words, with its unit: `resnet on DGX-1, minutes`
+    """
+    if computed is None:
+        evidence = f"{what}: {stated:.{decimals}f} was published, from the logs no score follows"
+    elif math.isclose(stated, computed, rel_tol=1e-9, abs_tol=0.5000001 * 10**-decimals):
+        return None
+    else:
+        evidence = (
+            f"{what}: {stated:.{decimals}f} was published, the logs give {computed:.{decimals + 2}f} "
+            f"({stated / computed - 1:+.2%})"
+        )
+    return Doubt(
+        "score-contradicts",
+        evidence,
+        "Ask which runs, rule and scaling factor the published figure rests on; until then use the logs' own",
+    )

@@ -1,0 +1,201 @@
+"""Doubts about the runs as a sequence: drift, dependence, two modes, one run far off.
+
+They look at what the interval rests on: log-ratios of blocks where sides are paired, else each side's runs.
+All four together hold `FALSE_ALARM`: of comparisons whose runs are independent and normal, at most so many
+raise any of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from assay.analyse import trouble
+from assay.analyse.doubts.case import Case, counted, percent
+from assay.analyse.doubts.detection import POWER, shown_at
+from assay.analyse.groups import Sample
+from assay.records import Doubt, Run
+
+FALSE_ALARM = 0.05
+LEVEL = FALSE_ALARM / 4  # of each of the four
+
+
+@dataclass(frozen=True)
+class Succession:
+    """What is looked at: logarithms in the order in which the runs ran.
+
+    name      of the side, or of both where they are pairs
+    runs      what each value is called: its block, or its run's id
+    sessions  lengths of stretches within which the order means something; () where it is not known
+    """
+
+    name: str
+    logs: tuple[float, ...]
+    runs: tuple[str, ...]
+    sessions: tuple[int, ...]
+
+
+def successions(case: Case) -> tuple[Succession, ...]:
+    """One where the sides are pairs, else one a side; none of a side with a value that is not above 0."""
+    if any(min(side.group.values, default=0) <= 0 for side in case.sides):
+        return ()
+    if case.paired and len(case.sides) == 2:
+        return tuple(_of_pairs(case))
+    return tuple(_of_side(side.name, side.group.samples) for side in case.sides)
+
+
+def _of_pairs(case: Case) -> Iterator[Succession]:
+    a, b = case.sides
+    if len(a.group.samples) != len(b.group.samples):
+        return  # not one block holds both: there is nothing paired to look at
+    pairs = sorted(zip(a.group.samples, b.group.samples, strict=True), key=lambda pair: _when(pair[0]))
+    yield Succession(
+        f"{b.name} against {a.name}",
+        tuple(math.log(of_b.value / of_a.value) for of_a, of_b in pairs),
+        tuple(f"block {of_a.result.run.trial.block}" for of_a, _ in pairs),
+        _stretches([of_a.result.run for of_a, _ in pairs]),
+    )
+
+
+def _of_side(name: str, samples: tuple[Sample, ...]) -> Succession:
+    runs = sorted(samples, key=_when)
+    return Succession(
+        name,
+        tuple(math.log(sample.value) for sample in runs),
+        tuple(sample.result.run.trial.id for sample in runs),
+        _stretches([sample.result.run for sample in runs]),
+    )
+
+
+def _when(sample: Sample) -> tuple[str, float, int]:
+    run = sample.result.run
+    return run.session, run.started_at or run.created_at, run.trial.block
+
+
+def _stretches(runs: list[Run]) -> tuple[int, ...]:
+    """Runs of each session in turn; () where others made the logs: the order in which they lie is no time."""
+    if any(run.source is not None for run in runs):
+        return ()
+    return tuple(len(list(same)) for _, same in groupby(runs, key=lambda run: run.session))
+
+
+def _within_sessions(
+    sequence: Succession, test: Callable[[tuple[float, ...]], tuple[float, float] | None]
+) -> tuple[float, float, int] | None:
+    """The most striking session's figure, its probability among so many sessions, and its runs."""
+    found = []
+    begin = 0
+    for length in sequence.sessions:
+        seen = test(sequence.logs[begin : begin + length])
+        begin += length
+        if seen is not None:
+            found.append((*seen, length))
+    if not found:
+        return None
+    figure, probability, length = min(found, key=lambda seen: seen[1])
+    return figure, min(1.0, probability * len(found)), length
+
+
+def drift(case: Case) -> Doubt | None:
+    """A trend over the runs of a session, or over its blocks' ratios."""
+    looked_at = successions(case)
+    for sequence in looked_at:
+        seen = _within_sessions(sequence, trouble.drift)
+        if seen is None or seen[1] > LEVEL / len(looked_at):
+            continue
+        change, probability, runs = seen
+        return Doubt(
+            "drift",
+            f"{sequence.name} {'rose' if change > 0 else 'fell'} by {percent(abs(math.expm1(change)))} over "
+            f"{counted(runs, 'block' if case.paired else 'run')} in a row (p {probability:.1g})",
+            "Find what changes (temperature, a cache that fills, a neighbour), let it settle before the "
+            "first run, and run both sides shuffled within blocks",
+        )
+    return None
+
+
+def dependence(case: Case) -> Doubt | None:
+    """Runs that resemble the one before, where no drift explains it."""
+    if drift(case) is not None:
+        return None
+    looked_at = successions(case)
+    for sequence in looked_at:
+        seen = _within_sessions(sequence, trouble.lag1)
+        if seen is None or seen[1] > LEVEL / len(looked_at):
+            continue
+        correlation, probability, runs = seen
+        return Doubt(
+            "dependence",
+            f"{sequence.name}: each of {runs} runs resembles the one before (correlation {correlation:.2f}, "
+            f"p {probability:.1g}), so they tell less than {runs} independent ones and the interval is too "
+            "narrow",
+            "Shuffle the sides within blocks, or leave time between the runs; judge by sessions",
+        )
+    return None
+
+
+def two_modes(case: Case) -> Doubt | None:
+    """Two clusters of runs with a gap between them."""
+    looked_at = successions(case)
+    for sequence in looked_at:
+        found = trouble.modes(sequence.logs)
+        if found is None or not trouble.modes_exceed(found, LEVEL / len(looked_at)):
+            continue
+        apart = math.expm1(found.means[1] - found.means[0])
+        wide = (
+            f"{found.gap:.1f} times" if math.isfinite(found.gap) and found.gap < 1000 else "over 1000 times"
+        )
+        return Doubt(
+            "two-modes",
+            f"{sequence.name}: {found.counts[0]} and {found.counts[1]} runs form two groups {percent(apart)} "
+            f"apart, with a gap {wide} the spread within them",
+            "Find what switches (clock boost, placement of ranks, which node, which algorithm was chosen) "
+            "and pin it; the mean lies where no run does",
+        )
+    return None
+
+
+def one_far_off(case: Case) -> Doubt | None:
+    """One run away from all others by far more than they differ among themselves."""
+    looked_at = successions(case)
+    for sequence in looked_at:
+        found = trouble.far_off(sequence.logs)
+        if found is None or found.probability > LEVEL / len(looked_at):
+            continue
+        rest = len(sequence.logs) - 1
+        shift = math.expm1(abs(found.log_ratio) / len(sequence.logs))
+        return Doubt(
+            "one-far-off",
+            f"{sequence.name}: {sequence.runs[found.index]} is {percent(abs(math.expm1(found.log_ratio)))} "
+            f"{'above' if found.log_ratio > 0 else 'below'} the mean of the other {rest} "
+            f"(p {found.probability:.1g}) and moves the mean of all by {percent(shift)}",
+            "Look at that run (`assay show`) before anything else; leave it out only for a cause found, "
+            "never for its value",
+        )
+    return None
+
+
+def cannot_tell(case: Case) -> Doubt | None:
+    """What so few runs would not show in most cases, were it there.
+
+    Dependence is left out where sides are paired: shuffled blocks prevent it from reaching the ratio.
+    """
+    looked_at = successions(case)
+    if not looked_at:
+        return None
+    n = min(len(sequence.logs) for sequence in looked_at)
+    at = shown_at(n)
+    hidden = [
+        f"{found.trouble} in {percent(found.power[at])}"
+        for code, found in POWER.items()
+        if found.power[at] < 0.5 and not (case.paired and code == "dependence")
+    ]
+    if not hidden:
+        return None
+    return Doubt(
+        "cannot-tell",
+        f"{counted(n, 'block' if case.paired else 'run')} would show {', '.join(hidden)} of cases",
+        "Nothing to mend: where such trouble would matter, more runs can tell",
+    )

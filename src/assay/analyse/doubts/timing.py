@@ -1,0 +1,49 @@
+"""Doubts about what was timed: too little of it for the clock."""
+
+from __future__ import annotations
+
+from assay.analyse.doubts.case import Case, percent
+from assay.records import Doubt, Result
+from assay.units import human
+
+SHORTEST_S = 0.1  # below, one time slice of another process (some ms) is several per cent
+STAMP_S = 1e-3  # MLLOG stamps are whole milliseconds
+DEFAULT_MARGIN = 0.02
+
+
+def too_short(case: Case) -> Doubt | None:
+    """Runs that timed less than a tenth of a second, or so little that their clock's step shows."""
+    margin = case.margin or DEFAULT_MARGIN
+    for side in case.sides:
+        timed = [
+            (seconds, s.result) for s in side.group.samples if (seconds := timed_s(s.result)) is not None
+        ]
+        if not timed:
+            continue
+        seconds, result = min(timed, key=lambda pair: pair[0])
+        step = STAMP_S / seconds if result.reading.training is not None and seconds > 0 else 0.0
+        if seconds >= SHORTEST_S and step <= margin / 10:
+            continue
+        worth = f"; its log's clock steps by {percent(step)} of that" if step > margin / 10 else ""
+        return Doubt(
+            "too-short",
+            f"{side.name}: {result.run.trial.id} timed {human(seconds, 's')}{worth}",
+            "Measure for seconds (`min_time_s`, `steps`, a larger problem): interruptions, clock ramps and "
+            "the timer's step are then small shares",
+        )
+    return None
+
+
+def timed_s(result: Result) -> float | None:
+    """Seconds that a run's figure was taken over; None where neither parameters nor log say it."""
+    reading, params = result.reading, result.run.trial.params
+    if reading.training is not None and reading.training.minutes is not None:
+        return reading.training.minutes * 60
+    least = params.get("min_time_s")
+    if isinstance(least, int | float):
+        return float(least)
+    steps = params.get("steps")
+    each = next((m.value for m in reading.measurements if m.metric == "step_time" and m.unit == "s"), None)
+    if isinstance(steps, int) and each is not None:
+        return steps * each
+    return None

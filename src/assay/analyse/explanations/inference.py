@@ -1,0 +1,46 @@
+"""Doubts about LoadGen's runs and what stands in for them."""
+
+from __future__ import annotations
+
+from assay.analyse.explanations.explanation import Explanation
+
+EXPLANATIONS: dict[str, Explanation] = {
+    "short-settings": Explanation(
+        "invalid",
+        "LoadGen calls a run valid, but its settings ask for less than the official ones.",
+        "VALID means that the run met its own settings. A shorter run, or one of fewer queries, is not a "
+        "result of MLPerf.",
+        "Repeat it with the official settings (mlperf.conf).",
+    ),
+    "no-validity": Explanation(
+        "weak",
+        "The program states no validity.",
+        "Nobody checked whether the run was long enough or had enough queries for its percentile.",
+        "Take the figures from LoadGen's own logs.",
+    ),
+    "default-seeds": Explanation(
+        "weak",
+        "The run did not use the seeds that its round publishes.",
+        "The order and the choice of queries decide caches and lengths, so the run is not comparable with "
+        "the round's.",
+        "Set the round's seeds.",
+    ),
+    "test-mode": Explanation(
+        "invalid",
+        "The run was made with settings of an audit test.",
+        "Such settings change what is sent, so its figures are not performance.",
+        "Repeat it without them.",
+    ),
+    "logged-errors": Explanation(
+        "invalid",
+        "The detail log holds errors.",
+        "Figures of a run that LoadGen complained about may count less, or other, work than they say.",
+        "Read the errors before using the figures.",
+    ),
+    "logs-disagree": Explanation(
+        "invalid",
+        "Summary and detail log state different figures.",
+        "They are of two runs, or one was changed.",
+        "Find out which run is meant, and score both files of it.",
+    ),
+}

@@ -1,0 +1,86 @@
+"""Doubts about the machines, and figures that can't be or that say the machine was hardly used."""
+
+from __future__ import annotations
+
+from assay.analyse.explanations.explanation import Explanation
+
+EXPLANATIONS: dict[str, Explanation] = {
+    "clock-changed": Explanation(
+        "biased",
+        "Governor, boost, clock limits, power limit or PCIe width of one node were not the same in all "
+        "runs of a side, or a GPU began a run at 83 °C or more.",
+        "The runs were made by machines of different speed; a hot GPU lowers its clock while it is measured.",
+        "Fix governor, boost, clocks and power limit, let GPUs cool between runs, and run again.",
+    ),
+    "cpu-quota": Explanation(
+        "biased",
+        "A cgroup gives the job fewer cores' worth of time than it has threads, or sees cores.",
+        "Above its quota a job is stopped for tens of milliseconds at a time, on each node at another "
+        "moment: every collective waits for the one that is stopped.",
+        "Whole cores as limit and as many threads (`OMP_NUM_THREADS`), or no CPU limit.",
+    ),
+    "busy-machine": Explanation(
+        "biased",
+        "More tasks wanted to run than there are CPUs, before the run's own ranks had started.",
+        "Something else takes time from the run, and rarely the same on both sides.",
+        "Find what else runs there (other pods, other jobs of the node) and run again alone.",
+    ),
+    "uneven-nodes": Explanation(
+        "biased",
+        "Nodes of one run differ in CPU, GPU, driver, kernel, governor or memory.",
+        "The slowest node sets the pace of every collective, so the figure is its, not the cluster's.",
+        "Give the nodes of one job the same hardware, driver and settings.",
+    ),
+    "provenance-contradicts": Explanation(
+        "invalid",
+        "What the program stated (ranks, versions, device) is not what the probe found on the same nodes, "
+        "or more hosts reported than the shape has nodes.",
+        "The figure belongs to another configuration than the one that is shown beside it.",
+        "Find out which is true: another interpreter, container or node than believed took part.",
+    ),
+    "above-best-known": Explanation(
+        "invalid",
+        "ResNet-50 trains faster on one accelerator than anybody has published for it: 1,040 images/s on a "
+        "V100, 3,397 on an A100, 7,950 on an H100 or H200, at 224×224 pixels.",
+        "Most likely less was done than is counted, or the clock did not wait for the GPU.",
+        "Synchronise with the GPU before reading the clock; check image size, batch, skipped gradients, "
+        "and that no rank is counted twice.",
+    ),
+    "mfu-far-below": Explanation(
+        "weak",
+        "ResNet-50 with 16-bit arithmetic is slower than half of the slowest published figure for its "
+        "accelerator: 887 images/s on a V100 (MFU 17 %), 2,470 on an A100 (19 %), 2,790 on an H100 or H200 "
+        "(7 %).",
+        "Something else than the accelerator limits the run, so a comparison tells about that.",
+        "Raise the batch, use channels_last, and see that no GPU waits for data, for the host or for "
+        "another GPU.",
+    ),
+    "fast-path-off": Explanation(
+        "biased",
+        "A variable switches off NVLink, shared memory, InfiniBand or GPUDirect, or GPUs exchange through "
+        "gloo.",
+        "Communication is measured, and waited for, over a slower path than the machine has.",
+        "Unset it unless that path is what is to be measured; `NCCL_DEBUG=INFO` names the path taken.",
+    ),
+    "fast-path-unused": Explanation(
+        "biased",
+        "The bus bandwidth of a large all-reduce (from 16 MiB) is below one PCIe 4.0 link between NVLink "
+        "GPUs of one node, below half of one active InfiniBand port between nodes, or below half of what "
+        "the same number of GPUs reaches in larger workers.",
+        "GPUs of a node in separate pods can use neither NVLink nor shared memory: on two nodes of eight "
+        "V100, 16 single-GPU pods had 5.7 GB/s at 256 MiB where 2 pods of 8 GPUs had 55.2 GB/s. Every step "
+        "that exchanges gradients waits for it.",
+        "Put the GPUs of a node in one pod, or give the pods a common IPC namespace and shared memory. "
+        "Between nodes see that /dev/infiniband is there and memory can be locked.",
+    ),
+    "learns-nothing": Explanation(
+        "invalid",
+        "A loss or an accuracy stays at one value, or over three runs or more is no better at the end than "
+        "at the beginning, on average.",
+        "A program that trains nothing may leave work out (no gradients, no data, a diverged model), so "
+        "its speed is that of something else.",
+        "Check learning rate, data and precision.",
+        "A loss that falls by one spread of its windows between its first and its last quarter raises it "
+        "in under 5 % of sets of three runs of eight windows, one that only wobbles in half of them.",
+    ),
+}

@@ -1,0 +1,89 @@
+"""Doubts about training logs, sets of them, and published scores."""
+
+from __future__ import annotations
+
+from assay.analyse.explanations.explanation import Explanation
+
+EXPLANATIONS: dict[str, Explanation] = {
+    "score-contradicts": Explanation(
+        "invalid",
+        "A published score is not the one that follows from its logs by the rule of its round, as rounded.",
+        "The published figure rests on other runs, another rule or another scaling factor than believed.",
+        "Ask which; until then use the score that the logs give.",
+    ),
+    "no-rule": Explanation(
+        "weak",
+        "No rule says how this benchmark is scored, or the logs name no benchmark.",
+        "There is no score, only minutes of single runs.",
+        "Use those; compare them run by run with `assay compare`.",
+    ),
+    "run-count": Explanation(
+        "invalid",
+        "The set does not have the number of runs that the rule asks for.",
+        "A score of other runs than the rule's is not comparable: the fastest and slowest are dropped from a "
+        "fixed number.",
+        "Score exactly that many runs; until then use the minutes of the single runs.",
+    ),
+    "unusable-run": Explanation(
+        "invalid",
+        "A log of the set is broken, cut or unfinished.",
+        "A broken log is not a run that failed to converge: counting it either way invents a result.",
+        "Complete the file, or repeat the run.",
+    ),
+    "not-converged": Explanation(
+        "weak",
+        "Runs of the set ended without reaching the quality target.",
+        "Within the number that the rules allow they count as the slowest; beyond it the set is no result.",
+        "Compare the share of runs that converge as well as the score; look at the hyperparameters.",
+    ),
+    "unreadable-file": Explanation(
+        "invalid",
+        "A file that belongs to the set can't be read.",
+        "The score does without it.",
+        "Mend or remove the file.",
+    ),
+    "mixed-runs": Explanation(
+        "invalid",
+        "The runs of a set differ in benchmark, round or global batch size.",
+        "They are not repetitions of one thing, so neither a mean nor a score of them means anything.",
+        "Score runs of one configuration only.",
+    ),
+    "equal-seeds": Explanation(
+        "weak",
+        "Several runs of a set have the same seed.",
+        "Equal seeds converge alike and hide how much convergence varies.",
+        "Draw a new seed for each run.",
+    ),
+    "same-run-twice": Explanation(
+        "invalid",
+        "Two logs have the same times to the millisecond and the same evaluations.",
+        "A copy counts as a repetition, so the spread is too small.",
+        "Remove the copies.",
+    ),
+    "placeholder": Explanation(
+        "note",
+        "A log holds a placeholder where submitter or system should stand.",
+        "None on the score; the log does not say whose it is.",
+        "Take submitter and system from the folders.",
+    ),
+    "system-contradicts": Explanation(
+        "invalid",
+        "The system's description says something else than its name or its logs: accelerators that don't "
+        "fit the batch sizes, or an operating system that the platform does not run on.",
+        "Figures per accelerator, or a claim about the platform, may be about another machine.",
+        "Ask who measured what took part.",
+    ),
+    "cache-not-cleared": Explanation(
+        "biased",
+        "The log claims that caches were cleared, and shows that clearing them failed.",
+        "Data came from memory: start and first epoch are faster than by the rules.",
+        "Clear the page cache on the host (a container can't), or say that caches were warm.",
+    ),
+    "throughput-contradicts": Explanation(
+        "invalid",
+        "Samples over time and the log's own tracked throughput are far apart.",
+        "One of them counts something else, as batches for samples; figures per sample are wrong by that "
+        "factor.",
+        "Check what `train_samples` counts here before using samples per second.",
+    ),
+}

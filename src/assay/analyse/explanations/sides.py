@@ -1,0 +1,50 @@
+"""Doubts about two sides against each other, and about sizes of one scaling curve."""
+
+from __future__ import annotations
+
+from assay.analyse.explanations.explanation import Explanation
+
+EXPLANATIONS: dict[str, Explanation] = {
+    "different-software": Explanation(
+        "biased",
+        "Kernel, driver, library versions or variables are steady on each side and differ between the sides.",
+        "The difference may be theirs and not the system's.",
+        "Give both sides the same software; `assay diff A B` shows everything that differs.",
+    ),
+    "different-parameters": Explanation(
+        "invalid",
+        "Parameters of the benchmark differ between sides that are compared under one name.",
+        "The sides may not have done the same work, so their ratio is no system's.",
+        "Run one suite on both sides.",
+    ),
+    "different-work": Explanation(
+        "invalid",
+        "What the programs or logs stated of their own work (precision, batch, data, target, library "
+        "versions) differs between the sides.",
+        "A ratio of speeds at different precision, batch or target says nothing of the system by itself.",
+        "Give both sides the same, or compare only what does not depend on it.",
+    ),
+    "superlinear": Explanation(
+        "biased",
+        "A size is faster than the smallest one would be if it scaled perfectly, by more than the runs' "
+        "scatter.",
+        "The smallest size is held back by something, and every speed-up and efficiency is measured "
+        "against it.",
+        "Look at what the smallest size lacks: memory or cache that its share of the work doesn't fit "
+        "into, cores taken by something else, another batch size or program.",
+        "At most 5 % of curves that scale perfectly raise it, all sizes together.",
+    ),
+    "off-the-curve": Explanation(
+        "biased",
+        "A size lies more than 2 % off the law that the other sizes follow, and noise does not explain it.",
+        "A law fitted through it predicts other sizes wrongly.",
+        "Look at what is different there: which nodes, how ranks are placed, which link they share.",
+        "At most 5 % of curves that follow their law raise it, all sizes together.",
+    ),
+    "batch-differs": Explanation(
+        "biased",
+        "The time to train is followed over sizes whose global batch differs.",
+        "A larger batch takes more samples to the target, so the speed-up mixes convergence with the system.",
+        "Judge the system by time per epoch or throughput.",
+    ),
+}

@@ -1,0 +1,91 @@
+"""`assay explain`: what a doubt means."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any
+
+import click
+
+from assay.cli.options import JSON, echo_json
+from assay.errors import InputError
+
+
+@click.command()
+@click.argument("code", required=False)
+@JSON
+def command(code: str | None, as_json: bool) -> None:
+    r"""Say what the doubt CODE means, what it may do to the result, and the remedy; without CODE, list all.
+
+    \b
+    Examples:
+      assay explain
+      assay explain not-interleaved
+      assay explain drift --json
+    """
+    from assay.analyse.explanations import EXPLANATIONS
+
+    if code is not None and code not in EXPLANATIONS:
+        raise InputError(f"no doubt is called {code}; {_nearest(code)}`assay explain` lists all")
+    if as_json:
+        listed = EXPLANATIONS if code is None else {code: EXPLANATIONS[code]}
+        echo_json({"schema": "assay.explain/1", "doubts": [_plain(name) for name in listed]})
+        return
+    click.echo("\n".join(_all() if code is None else _page(code)))
+
+
+def _nearest(code: str) -> str:
+    from assay.analyse.explanations import EXPLANATIONS
+
+    near = get_close_matches(code.lower().replace("_", "-"), EXPLANATIONS, n=1)
+    return f"is it {near[0]}? " if near else ""
+
+
+def _plain(code: str) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from assay.analyse.doubts.detection import POWER
+    from assay.analyse.explanations import EXPLANATIONS
+
+    plain: dict[str, Any] = {"code": code, **asdict(EXPLANATIONS[code])}
+    if code in POWER:
+        found = POWER[code]
+        plain["detection"] = {
+            "false_alarm": dict(found.false_alarm),
+            "troubles": [{"trouble": name, "power": dict(power)} for name, power in found.troubles()],
+        }
+    return plain
+
+
+def _all() -> Iterator[str]:
+    """Each subject with its doubts, a line each."""
+    from assay.analyse.explanations import SUBJECTS
+
+    width = max(len(code) for table in SUBJECTS.values() for code in table)
+    for subject, table in SUBJECTS.items():
+        yield from ("" if subject != next(iter(SUBJECTS)) else "Doubts, with how grave each is.\n", subject)
+        for code, explanation in table.items():
+            lines = textwrap.wrap(explanation.means, 96 - width - 11)
+            yield f"  {code:{width}} {explanation.severity:7} {lines[0]}"
+            yield from (" " * (width + 11) + line for line in lines[1:])
+    yield "\n`assay explain CODE` says more."
+
+
+def _page(code: str) -> Iterator[str]:
+    from assay.analyse.doubts.detection import POWER, RUNS
+    from assay.analyse.explanations import EXPLANATIONS, SEVERITIES
+
+    it = EXPLANATIONS[code]
+    yield f"{code} ({it.severity}: {SEVERITIES[it.severity]})"
+    parts = {"What": it.means, "Effect": it.effect, "Remedy": it.remedy, "Errs": it.rates}
+    for title, text in parts.items():
+        if text:
+            yield ""
+            yield from textwrap.wrap(f"{title}: {text}", 96, subsequent_indent="  ")
+    if code in POWER:
+        found = POWER[code]
+        yield "\nRaised, simulated" + " " * 41 + "".join(f"{f'n = {n}':>9}" for n in RUNS)
+        for name, power in [("independent normal runs", found.false_alarm), *found.troubles()]:
+            yield f"  {name:56}" + "".join(f"{power[n]:>9.1%}" for n in RUNS)

@@ -1,0 +1,229 @@
+"""Doubts about runs as a succession and about what happened within them: what raises each, and what not."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from assay.analyse import trouble
+from assay.analyse.compare import compare
+from assay.analyse.doubts import Case, Side, of
+from assay.analyse.doubts.detection import POWER
+from assay.analyse.doubts.sequence import FALSE_ALARM
+from assay.analyse.groups import group
+from assay.records import Doubt, Estimate, Result, Series, TrainingRun
+from conftest import ROOT
+from stated_runs import metrics, result, side
+
+sys.path.insert(0, str(ROOT))
+from benchmarks.doubts import ROWS, any_alarm, rate
+
+QUIET = [100.0, 100.4, 99.8, 100.1, 99.6, 100.3, 99.9, 100.2, 99.7, 100.05]
+
+
+def of_side(results: Sequence[Result], margin: float | None = None) -> dict[str, Doubt]:
+    """The doubts about one side's only point."""
+    [found] = group(results, metrics()).values()
+    case = Case((Side("A", found),), Estimate(100.0, None, None, len(results), "images/s"), margin)
+    return {doubt.code: doubt for doubt in of(case)}
+
+
+def of_values(values: Sequence[float], **same: object) -> dict[str, Doubt]:
+    return of_side(side(values, **same))
+
+
+def of_pairs(ratios: Sequence[float]) -> dict[str, Doubt]:
+    """The doubts about B against A where each block had this ratio, and A wandered wildly."""
+    wander = [100 * (1 + 0.3 * (i % 4)) for i in range(len(ratios))]
+    a = side(wander)
+    b = side([x * r for x, r in zip(wander, ratios, strict=True)], system="b")
+    [found] = compare(a, b, margin=0.02, names=("A", "B"), metrics=metrics())
+    assert found.method == "paired"
+    return {doubt.code: doubt for doubt in found.doubts}
+
+
+def test_quiet_runs_raise_none_of_the_four() -> None:
+    assert set(of_values(QUIET)) == {"one-session", "cannot-tell"}
+
+
+def test_drift_is_raised_by_a_trend_and_says_how_far() -> None:
+    found = of_values([value * 1.01**i for i, value in enumerate(QUIET)])
+    assert "A rose by 9.2 % over 10 runs in a row" in found["drift"].evidence
+    assert "dependence" not in found
+
+
+def test_the_order_of_logs_that_others_made_is_no_time() -> None:
+    drifting = [value * 1.01**i for i, value in enumerate(QUIET)]
+    assert "drift" not in of_values(drifting, source="set/file")
+
+
+def test_a_step_between_sessions_is_no_drift_within_them() -> None:
+    two_days = side(QUIET) + side([2 * value for value in QUIET], session="s2")
+    assert "drift" not in of_side(two_days)
+
+
+def test_a_drift_that_both_sides_of_a_block_share_is_none_of_the_ratio() -> None:
+    found = of_pairs([value / 100 for value in QUIET])
+    assert not {"drift", "two-modes", "one-far-off"} & set(found)
+
+
+def test_a_ratio_that_drifts_over_the_blocks_is_a_drift() -> None:
+    found = of_pairs([value / 100 * 0.99**i for i, value in enumerate(QUIET)])
+    assert "B against A fell by 8.8 % over 10 blocks" in found["drift"].evidence
+
+
+def test_dependence_is_raised_by_runs_that_resemble_the_one_before() -> None:
+    waves = [100 + (i // 5) % 2 + value / 200 for i, value in enumerate(QUIET * 3)]
+    assert "correlation 0.6" in of_values(waves)["dependence"].evidence
+    shuffled = random.Random(1).sample(waves, len(waves))
+    assert "dependence" not in of_values(shuffled)
+
+
+def test_two_modes() -> None:
+    found = of_values([value * (1.1 if i % 3 == 1 else 1) for i, value in enumerate(QUIET)])
+    assert "7 and 3 runs form two groups 10 % apart" in found["two-modes"].evidence
+    assert "two-modes" not in of_values([value * (1.1 if i == 1 else 1) for i, value in enumerate(QUIET)])
+
+
+def test_one_run_far_off_is_named_with_what_it_moves() -> None:
+    found = of_values([value * (0.8 if i == 4 else 1) for i, value in enumerate(QUIET)])
+    assert "train-1x1-a-r05 is 20 % below the mean of the other 9" in found["one-far-off"].evidence
+    assert "one-far-off" not in of_values(QUIET)
+
+
+def test_a_single_run_and_equal_runs_are_no_trouble() -> None:
+    for values in ([100.0], [100.0] * 3, [100.0] * 12, [0.0, 1.0, 2.0]):
+        assert not {"drift", "dependence", "two-modes", "one-far-off"} & set(of_values(values))
+
+
+def test_values_on_a_perfect_line_drift_beyond_doubt() -> None:
+    assert trouble.drift([0.0, 0.1, 0.2, 0.3]) == (pytest.approx(0.3), 0.0)
+
+
+def test_cannot_tell_names_what_so_few_runs_hide_and_nothing_where_they_show_it() -> None:
+    assert "5 runs would show a drift of ±2 spreads in 23 %" in of_values(QUIET[:5])["cannot-tell"].evidence
+    at_ten = of_values(QUIET)["cannot-tell"].evidence
+    assert at_ten == "10 runs would show a correlation of 0.5 from run to run in 8.7 % of cases"
+    forty = random.Random(2).choices(QUIET, k=40)
+    assert "cannot-tell" not in of_values(forty)
+    assert "cannot-tell" not in of_pairs([value / 100 for value in QUIET])
+
+
+def test_the_gravest_doubt_comes_first() -> None:
+    codes = list(of_values([value * (0.8 if i == 4 else 1) for i, value in enumerate(QUIET)]))
+    assert codes == ["one-far-off", "one-session", "cannot-tell"]
+
+
+# Within the runs -----------------------------------------------------------------------------------------
+
+
+def with_series(results: Sequence[Result], name: str, courses: Sequence[Sequence[float]]) -> list[Result]:
+    """The results, each with a series of this name."""
+    unit = "images/s" if name == "throughput" else ""
+    return [
+        replace(
+            it,
+            reading=replace(
+                it.reading, series=(Series(name, unit, "step", tuple(map(float, range(len(y)))), tuple(y)),)
+            ),
+        )
+        for it, y in zip(results, courses, strict=True)
+    ]
+
+
+def test_warm_up_is_raised_where_the_runs_begin_slower() -> None:
+    slow = [[90.0 + i, 95.0, *QUIET[2:]] for i in range(5)]
+    found = of_side(with_series(side(QUIET[:5]), "throughput", slow))
+    assert "first quarter of the windows is 6.5 % slower" in found["warm-up"].evidence
+    settled = [random.Random(i).sample(QUIET, len(QUIET)) for i in range(5)]
+    assert "warm-up" not in of_side(with_series(side(QUIET[:5]), "throughput", settled))
+
+
+def test_a_start_that_costs_the_figure_next_to_nothing_is_no_matter() -> None:
+    slow = [[99.9 + 0.001 * i, 99.9, *[100.0] * 8] for i in range(5)]
+    assert "warm-up" not in of_side(with_series(side(QUIET[:5]), "throughput", slow))
+
+
+@pytest.mark.parametrize(
+    ("name", "course", "is_raised"),
+    [
+        ("loss", [6.9, 6.9, 6.9], True),
+        ("loss", [6.9, 7.0, 7.1, 7.2], True),
+        ("loss", [6.9, 6.5, 6.1, 5.8], False),
+        ("accuracy", [0.1, 0.1, 0.1], True),
+        ("accuracy", [0.1, 0.5, 0.9], False),
+        ("loss", [6.9, 7.0], False),
+    ],
+)
+def test_learns_nothing(name: str, course: list[float], is_raised: bool) -> None:
+    found = of_side(with_series(side(QUIET[:3]), name, [course] * 3))
+    assert ("learns-nothing" in found) is is_raised
+
+
+def test_the_evaluations_of_a_training_log_are_its_accuracy() -> None:
+    training = TrainingRun(
+        "log", "success", "", "digits", None, 0.1, None, 3, 10.0, 32, 100, ((1, 0.1), (2, 0.1), (3, 0.1)), {}
+    )
+    stuck = [replace(it, reading=replace(it.reading, training=training)) for it in side(QUIET[:3])]
+    assert "accuracy stayed at 0.1" in of_side(stuck)["learns-nothing"].evidence
+
+
+@pytest.mark.parametrize(
+    ("params", "is_raised"),
+    [({"min_time_s": 0.05}, True), ({"min_time_s": 0.5}, False), ({"steps": 10}, False), ({}, False)],
+)
+def test_too_short(params: dict[str, float], is_raised: bool) -> None:
+    assert ("too-short" in of_values(QUIET, params=params)) is is_raised
+
+
+def test_a_log_of_whole_milliseconds_needs_runs_that_are_long_for_the_margin() -> None:
+    training = TrainingRun(
+        "log", "success", "", "digits", None, 0.3 / 60, None, 1, 1.0, 32, 100, ((1, 0.9),), {}
+    )
+    short = [replace(it, reading=replace(it.reading, training=training)) for it in side(QUIET)]
+    assert "steps by 0.33 % of that" in of_side(short)["too-short"].evidence
+    assert "too-short" not in of_side(short, margin=0.1)
+
+
+# What the tests promise ----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [3, 5, 10, 40])
+def test_clean_runs_raise_any_of_the_four_in_at_most_five_per_cent(n: int) -> None:
+    assert any_alarm(n, sets=2000, seed=9) <= FALSE_ALARM
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", POWER)
+def test_the_stated_rates_are_those_of_a_simulation(code: str) -> None:
+    row, stated = ROWS[code], POWER[code]
+    assert stated.trouble == row.trouble[0]
+    for n in (5, 10):
+        assert rate(row.sees, row.clean, n, sets=2000, seed=8) == pytest.approx(
+            stated.false_alarm[n], abs=0.01
+        )
+        assert rate(row.sees, row.trouble[1], n, sets=2000, seed=8) == pytest.approx(
+            stated.power[n], abs=0.05
+        )
+
+
+@pytest.mark.slow
+def test_a_loss_that_falls_is_hardly_ever_taken_for_one_that_does_not() -> None:
+    dice = random.Random(4)
+
+    def share(fall: float) -> float:
+        raised = 0
+        for _ in range(1000):
+            courses = [[-fall * i / 6 + dice.gauss(0, 1) for i in range(8)] for _ in range(3)]
+            raised += "learns-nothing" in of_side(
+                with_series([result(block=b) for b in (1, 2, 3)], "loss", courses)
+            )
+        return raised / 1000
+
+    assert share(1.0) < 0.05
+    assert 0.4 < share(0.0) < 0.6
