@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from assay import store
 from assay.analyse.accelerators import ACCELERATORS, of_name
 from assay.analyse.expected import Usage, mfu, usage
 from assay.analyse.fabrics import of_node, port_bytes_per_s
 from assay.analyse.references import REFERENCES
+from assay.cli import assay as command_line
 from assay.records import Metric, Reading, Result, Scalar
 from stated_runs import side
 
@@ -218,3 +223,31 @@ def test_the_table_of_accelerators_is_whole() -> None:
         assert 1e11 < a.memory_bytes_per_s < 1e13
     for reference in REFERENCES:
         assert all(of_name(name) is not None for name in reference.accelerators)
+
+
+def test_show_says_how_much_of_the_hardware_is_used_and_whether_that_is_normal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = {"throughput": Metric("throughput", "images/s", "higher", "speed")}
+    monkeypatch.setattr("assay.read.metrics", lambda _run: declared)
+    monkeypatch.setattr("assay.read.flops", lambda _run: IMAGE)
+    stated = {"device_name": H100, "device": "cuda", "precision": "bf16"}
+    runs = [
+        Result(
+            replace(r.run, trial=replace(r.run.trial, workload="resnet50")),
+            Reading(r.reading.measurements, facts=stated),
+            r.provenance,
+        )
+        for shape, values in (("1x1", [7000.0, 7010.0]), ("1x2", [13800.0, 13810.0]))
+        for r in side(values, shape=shape)
+    ]
+    store.update(tmp_path, runs)
+    for name in ("show", "scale"):
+        text = CliRunner().invoke(command_line, [name, "suite", "--runs", str(tmp_path)]).stdout
+        words = " ".join(text.split())
+        assert "17.2 % (" in words, "7,005 × 24.3 GFLOP of 989.4 TFLOP/s"
+        assert "within what others reached, 2,790 to 7,160 images/s an accelerator" in words
+    ran = CliRunner().invoke(command_line, ["show", "suite", "--json", "--runs", str(tmp_path)])
+    first = json.loads(ran.stdout)["usage"][0]
+    assert first["share"]["value"] == pytest.approx(IMAGE * 7005 / 989.4e12, rel=1e-4)
+    assert first["normal"]["references"][0]["source"].startswith("Lambda")

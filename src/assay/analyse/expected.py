@@ -79,12 +79,13 @@ def usage(results: Iterable[Result], *, metrics: Metrics, flops: Flops) -> tuple
         made
         for system, runs in by_system.items()
         for of_point in group(runs, metrics).values()
-        if (made := _usage(system, of_point, flops)) is not None
+        if (made := of_group(system, of_point, flops)) is not None
     ]
     return tuple(_largest_payloads(found))
 
 
-def _usage(system: str, found: Group, flops: Flops) -> Usage | None:
+def of_group(system: str, found: Group, flops: Flops) -> Usage | None:
+    """The runs at one point against its limit; None where the metric has none."""
     run = found.samples[0].result.run
     kind = _kind(found.point, flops(run))
     if kind is None or min(found.values) <= 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
@@ -12,6 +12,7 @@ from assay.analyse import laws
 from assay.analyse.batches import Kind, kind_of
 from assay.analyse.doubts import percent
 from assay.analyse.doubts import scaling as scaling_doubts
+from assay.analyse.expected import Flops, Usage, of_group
 from assay.analyse.groups import Group, Sample
 from assay.analyse.intervals import LogInterval
 from assay.analyse.laws import Fit, HeldOut, Size
@@ -19,7 +20,7 @@ from assay.analyse.pairing import pairing
 from assay.analyse.ratio import logs, ratio
 from assay.analyse.scaling import Curve
 from assay.analyse.spending import Prices, Spending, spending
-from assay.records import Better, Doubt, Estimate, Scaling, Shape
+from assay.records import Better, Doubt, Estimate, Run, Scaling, Shape
 
 FAR = 4  # times the largest size: predictions beyond say more of the law than of the machine
 Limit = Literal["serial-share", "contention", "coherence", "none-seen", "unknown"]
@@ -88,14 +89,18 @@ class Study:
     predictions: tuple[Prediction, ...]
     layouts: tuple[Layout, ...]
     spending: tuple[Spending, ...]
+    usage: tuple[Usage, ...]
     doubts: tuple[Doubt, ...]
 
 
-def study(curve: Curve, *, at: Sequence[int] = (), prices: Prices | None = None) -> Study:
+def study(
+    curve: Curve, *, at: Sequence[int] = (), prices: Prices | None = None, flops: Flops | None = None
+) -> Study:
     """What follows from a curve.
 
     at      ranks to predict for; none: twice and four times the largest size
     prices  of an accelerator-hour and watts an accelerator, where known
+    flops   what a sample needs, for each size's MFU
 
     Where several shapes have equally many ranks, laws are fitted to those with the fewest workers.
     """
@@ -117,12 +122,24 @@ def study(curve: Curve, *, at: Sequence[int] = (), prices: Prices | None = None)
         predictions=_predictions(fits[0], curve, at) if fits else (),
         layouts=_layouts(curve),
         spending=tuple(spending(p, scaling, prices or Prices()) for p in scaling.points),
+        usage=tuple(_usage(curve, flops or _no_flops)),
         doubts=(
             *scaling_doubts.superlinear(curve.groups, curve.better),
             *scaling_doubts.off_the_curve(found[0].held_out if found else ()),
             *batches,
         ),
     )
+
+
+def _no_flops(_run: Run) -> None:
+    return None
+
+
+def _usage(curve: Curve, flops: Flops) -> Iterator[Usage]:
+    for group in curve.groups:
+        found = of_group(curve.system, group, flops)
+        if found is not None:
+            yield found
 
 
 def _ranks(group: Group) -> int:

@@ -92,6 +92,7 @@ def studies_of(
     """
     from assay.analyse.scaling import curves
     from assay.analyse.scaling_study import study
+    from assay.read import flops
 
     ready(runs_dir)
     found = [named(runs_dir, reference) for reference in dict.fromkeys(references)]
@@ -101,7 +102,7 @@ def studies_of(
     made = curves(results, metrics=found[0].metrics(), metric=metric, across=across)
     if not made:
         raise InputError(_no_curve(found, systems, metric))
-    return tuple(study(curve, at=at, prices=prices) for curve in made)
+    return tuple(study(curve, at=at, prices=prices, flops=flops) for curve in made)
 
 
 def _common(systems: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from assay.cli.evidence import Named, named, ready
 from assay.cli.options import JSON, RUNS, echo_json
 
 if TYPE_CHECKING:
+    from assay.analyse.expected import Usage
     from assay.analyse.groups import Group
     from assay.records import Doubt, Estimate, Result, Series
 
@@ -55,6 +56,8 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
         console.print(_numbers(found, results))
         for line in _sparks(results):
             console.print(line, markup=False, soft_wrap=True)
+    for line in _usage_lines(found):
+        console.print(line, markup=False, soft_wrap=True)
     for line in _closing(found):
         console.print(line, markup=False, soft_wrap=True)
 
@@ -159,6 +162,23 @@ def _thinned(y: Sequence[float]) -> list[float]:
     return [math.fsum(y[a:b]) / (b - a) for a, b in pairwise(edges)]
 
 
+def _usage(found: Named) -> tuple[Usage, ...]:
+    from assay.analyse.expected import usage
+    from assay.read import flops
+
+    return usage(found.results, metrics=found.metrics(), flops=flops)
+
+
+def _usage_lines(found: Named) -> Iterator[str]:
+    """How the figures stand against what the hardware can do and what others reached."""
+    from assay.report import expected_words
+
+    lines = expected_words.words(_usage(found))
+    if lines:
+        yield "\nOf what is possible:"
+    yield from (f"  {line}" for line in lines)
+
+
 def _closing(found: Named) -> Iterator[str]:
     """Failed runs with their causes, doubts, and where the rest is."""
     from assay.analyse.groups import cause, counts
@@ -227,6 +247,7 @@ def _document(found: Named) -> Mapping[str, Any]:
             for r in found.results
         ],
         "points": list(_plain_points(found)),
+        "usage": [to_plain(one) for one in _usage(found)],
         "doubts": [{**to_plain(doubt), "points": times} for doubt, times in _doubts(found)],
     }
 

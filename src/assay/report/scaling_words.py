@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from assay.analyse.scaling_study import Law, Layout, Prediction, Study
 from assay.analyse.spending import Spending
 from assay.records import Estimate
-from assay.report import figures
+from assay.report import expected_words, figures
 from assay.units import human
 
 _LAWS = {"amdahl": "Amdahl's law", "usl": "the Universal Scalability Law"}
@@ -33,7 +33,8 @@ def words(study: Study) -> list[tuple[str, str]]:
     told += [("law", law(found)) for found in study.laws]
     told += [("predicted", prediction(p)) for p in study.predictions]
     told += [("layout", layout(found)) for found in study.layouts]
-    return told + spending(study.spending)
+    told += spending(study.spending)
+    return told + [("of what is possible", line) for line in expected_words.words(study.usage)]
 
 
 def _kind(study: Study) -> str:
