@@ -57,7 +57,8 @@ def command(
 ) -> None:
     """Take in logs and runs that others made.
 
-    PATHs are MLPerf training results (any tree whose leaves hold result_*.txt) and need a --name; or run
+    PATHs are MLPerf training results (any tree whose leaves hold result_*.txt) or runs of MLPerf inference
+    (folders with LoadGen's mlperf_log_*.txt, logs of the reference app) and need a --name; or run
     directories of another Assay (a session, a suite's or a whole runs directory), which keep theirs and
     merge with what is here by their suite; or spreadsheets of any figures as CSV, named as their file
     without a --name. Files are copied; importing the same again adds nothing.
@@ -89,7 +90,7 @@ def command(
     done = [_merged(merged) for path in runs for merged in merge(path, runs_dir)]
     done += [one for path in sheets for one in _numbers(path, runs_dir, name)]
     if logs and name is not None:
-        done.append(_imported(logs, runs_dir, (name, system, shape, round_, benchmark)))
+        done += _imported(logs, runs_dir, (name, system, shape, round_, benchmark))
     problems = update_index(runs_dir)
     if as_json:
         echo_json({"schema": "assay.import/1", "sessions": done})
@@ -114,12 +115,18 @@ def _imported(
     paths: Sequence[Path],
     runs_dir: Path,
     said: tuple[str, str | None, Shape | None, str | None, str | None],
-) -> dict[str, Any]:
+) -> list[dict[str, Any]]:
+    """Training results and runs of inference become a session each."""
+    from assay.cli.inference import told_apart
+    from assay.import_loadgen import import_inference
     from assay.import_logs import Asked, import_sets
     from assay.logs.result_sets import find_sets
 
-    imported = import_sets(find_sets(paths), Asked(runs_dir, *said, ("assay", *sys.argv[1:])))
-    return _document(imported.session, imported.runs, added=imported.added, notes=imported.notes)
+    training, inference = told_apart(paths)
+    asked = Asked(runs_dir, *said, ("assay", *sys.argv[1:]))
+    imported = [import_sets(find_sets(training), asked)] if training else []
+    imported += [import_inference(inference, asked)] if inference else []
+    return [_document(one.session, one.runs, added=one.added, notes=one.notes) for one in imported]
 
 
 def _numbers(path: Path, runs_dir: Path, name: str | None) -> list[dict[str, Any]]:

@@ -1,0 +1,203 @@
+"""Runs of MLPerf inference that others made → a session of finished and failed runs, logs copied and read."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import time
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from assay import __version__, read, rundir
+from assay.analyse.inference_rules import doubts_of_inference
+from assay.errors import InputError
+from assay.import_logs import DEFAULT_MARGIN, UNKNOWN, Asked, Imported
+from assay.logs.loadgen import SCENARIOS, logs_of
+from assay.records import InferenceRun, Plan, Run, RunState, Shape, Trial, digest_of
+from assay.rundir import Session
+from assay.runfiles import SCHEMA, Header, safe_name, word
+from assay.workloads.loadgen_log import LOADGEN, LoadgenLogParams, run_of
+
+
+@dataclass(frozen=True)
+class _Found:
+    """One run of inference, its logs, and where in MLPerf's tree it lies; "" where it doesn't."""
+
+    path: Path
+    logs: tuple[Path, ...]
+    stated: InferenceRun
+    system: str
+    benchmark: str
+
+
+def import_inference(paths: Sequence[Path], asked: Asked) -> Imported:
+    """Keep LoadGen's folders and the app's logs as one session; the same bytes under a name are kept once.
+
+    Runs that measured accuracy are left out and noted. Raises InputError where the name is a suite's, or no
+    run of performance is there.
+    """
+    safe_name(asked.name)
+    found = [_found(path) for path in paths]
+    performance = [run for run in found if not _of_accuracy(run.stated)]
+    if not performance:
+        raise InputError(f"{paths[0]}: its runs measured accuracy; there is no performance to keep")
+    content = _content(performance, asked)
+    notes = tuple(_notes(found, asked))
+    with rundir.choosing(asked.runs_dir, asked.name):
+        here = rundir.sessions_of(asked.runs_dir, asked.name)
+        if any(not session.header.content for session in here):
+            raise InputError(f"--name {asked.name}: holds runs of a suite of that name; choose another name")
+        known = [session for session in here if session.header.content == content]
+        if known and known[0].header.finished_at is not None:
+            runs = tuple(attempt.run() for attempt in known[0].last_attempts().values())
+            return Imported(known[0], runs, added=False, notes=notes)
+        made = _runs(performance, asked, content)
+        session = known[0] if known else _create([run for run, _ in made], asked, content)
+        for run, logs in made:
+            if not session.attempts_at(run.trial.id):  # there, where an import was killed half way
+                run_id = f"{session.id}/{run.trial.id}"
+                session.add(replace(run, id=run_id, session=session.name), logs=logs)
+        rundir.mark_finished(session, time.time())
+    runs = tuple(attempt.run() for attempt in session.last_attempts().values())
+    return Imported(session, runs, added=True, notes=notes)
+
+
+def _found(path: Path) -> _Found:
+    logs = tuple(logs_of(path)) if path.is_dir() else (path,)
+    stated = run_of({log.name: log for log in logs})
+    system, benchmark = _place(path)
+    return _Found(path, logs, stated, system, benchmark)
+
+
+def _place(path: Path) -> tuple[str, str]:
+    """System and benchmark of a run that lies in MLPerf's tree; "" where it doesn't.
+
+    The tree is SYSTEM/BENCHMARK/SCENARIO/performance/run_1.
+    """
+    parts = path.resolve().parts
+    for at in range(len(parts) - 1, 1, -1):
+        if parts[at].lower() in {scenario.lower() for scenario in SCENARIOS} and "performance" in parts[at:]:
+            return parts[at - 2], parts[at - 1]
+    return "", ""
+
+
+def _of_accuracy(run: InferenceRun) -> bool:
+    return run.mode is not None and run.mode.startswith("Accuracy")
+
+
+def _content(found: Sequence[_Found], asked: Asked) -> str:
+    said = [asked.system, str(asked.shape), asked.benchmark]
+    files = [[run.system, run.benchmark, log.name, _sha256(log)] for run in found for log in run.logs]
+    return digest_of(["inference", said, sorted(files)])
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror})") from error
+
+
+def _notes(found: Sequence[_Found], asked: Asked) -> list[str]:
+    """What the user should know: what was left out or not told, and what is doubted about the runs."""
+    notes = []
+    if left_out := sum(_of_accuracy(run.stated) for run in found):
+        notes.append(f"{left_out} of {len(found)} runs measured accuracy and were left out")
+    if asked.shape is None:
+        notes.append("no log says how many accelerators took part; they stand as 1x1. Say it with --shape")
+    for run in found:
+        notes += [f"{run.path}: {d.code}: {d.evidence}" for d in doubts_of_inference(run.stated)]
+    return notes
+
+
+def _runs(found: Sequence[_Found], asked: Asked, content: str) -> list[tuple[Run, tuple[Path, ...]]]:
+    """The runs with their logs; of one benchmark, scenario, system and shape in the order given."""
+    numbers: Counter[str] = Counter()
+    made = []
+    for one in found:
+        run = _run(one, asked)
+        stem = run.trial.id
+        numbers[stem] += 1
+        trial = replace(run.trial, id=f"{stem}-r{numbers[stem]:02}", block=numbers[stem])
+        made.append((replace(run, trial=trial, plan_digest=content), one.logs))
+    return made
+
+
+def _run(found: _Found, asked: Asked) -> Run:
+    stated = found.stated
+    shape = asked.shape or Shape(1, 1)
+    system = word(asked.system or found.system) or UNKNOWN
+    named = asked.benchmark or found.benchmark
+    of_app = not found.path.is_dir()
+    parts = [named or "inference", stated.scenario or UNKNOWN, *(["app"] if of_app else [])]
+    benchmark = word("-".join(parts))
+    params = LoadgenLogParams(scenario=stated.scenario, benchmark=named or None, app=of_app)
+    trial = Trial(
+        id=f"{benchmark}-{shape}-{system}",
+        suite=asked.name,
+        benchmark=benchmark,
+        workload=LOADGEN.name,
+        system=system,
+        shape=shape,
+        params=params.model_dump(),
+        varied={},
+        block=0,
+        seed=0,
+        timeout_s=0.0,
+        retries=0,
+        digest=digest_of(["imported", benchmark, system, str(shape)]),
+    )
+    run = Run(
+        schema=SCHEMA,
+        assay_version=__version__,
+        id="",
+        suite=asked.name,
+        suite_digest=digest_of(["imported", asked.name]),  # later imports under the name are further sides
+        plan_digest="",
+        session="",
+        interleaved=False,
+        trial=trial,
+        attempt=1,
+        token=uuid.uuid4().hex,
+        state=RunState.FINISHED,
+        created_at=time.time(),
+        source=str(found.path),
+    )
+    problems = read.read({log.name: log for log in found.logs}, run).problems
+    return replace(run, state=RunState.FAILED if problems else RunState.FINISHED, cause="; ".join(problems))
+
+
+def _create(runs: Sequence[Run], asked: Asked, content: str) -> Session:
+    trials = tuple(run.trial for run in runs)
+    digest = runs[0].suite_digest
+    primary = {trial.benchmark: LOADGEN.metrics(LoadgenLogParams(**trial.params))[0].name for trial in trials}
+    plan = Plan(
+        suite=asked.name,
+        suite_digest=digest,
+        digest=content,
+        seed=0,
+        repeats=max(trial.block for trial in trials),
+        systems=tuple(dict.fromkeys(trial.system for trial in trials)),
+        baseline=None,
+        margin=DEFAULT_MARGIN,
+        interleaved=False,
+        primary_metric=primary,
+        expectations={},
+        trials=trials,
+    )
+    header = Header(
+        schema=SCHEMA,
+        assay_version=__version__,
+        suite=asked.name,
+        suite_digest=digest,
+        plan_digest=content,
+        created_at=time.time(),
+        host=socket.gethostname(),
+        command_line=tuple(asked.command_line),
+        content=content,
+    )
+    return rundir.create(asked.runs_dir, header, plan, {})

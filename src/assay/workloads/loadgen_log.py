@@ -1,0 +1,80 @@
+"""Logs of MLPerf inference that others made, LoadGen's or the reference app's: read, never run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from assay.errors import InputError
+from assay.logs.inference_app import app_run
+from assay.logs.loadgen import inference_run
+from assay.logs.loadgen_text import DETAIL, SUMMARY
+from assay.records import InferenceRun, Metric, Reading, Shape, Task
+from assay.workloads.program import Params
+from assay.workloads.workload import Workload
+
+ESTIMATE = Metric(
+    "latency_estimate", "s", "lower", "percentile of latency, early-stopping estimate", scales=False
+)
+THROUGHPUT = Metric("throughput", "samples/s", "higher", "samples completed per second")
+QPS = Metric("qps", "queries/s", "higher", "queries per second, LoadGen's own time included")
+TOKENS = Metric("token_throughput", "tokens/s", "higher", "output tokens per second")
+LATENCY = Metric("latency", "s", "lower", "latency of a query or sample at a percentile", scales=False)
+MEAN = Metric("mean_latency", "s", "lower", "mean latency of a sample", scales=False)
+FIRST_TOKEN = Metric("first_token", "s", "lower", "time to the first token at a percentile", scales=False)
+PER_TOKEN = Metric("time_per_token", "s", "lower", "time per output token at a percentile", scales=False)
+SCHEDULED = Metric("scheduled_throughput", "samples/s", None, "samples that were sent per second")
+
+_REST = (QPS, LATENCY, TOKENS, FIRST_TOKEN, PER_TOKEN, MEAN, SCHEDULED)
+_SCORED_BY_LATENCY = ("SingleStream", "MultiStream")
+
+
+class LoadgenLogParams(Params):
+    """What is known of a run beside its own lines; `app`: the reference app counted, not LoadGen."""
+
+    scenario: str | None = None
+    benchmark: str | None = None
+    app: bool = False
+
+
+def run_of(logs: Mapping[str, Path]) -> InferenceRun:
+    """The run that these logs are of: LoadGen's two, one of them, or one of the app."""
+    own = [path for name, path in logs.items() if name in (DETAIL, SUMMARY)]
+    if own:
+        return inference_run(own, name=own[0].name)
+    [(name, path), *_] = logs.items()
+    return app_run(path, name=name)
+
+
+def _metrics(params: LoadgenLogParams) -> tuple[Metric, ...]:
+    """The scenario's own figure first; the app has none of LoadGen's."""
+    if params.app:
+        return _REST
+    if params.scenario in _SCORED_BY_LATENCY:
+        return (ESTIMATE, THROUGHPUT, *_REST)
+    return (THROUGHPUT, ESTIMATE, *_REST)
+
+
+def _task(_params: LoadgenLogParams, _shape: Shape, _seed: int) -> Task:
+    raise InputError("workload loadgen: imported logs can't be run; it is what `assay import` makes")
+
+
+def _read(logs: Mapping[str, Path], _params: LoadgenLogParams) -> Reading:
+    found = run_of(logs)
+    if found.problem:
+        return Reading(problems=(found.problem,))
+    stated = {key: said.value for key, said in found.stated.items() if key.startswith("effective_")}
+    facts = {"scenario": found.scenario, "mode": found.mode, "validity": found.validity}
+    return Reading(measurements=found.figures, facts={**stated, **facts})
+
+
+LOADGEN = Workload(
+    name="loadgen",
+    about="MLPerf inference logs that others made (by `assay import`)",
+    params=LoadgenLogParams,
+    metrics=_metrics,
+    sample="sample",
+    flops=lambda _params: None,
+    task=_task,
+    read=_read,
+)

@@ -1,0 +1,361 @@
+"""Runs of MLPerf inference, on real logs that LoadGen writes here for each scenario."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay.analyse.inference_rules import check_inference, doubts_of_inference
+from assay.analyse.rules import NOT_VERIFIED
+from assay.cli import import_, score
+from assay.logs.inference_app import app_run, is_app_log
+from assay.logs.loadgen import find_runs, inference_run, logs_of
+from assay.logs.loadgen_text import DETAIL, SUMMARY, stated_in_summary
+from assay.records import InferenceRun
+from assay.store import find
+from conftest import require
+
+PROGRAM = Path(__file__).with_name("loadgen_program.py")
+RUNS = {  # folder → scenario, mode, minimum duration in ms and queries, expected QPS, seed, tokens
+    "single": ("SingleStream", "PerformanceOnly", 200, 100, 1, 7, "no"),
+    "multi": ("MultiStream", "PerformanceOnly", 100, 700, 1, 7, "no"),
+    "server": ("Server", "PerformanceOnly", 200, 600, 800, 7, "no"),
+    "tokens": ("Server", "PerformanceOnly", 200, 600, 800, 7, "yes"),
+    "offline": ("Offline", "PerformanceOnly", 50, 1, 10_000, 0, "no"),
+    "too-short": ("Offline", "PerformanceOnly", 2000, 1, 10, 7, "no"),
+    "too-few": ("MultiStream", "PerformanceOnly", 50, 100, 1, 7, "no"),
+    "accuracy": ("Offline", "AccuracyOnly", 200, 1, 10, 7, "no"),
+}
+
+
+@pytest.fixture(scope="session")
+def loadgen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with LoadGen's logs of each of RUNS."""
+    there = importlib.util.find_spec("mlperf_loadgen") is not None
+    require("loadgen", there, "the package mlcommons-loadgen is not installed")
+    root = tmp_path_factory.mktemp("loadgen")
+    for name, (scenario, *rest) in RUNS.items():
+        (root / name).mkdir()
+        command = [sys.executable, str(PROGRAM), scenario, str(root / name), *map(str, rest)]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return root
+
+
+def run_in(folder: Path) -> InferenceRun:
+    return inference_run(logs_of(folder), name=folder.name)
+
+
+def detail_value(folder: Path, key: str) -> Any:
+    found = re.findall(rf'"key": "{re.escape(key)}", "value": ([^,]*),', (folder / DETAIL).read_text())
+    return json.loads(found[-1])
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "unit", "key", "factor"),
+    [
+        ("single", "latency_estimate", "s", "early_stopping_latency_ss", 1e-9),
+        ("multi", "latency_estimate", "s", "early_stopping_latency_ms", 1e-9),
+        ("server", "throughput", "samples/s", "result_completed_samples_per_sec", 1),
+        ("offline", "throughput", "samples/s", "result_samples_per_second", 1),
+    ],
+)
+def test_each_scenario_is_judged_by_its_own_figure(
+    loadgen: Path, name: str, metric: str, unit: str, key: str, factor: float
+) -> None:
+    run = run_in(loadgen / name)
+    assert (run.scenario, run.mode, run.validity) == (RUNS[name][0], "PerformanceOnly", "VALID")
+    assert (run.problem, run.contradictions) == ("", ())
+    assert run.score is not None
+    assert (run.score.metric, run.score.unit) == (metric, unit)
+    assert run.score.value == pytest.approx(detail_value(loadgen / name, key) * factor)
+    assert run.figures[0] == run.score
+    line = (loadgen / name / run.score.file).read_text().splitlines()[run.score.line - 1]
+    assert key in line
+
+
+def test_the_estimate_of_early_stopping_is_no_better_than_the_percentile(loadgen: Path) -> None:
+    for name, percentile in (("single", 90.0), ("multi", 99.0)):
+        run = run_in(loadgen / name)
+        of = {m.labels["percentile"]: m.value for m in run.figures if m.metric == "latency"}
+        assert run.score is not None
+        assert of[percentile] <= run.score.value <= of[99.9]
+
+
+def test_the_latency_of_multistream_is_that_of_a_query(loadgen: Path) -> None:
+    run = run_in(loadgen / "multi")
+    (p90,) = [m for m in run.figures if m.labels.get("percentile") == 90.0]
+    key = "result_90.00_percentile_per_query_latency_ns"
+    assert p90.value == pytest.approx(detail_value(loadgen / "multi", key) * 1e-9)
+
+
+def test_a_run_with_tokens_has_their_rate_and_latencies(loadgen: Path) -> None:
+    run = run_in(loadgen / "tokens")
+    rate = next(m for m in run.figures if m.metric == "token_throughput")
+    assert rate.unit == "tokens/s"
+    assert rate.value == pytest.approx(5 * run.score.value, rel=0.01)  # type: ignore[union-attr]
+    for metric in ("first_token", "time_per_token"):
+        points = [m for m in run.figures if m.metric == metric]
+        assert [m.labels["percentile"] for m in points] == [50.0, 90.0, 95.0, 97.0, 99.0, 99.9]
+        assert all(0 < m.value < 1 for m in points)
+
+
+@pytest.mark.parametrize("name", ["single", "multi", "server", "offline"])
+def test_the_summary_alone_says_the_same_as_the_detail_log(loadgen: Path, name: str) -> None:
+    detail, summary = (inference_run([loadgen / name / log], name=name) for log in (DETAIL, SUMMARY))
+    assert (summary.scenario, summary.validity) == (detail.scenario, detail.validity)
+    assert detail.score is not None
+    assert summary.score is not None
+    assert summary.score.value == pytest.approx(detail.score.value, rel=1e-5)
+    of_detail = {(m.metric, *m.labels.values()): m.value for m in detail.figures}
+    of_summary = {(m.metric, *m.labels.values()): m.value for m in summary.figures}
+    assert of_summary == pytest.approx(of_detail, rel=1e-5)
+    settings_of = {key for key in summary.stated if key.startswith("effective_")}
+    assert {"effective_min_duration_ms", "effective_min_query_count", "effective_qsl_rng_seed"} <= settings_of
+    assert all(summary.stated[key].value == detail.stated[key].value for key in settings_of)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("too-short", "LoadGen says INVALID: shorter than its minimum duration"),
+        ("too-few", "LoadGen says INVALID: too few queries for early stopping"),
+        ("accuracy", "measured accuracy, not performance: AccuracyOnly"),
+    ],
+)
+def test_what_is_no_result_of_performance_has_no_figures(loadgen: Path, name: str, problem: str) -> None:
+    run = run_in(loadgen / name)
+    assert run.problem.startswith(problem)
+    assert (run.score, run.figures, doubts_of_inference(run)) == (None, (), ())
+
+
+def test_a_log_that_is_cut_before_its_verdict_is_no_result(loadgen: Path, tmp_path: Path) -> None:
+    text = (loadgen / "single" / DETAIL).read_text()
+    (tmp_path / DETAIL).write_text(text[: text.index('"result_validity"')])
+    assert run_in(tmp_path).problem.startswith("no result_validity: the run did not come to its end")
+    (tmp_path / DETAIL).write_bytes(b"\xff\xfe nothing\n")
+    assert run_in(tmp_path).problem == "no line of LoadGen in it"
+
+
+# Settings ------------------------------------------------------------------------------------------------
+
+
+def test_valid_with_short_settings_is_doubted(loadgen: Path) -> None:
+    found = {name: doubts_of_inference(run_in(loadgen / name)) for name in ("single", "multi", "server")}
+    for doubts in found.values():
+        (doubt,) = doubts
+        assert doubt.code == "short-settings"
+    told = found["single"][0].evidence
+    assert "effective_min_duration_ms is 200, the rules ask for at least 600000" in told
+
+
+def official(folder: Path, to: Path) -> Path:
+    """The same logs as if LoadGen had been given the official settings."""
+    for log in logs_of(folder):
+        text = log.read_text()
+        text = re.sub(r'("effective_min_duration_ms", "value": )\d+', r"\g<1>600000", text)
+        text = re.sub(r'("effective_min_sample_count", "value": )\d+', r"\g<1>24576", text)
+        text = re.sub(r'(_rng_seed", "value": )0', r"\g<1>9", text)
+        text = re.sub(r"(min_duration \(ms\): )\d+", r"\g<1>600000", text)
+        text = re.sub(r"(_rng_seed : )0", r"\g<1>9", text)
+        (to / log.name).write_text(text)
+    return to
+
+
+@pytest.mark.parametrize("name", ["single", "multi", "server", "offline"])
+def test_official_settings_raise_no_doubt(loadgen: Path, tmp_path: Path, name: str) -> None:
+    run = run_in(official(loadgen / name, tmp_path))
+    assert doubts_of_inference(run) == ()
+    assert {check.state for check in check_inference(run)} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("name", "was", "by", "code", "told"),
+    [
+        ("multi", '"effective_min_query_count", "value": 700', '"effective_min_query_count", "value": 661',
+         "short-settings", "effective_min_query_count is 661, the rules ask for at least 662"),
+        ("multi", '"effective_samples_per_query", "value": 8', '"effective_samples_per_query", "value": 9',
+         "short-settings", "the rules ask for exactly 8"),
+        ("offline", '"effective_min_sample_count", "value": 24576',
+         '"effective_min_sample_count", "value": 24575', "short-settings",
+         "a smaller data set is used whole"),
+        ("server", '"effective_target_latency_percentile", "value": 0.99',
+         '"effective_target_latency_percentile", "value": 0.9', "short-settings", "percentile is 0.9"),
+        ("single", '"effective_qsl_rng_seed", "value": 7', '"effective_qsl_rng_seed", "value": 0',
+         "default-seeds", "0, LoadGen's default: effective_qsl_rng_seed"),
+        ("single", '"effective_performance_issue_same", "value": false',
+         '"effective_performance_issue_same", "value": true', "test-mode",
+         "on: effective_performance_issue_same"),
+        ("single", '"num_errors", "value": 0', '"num_errors", "value": 2', "logged-errors",
+         "num_errors is 2"),
+        ("single", '"early_stopping_latency_ss", "value": ', '"early_stopping_latency_ss", "value": 1',
+         "logs-disagree", "early_stopping_latency_ss is 1"),
+    ],
+)  # fmt: skip
+def test_each_departure_from_the_rules_is_told_with_its_figures(
+    loadgen: Path, tmp_path: Path, name: str, was: str, by: str, code: str, told: str
+) -> None:
+    folder = official(loadgen / name, tmp_path)
+    if code != "logs-disagree":
+        (folder / SUMMARY).unlink()
+    text = (folder / DETAIL).read_text()
+    assert was in text
+    (folder / DETAIL).write_text(text.replace(was, by))
+    (doubt,) = doubts_of_inference(run_in(folder))
+    assert doubt.code == code
+    assert told in doubt.evidence
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_whatever_is_left_of_the_logs_is_a_run_or_a_problem(loadgen: Path, data: st.DataObject) -> None:
+    folder = loadgen / ".fuzz"  # hidden: no other test sees it
+    folder.mkdir(exist_ok=True)
+    for log in logs_of(loadgen / data.draw(st.sampled_from(["single", "multi", "server", "offline"]))):
+        lines = log.read_bytes().splitlines(keepends=True)
+        kept = data.draw(st.lists(st.sampled_from(lines), max_size=30))
+        (folder / log.name).write_bytes(b"".join(kept) + data.draw(st.binary(max_size=50)))
+    run = run_in(folder)
+    assert bool(run.problem) == (run.score is None)
+    assert all(check.state in ("ok", "fail", "not applicable") for check in check_inference(run))
+
+
+# The reference app ---------------------------------------------------------------------------------------
+
+LINE = (
+    "TestScenario.SingleStream qps=163.51, mean=0.0061, time=60.040, queries=9817, "
+    "tiles=50.0:0.0059,80.0:0.0063,90.0:0.0066,95.0:0.0070,99.0:0.0083,99.9:0.0102"
+)
+
+
+def test_the_line_of_the_reference_app_is_read_but_has_no_score(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(f"INFO:main:starting\n{LINE.replace('163.51', '1.0')}\nnoise\n{LINE}\n")
+    run = app_run(path, name="run.log")
+    assert (run.scenario, run.validity, run.score, run.problem) == ("SingleStream", None, None, "")
+    figures = {(m.metric, *m.labels.values()): (m.value, m.unit, m.line) for m in run.figures}
+    assert figures["qps",] == (163.51, "queries/s", 4)
+    assert figures["mean_latency",] == (0.0061, "s", 4)
+    assert figures["latency", 99.9] == (0.0102, "s", 4)
+    assert len(figures) == 8
+    assert [doubt.code for doubt in doubts_of_inference(run)] == ["no-validity"]
+
+
+@pytest.mark.parametrize("text", ["", "qps=1, mean=2\n", "TestScenario.Nothing qps=1, mean=2\n", "\xff" * 9])
+def test_a_log_without_the_apps_line_is_none(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(text, encoding="latin-1")
+    assert not is_app_log(path)
+    assert app_run(path, name="run.log").problem.startswith("no line of MLPerf inference's reference app")
+
+
+def test_the_apps_line_is_found_with_its_number_at_the_end_of_a_long_log(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text("x" * 99 + "\n" + ("y" * 999 + "\n") * 3000 + LINE)
+    (qps, *_) = app_run(path, name="run.log").figures
+    assert qps.line == 3002
+
+
+# The commands --------------------------------------------------------------------------------------------
+
+
+def assay(command: Any, *arguments: object) -> Result:
+    return CliRunner().invoke(command, [str(argument) for argument in arguments])
+
+
+def test_score_shows_inference_beside_its_settings_and_label(loadgen: Path) -> None:
+    done = assay(score.command, loadgen / "single", "--rules")
+    assert done.exit_code == 1  # the settings are short
+    assert "90th percentile of latency, early-stopping estimate" in done.stdout
+    assert "short-settings" in done.stdout
+    assert done.stdout.count(NOT_VERIFIED) == 1
+    assert assay(score.command, loadgen / "single").exit_code == 0
+    assert assay(score.command, loadgen / "too-short").exit_code == 1
+    assert assay(score.command, loadgen / "accuracy").exit_code == 0
+
+
+def test_score_gives_every_run_of_a_tree_as_json(loadgen: Path) -> None:
+    document = json.loads(assay(score.command, loadgen, "--rules", "--json").stdout)
+    assert (document["sets"], document["label"]) == ([], NOT_VERIFIED)
+    runs = {one["run"].rpartition("/")[2]: one for one in document["inference"]}
+    assert set(runs) == set(RUNS)
+    assert runs["offline"]["score"]["metric"] == "throughput"
+    assert runs["offline"]["settings"]["effective_min_duration_ms"] == 50
+    assert runs["too-short"]["score"] is None
+    checks = {check["rule"]: check for check in runs["multi"]["checks"]}
+    assert checks["minimum queries"]["state"] == "ok"
+    assert re.fullmatch(r"mlperf_log_detail\.txt:\d+", checks["minimum queries"]["where"])
+
+
+def test_training_and_inference_of_one_tree_are_both_scored(loadgen: Path, tmp_path: Path) -> None:
+    shutil.copytree(loadgen / "single", tmp_path / "single")
+    (tmp_path / "resnet").mkdir()
+    (tmp_path / "resnet" / "result_0.txt").write_text("")
+    document = json.loads(assay(score.command, tmp_path, "--json").stdout)
+    assert (len(document["sets"]), len(document["inference"])) == (1, 1)
+
+
+def test_a_detail_log_named_outright_stands_for_its_folder(loadgen: Path) -> None:
+    assert find_runs([loadgen / "single" / DETAIL, loadgen / "single"]) == [loadgen / "single"]
+    assert find_runs([loadgen / "absent"]) == []
+
+
+def test_imported_inference_is_kept_once_with_the_place_that_its_tree_tells(
+    loadgen: Path, tmp_path: Path
+) -> None:
+    tree = tmp_path / "results" / "dgx" / "bert" / "Server" / "performance"
+    for n in (1, 2):
+        shutil.copytree(loadgen / "server", tree / f"run_{n}")
+    shutil.copytree(loadgen / "accuracy", tree.parent / "accuracy")
+    shutil.copytree(loadgen / "too-short", tree / "run_3")
+    log = tmp_path / "app.log"
+    log.write_text(LINE)
+    runs_dir = tmp_path / "runs"
+    arguments = (tmp_path / "results", log, "--name", "mine", "--shape", "1x8", "--runs", runs_dir, "--json")
+    first = json.loads(assay(import_.command, *arguments).stdout)
+    (session,) = first["sessions"]
+    assert (session["added"], session["runs"]) == (True, 4)
+    assert [failed["cause"] for failed in session["failed"]] == [
+        "LoadGen says INVALID: shorter than its minimum duration"
+    ]
+    assert "1 of 5 runs measured accuracy and were left out" in session["notes"]
+    assert any("short-settings" in note for note in session["notes"])
+    again = json.loads(assay(import_.command, *arguments).stdout)
+    assert again["sessions"][0]["added"] is False
+    results = {result.run.trial.id: result for result in find(runs_dir, "mine")}
+    assert set(results) >= {
+        "bert-Server-1x8-dgx-r01",
+        "bert-Server-1x8-dgx-r02",
+        "inference-SingleStream-app-1x8-unknown-r01",
+    }
+    reading = results["bert-Server-1x8-dgx-r01"].reading
+    assert reading.facts["effective_min_duration_ms"] == 200
+    assert reading.measurements[0] == run_in(loadgen / "server").score
+
+
+def test_inference_that_measured_only_accuracy_is_refused(loadgen: Path, tmp_path: Path) -> None:
+    done = assay(import_.command, loadgen / "accuracy", "--name", "mine", "--runs", tmp_path / "runs")
+    assert done.exit_code != 0
+    assert "measured accuracy; there is no performance to keep" in str(done.exception)
+
+
+def test_a_summary_states_what_it_says_and_no_more(tmp_path: Path) -> None:
+    path = tmp_path / SUMMARY
+    path.write_text("Scenario : Offline\nSamples per second: nan\nResult is : VALID\n")
+    assert {key: stated.value for key, stated in stated_in_summary(path).items()} == {
+        "effective_scenario": "Offline",
+        "result_samples_per_second": pytest.approx(float("nan"), nan_ok=True),
+        "result_validity": "VALID",
+    }
+    run = inference_run([path], name="x")
+    assert (run.score, run.problem) == (None, "no result_samples_per_second in it")
