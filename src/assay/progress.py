@@ -38,6 +38,10 @@ class Progress(Protocol):
         """An attempt has ended; `settled`: the trial is not tried again."""
         ...
 
+    def noted(self, words: str) -> None:
+        """Something about the session as a whole: a look at what is decided."""
+        ...
+
     def close(self) -> None:
         """Nothing more will be told."""
         ...
@@ -65,6 +69,9 @@ class Silence:
     def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
         """Nothing."""
 
+    def noted(self, words: str) -> None:
+        """Nothing."""
+
     def close(self) -> None:
         """Nothing."""
 
@@ -75,7 +82,8 @@ class Lines:
     def __init__(self, session: Session, plan: Plan, done: Sequence[Run], *, stream: TextIO) -> None:
         self._stream, self._plan, self._pace = stream, plan, Pace(plan, done)
         going_on = f", {len(done)} done: going on" if done else ""
-        self.say(f"{session.id}: {_count(len(plan.trials), 'trial')}{going_on}")
+        most = f" at most, looked at after {', '.join(map(str, plan.looks))} blocks" if plan.looks else ""
+        self.say(f"{session.id}: {_count(len(plan.trials), 'trial')}{most}{going_on}")
 
     def trial_began(self, trial: Trial, attempt: int, *, adopted: bool) -> None:
         """Only what is unusual about the attempt: it is adopted, or not the first."""
@@ -105,6 +113,10 @@ class Lines:
             self.say(f"{place} {run.trial.id}  FAILED: {run.cause}{again}")
             for line in last_lines(attempt, run):
                 self.say(f"        | {line}")
+
+    def noted(self, words: str) -> None:
+        """The words, as they are."""
+        self.say(words)
 
     def close(self) -> None:
         """Nothing to tidy."""

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import groupby
 from pathlib import Path
 
-from assay import __version__, launch, plan, read, rundir, suite
+from assay import __version__, launch, plan, read, rundir, suite, until
 from assay.errors import InputError, InterruptedRun, Problem
 from assay.execute import Execution, begin, take_over
 from assay.gitstate import git_state
@@ -24,6 +25,7 @@ from assay.rundir import Session
 from assay.runfiles import SCHEMA, Header
 from assay.stopping import StopRequest, stop_requests
 from assay.suite import Systems
+from assay.until import Limits, Look
 from assay.workloads import WORKLOADS
 
 
@@ -34,6 +36,7 @@ class Asked:
     systems_file  None: the one beside the suite
     only          run these systems of the suite; empty for all
     new           begin a new session although one is unfinished
+    until         go on until every primary comparison is decided; None: for the suite's repeats
     """
 
     suite_file: Path
@@ -41,19 +44,22 @@ class Asked:
     systems_file: Path | None = None
     only: Sequence[str] = ()
     new: bool = False
+    until: Limits | None = None
     command_line: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Completed:
-    """A session whose every trial is settled.
+    """A session whose every trial that was to be run is settled.
 
     results  the last attempt of each trial, in the order of the plan
+    look     the last one, where it was run until decided
     """
 
     session: Session
     plan: Plan
     results: tuple[Result, ...]
+    look: Look | None = None
 
     @property
     def failures(self) -> tuple[Result, ...]:
@@ -83,13 +89,22 @@ def run_suite(asked: Asked, tell: Tell) -> Completed:
         launcher_models=launch.SYSTEM_MODELS,
         metrics=plan.metrics_of(),
     )
-    planned = plan.make(what, where, only=asked.only)
+    if asked.until is None:
+        planned = plan.make(what, where, only=asked.only)
+    else:
+        planned = until.planned(what, where, only=asked.only, limits=asked.until)
     _check(planned, where)
     with stop_requests() as stop, _held_session(asked, planned, where) as session:
-        _run_trials(session, planned, where, stop, tell)
-        rundir.mark_finished(session, time.time())
+        look = _run_trials(session, planned, where, Watched(stop, tell, asked.until))
+        if look is None or look.ended != "time is up":
+            rundir.mark_finished(session, time.time())
+    return Completed(session, planned, tuple(_last_results(session, planned)), look)
+
+
+def _last_results(session: Session, planned: Plan) -> Iterator[Result]:
+    """The last attempt of each trial that has one, in the order of the plan."""
     last = session.last_attempts()
-    return Completed(session, planned, tuple(read.result(last[trial.id]) for trial in planned.trials))
+    return (read.result(last[trial.id]) for trial in planned.trials if trial.id in last)
 
 
 def _check(planned: Plan, systems: Systems) -> None:
@@ -130,7 +145,14 @@ def _unfinished(root: Path, planned: Plan) -> Session | None:
 
 def _has_work(session: Session, planned: Plan) -> bool:
     """Not marked finished; or a trial's directory was removed since, to have it done again."""
-    return session.header.finished_at is None or any(not session.attempts_at(t.id) for t in planned.trials)
+    if session.header.finished_at is None:
+        return True
+    tried = {trial.id: bool(session.attempts_at(trial.id)) for trial in planned.trials}
+    # a run until decided ends before the last block that its plan holds
+    last = (
+        max((t.block for t in planned.trials if tried[t.id]), default=0) if planned.looks else planned.repeats
+    )
+    return not all(tried[trial.id] for trial in planned.trials if trial.block <= last)
 
 
 def _create(asked: Asked, planned: Plan, systems: Systems) -> Session:
@@ -156,19 +178,75 @@ def _create(asked: Asked, planned: Plan, systems: Systems) -> Session:
 # Its trials ----------------------------------------------------------------------------------------------
 
 
-def _run_trials(session: Session, planned: Plan, systems: Systems, stop: StopRequest, tell: Tell) -> None:
+@dataclass(frozen=True)
+class Watched:
+    """What is seen and told while a session runs: a wish to stop, its progress, and how far it is to go."""
+
+    stop: StopRequest
+    tell: Tell
+    until: Limits | None
+
+
+def _run_trials(session: Session, planned: Plan, systems: Systems, watched: Watched) -> Look | None:
+    """Every trial of the plan; until decided block by block, and then the look at which it ended."""
     launchers = _launchers(planned, systems, session.spool)
     facts = {f"suite.git.{name}": value for name, value in session.header.git.items()}
     runs = {trial.id: [a.run() for a in session.attempts_at(trial.id)] for trial in planned.trials}
     _forget_what_was_settled(runs, launchers)
     done = [of[-1] for t in planned.trials if standing(t, of := runs[t.id]) is Standing.DONE]
-    progress = tell(session, planned, done)
+    progress = watched.tell(session, planned, done)
     try:
-        for trial in planned.trials:
-            execution = Execution(session, launchers[trial.system], progress, stop, facts)
-            _run_trial(execution, trial, runs[trial.id], progress)
+        for words in _other_tests(session, planned) if not done else ():
+            progress.noted(words)
+        for trials in _stretches(planned):
+            for trial in trials:
+                execution = Execution(session, launchers[trial.system], progress, watched.stop, facts)
+                _run_trial(execution, trial, runs[trial.id], progress)
+            if watched.until is not None:
+                look = _look(session, planned, trials[0].block, runs, watched.until)
+                if look is not None:
+                    progress.noted(look.words)
+                if look is not None and look.ended is not None:
+                    return look
+        return None
     finally:
         progress.close()
+
+
+def _other_tests(session: Session, planned: Plan) -> Iterator[str]:
+    """The newest earlier test of the same with another largest number of blocks: this one is a new test."""
+    for earlier in reversed(rundir.sessions_of(session.path.parents[1], planned.suite)):
+        if not planned.looks or earlier.name >= session.name:
+            continue
+        if earlier.header.suite_digest != planned.suite_digest or earlier.header.content:
+            continue
+        looks = earlier.plan().looks
+        if looks and looks[-1] != planned.looks[-1]:
+            yield (
+                f"{earlier.id} was a test with at most {looks[-1]} blocks; at most {planned.looks[-1]} is a "
+                "new test, which begins with no runs: the looks at the other were not allowed for in this one"
+            )
+            return
+
+
+def _stretches(planned: Plan) -> list[list[Trial]]:
+    """What is run without a look in between: the blocks of a plan that has looks, else the whole."""
+    if not planned.looks:
+        return [list(planned.trials)]
+    return [list(block) for _, block in groupby(planned.trials, key=lambda trial: trial.block)]
+
+
+def _look(
+    session: Session, planned: Plan, blocks: int, runs: Mapping[str, Sequence[Run]], limits: Limits
+) -> Look | None:
+    """The look after so many blocks; None where none is planned and nothing ends the run."""
+    begun = any(runs[trial.id] for trial in planned.trials if trial.block > blocks)
+    # a block that was begun before an interruption is completed, whatever time it takes
+    late = limits.max_time_s is not None and until.spent_s(runs) >= limits.max_time_s and not begun
+    if blocks not in planned.looks and not late:
+        return None
+    results = [r for r in _last_results(session, planned) if r.run.trial.block <= blocks]
+    return until.look(planned, blocks, results, read.metrics, late=late)
 
 
 def _run_trial(execution: Execution, trial: Trial, runs: list[Run], progress: Progress) -> None:

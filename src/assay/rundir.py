@@ -211,7 +211,8 @@ class Session:
             suite_digest=plan.suite_digest,
             plan_digest=plan.plan_digest,
             session=self.name,
-            interleaved=self.interleaved,
+            interleaved=self.design.interleaved,
+            looks=self.design.looks,
             trial=trial,
             attempt=before[-1].number + 1 if before else 1,
             token=token,
@@ -221,9 +222,9 @@ class Session:
         return self.add(run, Sent(SCHEMA, trial, rendered)), run
 
     @cached_property
-    def interleaved(self) -> bool:
-        """Whether the plan shuffled the systems together within each block."""
-        return self.plan().interleaved
+    def design(self) -> Plan:
+        """The plan, read once, for what each run takes over from it."""
+        return self.plan()
 
     def add(
         self,

@@ -109,6 +109,10 @@ def _left_out(a: Groups, b: Groups, names: tuple[str, str]) -> tuple[tuple[Point
 def _compare_point(found: Ratio, margin: float, names: tuple[str, str]) -> Comparison:
     interval, estimate = found.interval, found.estimate
     verdict, reason = decide(estimate, margin, found.a.point.better)
+    looks = max((s.result.run.looks for s in (*found.a.samples, *found.b.samples)), key=len, default=())
+    if looks and not interval.why and found.replication == "runs":
+        level = f"{100 * found.confidence:.3g} %"
+        reason += f" (a {level} interval, so that 95 % hold over all looks, {_listed(looks)})"
     sides = (doubts.Side(names[0], found.a), doubts.Side(names[1], found.b))
     case = doubts.Case(sides, estimate, margin, found.paired, found.dropped)
     mean_a, mean_b = found.means
@@ -188,6 +192,12 @@ def decide(estimate: Estimate, margin: float, better: Better | None) -> tuple[Ve
     by_margin = beyond(estimate, margin)
     by = f"by more than the margin of ±{percent(margin)}" if by_margin else "though perhaps within the margin"
     return verdict, f"{reach} excludes 1, {by}"
+
+
+def _listed(looks: Sequence[int]) -> str:
+    """`at 3, 5, 8 and 12 runs`."""
+    *most, last = map(str, looks)
+    return f"at {', '.join(most)} and {last} runs" if most else f"at {last} runs"
 
 
 def _written(value: float) -> str:

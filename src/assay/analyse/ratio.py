@@ -11,7 +11,9 @@ from assay.analyse import intervals
 from assay.analyse.groups import Group
 from assay.analyse.intervals import LogInterval
 from assay.analyse.pairing import pairing
+from assay.analyse.sequential import nominal_p
 from assay.analyse.sessions import replicated, session_means
+from assay.errors import InputError
 from assay.records import Estimate
 
 
@@ -61,6 +63,7 @@ def has_ratio(a: Group, b: Group) -> bool:
 def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
     """B over A, in the same unit.
 
+    Of runs that were looked at before all were in, the interval is as much surer as the looks ask for.
     Which method is used, and whether runs or sessions are replicated, depends on how the sides were run and
     never on what any would give. Raises ValueError where `has_ratio` is false.
     """
@@ -69,6 +72,8 @@ def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
         a = replace(a, samples=tuple(pair[0] for pair in design.pairs))
         b = replace(b, samples=tuple(pair[1] for pair in design.pairs))
     by_session = replicated(a.samples, b.samples)
+    if not by_session:  # how many sessions there are was not decided by looking
+        confidence = max(confidence, looked_at((a, b), paired=design is not None))
     positive = min(*a.values, *b.values) > 0
     replicates = (_replicates(a, by_session), _replicates(b, by_session)) if positive else ([], [])
     if not positive:
@@ -90,6 +95,23 @@ def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
         dropped=0 if design is None else design.dropped,
         confidence=confidence,
     )
+
+
+def looked_at(groups: Sequence[Group], *, paired: bool) -> float:
+    """The confidence that intervals need for 95 % to hold at all looks together; 0 where there were none.
+
+    paired  by block; also for the mean of one side alone
+    Raises InputError where a run's looks are none that were planned by an Assay.
+    """
+    looked = [s.result.run for found in groups for s in found.samples if s.result.run.looks]
+    if not looked:
+        return 0.0
+    most = max(run.looks[-1] for run in looked)
+    equal_n = len({len(found.samples) for found in groups}) == 1
+    try:
+        return 1 - nominal_p(most, paired, equal_n=equal_n)
+    except ValueError as error:
+        raise InputError(f"{looked[0].id}: its looks are not ones that Assay plans ({error})") from error
 
 
 def _replicates(found: Group, by_session: bool) -> list[float]:

@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from assay.records import Result
     from assay.report.contents import Contents
     from assay.run import Completed
+    from assay.until import Look
+
+
+def _duration(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    from assay.units import seconds
+
+    try:
+        return None if text is None else seconds(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.command()
@@ -28,6 +38,22 @@ if TYPE_CHECKING:
 )
 @click.option("--system", "only", multiple=True, metavar="NAME", help="Run only this system; repeatable.")
 @click.option("--new", is_flag=True, help="Begin a new session although one is unfinished.")
+@click.option(
+    "--until",
+    type=click.Choice(["decided"]),
+    help="Go on, block by block, until every primary comparison is decided.",
+)
+@click.option(
+    "--max-repeats",
+    type=click.IntRange(3, 200),
+    help="With --until: blocks at most; another number is another test. [default: 20]",
+)
+@click.option(
+    "--max-time",
+    callback=_duration,
+    metavar="TIME",
+    help="With --until: begin no block once the trials took so long, like 90min or 8h.",
+)
 @click.option("--quiet", is_flag=True, help="Show nothing before the results.")
 @click.option(
     "--report",
@@ -42,6 +68,9 @@ def command(
     systems_file: Path | None,
     only: tuple[str, ...],
     new: bool,
+    until: str | None,
+    max_repeats: int | None,
+    max_time: float | None,
     quiet: bool,
     report_file: Path | None,
     runs_dir: Path,
@@ -58,21 +87,32 @@ def command(
       assay run suite.yaml --system bare-metal      one side; the other may follow later, elsewhere
       assay run suite.yaml --report page.html
       assay run suite.yaml --json > results.json
+      assay run suite.yaml --until decided --max-repeats 32 --max-time 8h
+
+    Until decided, the number of runs is not the suite's `repeats`: blocks are added until each primary
+    comparison is equivalent, faster or slower. One looks after 3, 5, 8, 12, 20, … blocks only, and every
+    interval allows for all looks up to the most (95 % hold at all of them together), so that stopping early
+    misleads no more often. A larger --max-repeats later is a new test that begins with no runs.
 
     \b
     Exit codes: 0 all trials gave a result and every requirement holds; 1 a trial failed or a
-    requirement does not hold; 3 a requirement is undecided; 130 stopped by Ctrl-C, run again to go on.
+    requirement does not hold; 3 a requirement is undecided, or with --until a comparison is;
+    130 stopped by Ctrl-C, run again to go on.
     """
     from assay.cli.evidence import Named
     from assay.report.contents import gather
     from assay.run import Asked, run_suite
+    from assay.until import MAX_REPEATS, Limits
 
+    if until is None and (max_repeats or max_time):
+        raise click.UsageError("--max-repeats and --max-time limit a run with --until decided; add that")
     asked = Asked(
         suite_file=suite,
         runs_dir=runs_dir,
         systems_file=systems_file,
         only=only,
         new=new,
+        until=None if until is None else Limits(max_repeats or MAX_REPEATS, max_time),
         command_line=("assay", *sys.argv[1:]),
     )
     try:
@@ -145,6 +185,8 @@ def _show(completed: Completed, contents: Contents) -> None:
         for failure in completed.failures:
             cause = failure.run.cause or "; ".join(failure.reading.problems)
             console.print(f"  {failure.run.trial.id}: {cause}", markup=False, soft_wrap=True)
+    if completed.look is not None:
+        console.print(completed.look.words, markup=False, soft_wrap=True)
     session = completed.session
     console.print(f"\nKept in {session.path}", markup=False, soft_wrap=True)
     for line in _next_commands(completed):
@@ -184,6 +226,7 @@ def _document(completed: Completed, contents: Contents) -> dict[str, Any]:
         "path": str(completed.session.path),
         "suite": completed.plan.suite,
         "suite_digest": completed.plan.suite_digest,
+        "until": None if completed.look is None else _until(completed.look),
         "trials": [_trial(result) for result in completed.results],
         "failures": [
             {"trial": r.run.trial.id, "cause": r.run.cause or "; ".join(r.reading.problems)}
@@ -192,6 +235,16 @@ def _document(completed: Completed, contents: Contents) -> dict[str, Any]:
         "comparisons": [to_plain(comparison) for comparison in contents.comparisons],
         "scaling": [to_plain(curve) for curve in contents.curves],
         "requirements": [to_plain(requirement) for requirement in contents.requirements],
+    }
+
+
+def _until(look: Look) -> dict[str, Any]:
+    return {
+        "blocks": look.blocks,
+        "max_repeats": look.most,
+        "looks": list(look.looks),
+        "ended": look.ended,
+        "open": list(look.open),
     }
 
 
@@ -228,4 +281,5 @@ def _exit_code(completed: Completed, contents: Contents) -> int:
     verdicts = {requirement.verdict for requirement in contents.requirements}
     if completed.failures or "fails" in verdicts:
         return EXIT_WORSE
-    return EXIT_UNDECIDED if "undecided" in verdicts else EXIT_OK
+    still_open = completed.look is not None and bool(completed.look.open)
+    return EXIT_UNDECIDED if "undecided" in verdicts or still_open else EXIT_OK

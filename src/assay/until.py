@@ -1,0 +1,161 @@
+"""Running until decided: which blocks there may be, when one looks at them, and what is still open then.
+
+The looks are fixed by the largest number of blocks before the first one is run, and every interval allows for
+all of them (`analyse/sequential.py`), so that stopping at the first look that decides everything is wrong no
+more often than one look would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from assay import plan
+from assay.analyse.compare import compare
+from assay.analyse.families import corrected
+from assay.analyse.groups import Metrics
+from assay.analyse.sequential import looks
+from assay.errors import InputError, Problem
+from assay.records import Comparison, Plan, Result, Run, digest_of
+from assay.suite import Suite, Systems
+from assay.workloads import WORKLOADS, Workload
+
+MAX_REPEATS = 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far to go for a decision.
+
+    max_repeats  blocks at most; another number is another test
+    max_time_s   no block begins once the session's trials took so long together; None: no limit
+    """
+
+    max_repeats: int = MAX_REPEATS
+    max_time_s: float | None = None
+
+
+Ended = Literal["decided", "most blocks", "time is up"]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a look at the results so far found.
+
+    blocks  that were run
+    looks   numbers of blocks after which one looks; the last is the most
+    open    primary comparisons that are undecided, in words
+    ended   why no further block is run; None where one is
+    """
+
+    blocks: int
+    looks: tuple[int, ...]
+    open: tuple[str, ...]
+    ended: Ended | None
+
+    @property
+    def most(self) -> int:
+        """Blocks that may be run."""
+        return self.looks[-1]
+
+    @property
+    def words(self) -> str:
+        """One line for people, and one for each open comparison."""
+        after = f"After {self.blocks} of at most {self.most} blocks"
+        if not self.open:
+            return f"{after}: every primary comparison is decided"
+        number = f"{len(self.open)} primary comparison{'s are' if len(self.open) > 1 else ' is'} open"
+        also = {
+            None: "",
+            "decided": "",
+            "most blocks": "; a larger --max-repeats is a new test that begins with no runs",
+            "time is up": "; the time is up, a longer --max-time goes on from here",
+        }[self.ended]
+        return "\n  ".join([f"{after}: {number}{also}", *self.open])
+
+
+def planned(
+    suite: Suite,
+    systems: Systems,
+    *,
+    only: Sequence[str],
+    limits: Limits,
+    workloads: Mapping[str, Workload] = WORKLOADS,
+) -> Plan:
+    """The plan with the most blocks that may be run, and its looks; the suite's `repeats` does not matter.
+
+    Raises InputError as `plan.make` does, and where the suite has nothing that could be decided so.
+    """
+    if suite.order == "sequential":
+        what = "order: sequential gives one side all its runs first; until decided needs interleaved blocks"
+        raise InputError([Problem(suite.where("order"), what)])
+    benchmarks = tuple(replace(b, repeats=limits.max_repeats) for b in suite.benchmarks)
+    made = plan.make(replace(suite, benchmarks=benchmarks), systems, only=only, workloads=workloads)
+    if len(made.systems) < 2:
+        what = f"only {made.systems[0]} is run, so there is no comparison to decide; name two systems"
+        raise InputError([Problem(suite.where("systems"), what)])
+    schedule = looks(limits.max_repeats)
+    return replace(made, looks=schedule, digest=digest_of([made.digest, "looks", schedule]))
+
+
+def look(planned: Plan, blocks: int, results: Sequence[Result], metrics: Metrics, *, late: bool) -> Look:
+    """Look at the results of the first so many blocks; `late`: there is no time for another."""
+    open_ = undecided(planned, results, metrics)
+    ended: Ended | None = None
+    if not open_:
+        ended = "decided"
+    elif blocks == planned.looks[-1]:
+        ended = "most blocks"
+    elif late:
+        ended = "time is up"
+    return Look(blocks, planned.looks, open_, ended)
+
+
+def undecided(planned: Plan, results: Sequence[Result], metrics: Metrics) -> tuple[str, ...]:
+    """Primary comparisons that these results leave open, in words; also those that can't be made at all."""
+    baseline = planned.baseline if planned.baseline in planned.systems else planned.systems[0]
+    sides: dict[str, list[Result]] = {system: [] for system in planned.systems}
+    for result in results:
+        sides[result.run.trial.system].append(result)
+    compared = [
+        comparison
+        for system in planned.systems
+        if system != baseline
+        for comparison in compare(
+            sides[baseline],
+            sides[system],
+            margin=planned.margin,
+            names=(baseline, system),
+            metrics=metrics,
+        )
+        if comparison.point.metric == planned.primary_metric.get(comparison.point.benchmark)
+    ]
+    open_ = [_words(c) for c in corrected(compared) if c.verdict == "undecided"]
+    return (*open_, *_missing(planned, compared, baseline))
+
+
+def _missing(planned: Plan, compared: Sequence[Comparison], baseline: str) -> Iterator[str]:
+    """Places of the sweep where a system has no comparison at all, for want of results."""
+    made = {(c.b, c.point.benchmark, c.point.shape) for c in compared}
+    for trial in planned.trials:
+        if trial.block == 1 and trial.system != baseline:
+            place = (trial.system, trial.benchmark, str(trial.shape))
+            if place not in made:
+                where = f"{trial.benchmark} {trial.shape}, {trial.system} against {baseline}"
+                yield f"{where}: results are missing"
+
+
+def _words(c: Comparison) -> str:
+    labels = "".join(f" {name}={value}" for name, value in c.point.labels.items())
+    return f"{c.point.benchmark} {c.point.shape}{labels}, {c.b} against {c.a}: {c.reason}"
+
+
+def spent_s(runs: Mapping[str, Sequence[Run]]) -> float:
+    """Time that the trials of a session took together, whatever Assays watched them."""
+    return sum(
+        max(run.ended_at - run.started_at, 0.0)
+        for of_trial in runs.values()
+        for run in of_trial
+        if run.started_at is not None and run.ended_at is not None
+    )

@@ -1,0 +1,181 @@
+"""Running until decided stops at the first planned look that decides, and allows for the looks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay import rundir
+from assay.analyse.sequential import nominal_p
+
+UNDECIDED = 3  # a seed whose five blocks leave it open at a spread of 20 %
+# A figure that depends on the block's seed and the system alone: with it the whole run is the same each time.
+PROGRAM = """\
+import os, random
+luck = random.Random(os.environ["ASSAY_SEED"] + os.environ["SIDE"])
+print("rate", 100 * float(os.environ["FACTOR"]) * (1 + luck.gauss(0, float(os.environ["NOISE"]))))
+"""
+
+
+def site(
+    directory: Path, *, factor: float = 1.0, noise: float = 0.004, margin: str = "2%", **more: Any
+) -> Path:
+    """A suite of a trivial program on two systems, one of them `factor` as fast."""
+    (directory / "bench.py").write_text(PROGRAM)
+    for side in ("a", "b"):
+        env = {"SIDE": side, "FACTOR": str(factor if side == "b" else 1.0), "NOISE": str(noise)}
+        with (directory / "systems.yaml").open("a") as file:
+            file.write(f"{side}: {json.dumps({'launcher': 'local', 'env': env})}\n")
+    metric = {"pattern": "rate (?P<value>[0-9.]+)", "unit": "x/s", "better": "higher"}
+    suite = {
+        "suite": "demo",
+        "workload": "command",
+        "params": {"argv": [sys.executable, str(directory / "bench.py")], "metrics": {"rate": metric}},
+        "systems": ["a", "b"],
+        "baseline": "a",
+        "margin": margin,
+        **more,
+    }
+    (directory / "suite.yaml").write_text(json.dumps(suite))
+    return directory
+
+
+def assay(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from assay.cli import main; main()", *words],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def until(directory: Path, *words: str) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
+    said = assay(directory, "run", "suite.yaml", "--until", "decided", "--json", *words)
+    return json.loads(said.stdout) if said.stdout else {}, said
+
+
+def test_a_large_difference_is_decided_at_the_first_look(tmp_path: Path) -> None:
+    document, said = until(site(tmp_path, factor=0.8))
+    assert said.returncode == 0, said.stderr
+    assert document["until"] == {
+        "blocks": 3,
+        "max_repeats": 20,
+        "looks": [3, 5, 8, 12, 20],
+        "ended": "decided",
+        "open": [],
+    }
+    assert len(document["trials"]) == 6
+    [comparison] = document["comparisons"]
+    assert comparison["verdict"] == "slower"
+    assert comparison["ratio"]["confidence"] == pytest.approx(1 - nominal_p(20, paired=True))
+    assert "looked at after 3, 5, 8, 12, 20 blocks" in said.stderr
+    assert "After 3 of at most 20 blocks: every primary comparison is decided" in said.stderr
+    # what is read from the index later allows for the looks, too, and says so
+    later = json.loads(assay(tmp_path, "compare", "demo", "--json").stdout)["comparisons"][0]
+    assert later["ratio"]["confidence"] == comparison["ratio"]["confidence"]
+    assert later["ratio"]["low"] == comparison["ratio"]["low"]
+    assert "over all looks, at 3, 5, 8, 12 and 20 runs" in later["reason"]
+
+
+def test_what_stays_open_ends_at_the_most_and_a_larger_most_is_a_new_test(tmp_path: Path) -> None:
+    document, said = until(site(tmp_path, noise=0.2, seed=UNDECIDED), "--max-repeats", "4")
+    assert said.returncode == 3, said.stderr
+    assert (document["until"]["looks"], document["until"]["ended"]) == ([3, 4], "most blocks")
+    assert len(document["until"]["open"]) == 1
+    assert "a larger --max-repeats is a new test" in said.stderr
+    more, said = until(tmp_path, "--max-repeats", "5")
+    assert more["session"] != document["session"]
+    assert f"{document['session']} was a test with at most 4 blocks; at most 5 is a new test" in said.stderr
+    assert len(more["trials"]) == 10
+    assert len(list(rundir.sessions(tmp_path / "runs"))) == 2
+
+
+def test_a_run_that_was_killed_goes_on_and_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "cut").mkdir()
+    whole, _ = until(site(tmp_path / "whole", noise=0.01))
+    assert whole["until"]["ended"] == "decided"
+    assert whole["until"]["blocks"] > 3  # otherwise the kill below comes after the decision
+    cut = site(tmp_path / "cut", noise=0.01)
+    command = "from assay.cli import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", command, "run", "suite.yaml", "--until", "decided", "--quiet"],
+        cwd=cut,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 60
+    while len(list(cut.glob("runs/demo/*/command-*/attempt-1/run.json"))) < 5:
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    document, said = until(cut)
+    assert "going on" in said.stderr
+    assert document["until"] == whole["until"]
+    assert document["comparisons"][0]["ratio"] == whole["comparisons"][0]["ratio"]
+    assert len(list(rundir.sessions(cut / "runs"))) == 1
+
+
+def test_when_the_time_is_up_no_block_begins_and_more_time_goes_on(tmp_path: Path) -> None:
+    document, said = until(
+        site(tmp_path, noise=0.2, seed=UNDECIDED), "--max-repeats", "4", "--max-time", "0.001s"
+    )
+    assert said.returncode == 3, said.stderr
+    assert (document["until"]["ended"], document["until"]["blocks"]) == ("time is up", 1)
+    again, _ = until(tmp_path, "--max-repeats", "4", "--max-time", "0.001s")
+    assert (again["session"], again["until"]["blocks"]) == (document["session"], 1)
+    more, _ = until(tmp_path, "--max-repeats", "4")
+    assert (more["session"], more["until"]["ended"]) == (document["session"], "most blocks")
+
+
+def test_a_finished_one_is_not_gone_on_with_unless_a_run_was_removed(tmp_path: Path) -> None:
+    first, _ = until(site(tmp_path, factor=0.8))
+    shutil.rmtree(tmp_path / first["path"] / first["trials"][0]["trial"])
+    mended, _ = until(tmp_path)
+    assert (mended["session"], len(mended["trials"])) == (first["session"], 6)
+    again, _ = until(tmp_path)
+    assert again["session"] != first["session"]
+
+
+def test_a_side_without_results_is_open_and_not_forgotten(tmp_path: Path) -> None:
+    site(tmp_path)
+    systems = (tmp_path / "systems.yaml").read_text().replace('"FACTOR": "1.0"', '"FACTOR": "none"', 1)
+    (tmp_path / "systems.yaml").write_text(systems)
+    document, said = until(tmp_path, "--max-repeats", "3")
+    assert said.returncode == 1
+    assert document["until"]["open"] == ["command 1x1, b against a: results are missing"]
+
+
+@pytest.mark.parametrize(
+    ("more", "words", "message"),
+    [
+        ({"order": "sequential"}, (), "until decided needs interleaved blocks"),
+        ({}, ("--system", "a"), "no comparison to decide"),
+    ],
+)
+def test_a_suite_that_can_not_be_decided_so_is_refused(
+    tmp_path: Path, more: dict[str, Any], words: tuple[str, ...], message: str
+) -> None:
+    _, said = until(site(tmp_path, **more), *words)
+    assert said.returncode == 4
+    assert "suite.yaml:" in said.stderr
+    assert message in said.stderr
+
+
+def test_limits_without_until_are_refused(tmp_path: Path) -> None:
+    said = assay(site(tmp_path), "run", "suite.yaml", "--max-repeats", "8")
+    assert said.returncode == 2
+    assert "--until decided" in said.stderr
