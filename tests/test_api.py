@@ -134,6 +134,8 @@ def test_score_gives_the_scores_that_the_command_prints(mlperf_logs: Path) -> No
     assert "system-contradicts" in page.text
     assert len(found) == 2
     assert "score 20.933 min" in str(found)
+    label = "Result not verified by MLCommons Association"
+    assert page.text.count(label) == str(found).count(label) == 1
 
 
 def test_results_are_frozen_and_comparable(runs: Path) -> None:

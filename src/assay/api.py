@@ -81,9 +81,10 @@ class Scores:
     def __str__(self) -> str:
         from rich.console import Group
 
+        from assay.analyse.rules import NOT_VERIFIED
         from assay.report.scores import scored_set
 
-        return _printed(Group(*map(scored_set, self.sets)))
+        return _printed(Group(*map(scored_set, self.sets), NOT_VERIFIED))
 
     def _repr_html_(self) -> str:
         from assay.report import notebook

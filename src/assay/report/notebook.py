@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from assay.analyse.rules import NOT_VERIFIED
 from assay.analyse.score import ScoredSet
 from assay.records import Comparison, Doubt, Scaling
 from assay.report import figures
@@ -32,10 +33,11 @@ def curves(found: Sequence[Scaling]) -> str:
 
 
 def scores(found: Sequence[ScoredSet]) -> str:
-    """One row a set of training logs, then what is to be doubted about them."""
+    """One row a set of training logs, then MLCommons' label and what is to be doubted about them."""
     columns = ("", "benchmark", "round", "score, min", "scaled, min", "mean, min", "std, min", "runs")
     table = Table("Scores", columns, (Body("", tuple(map(_score_row, found))),), frozenset({0, 1, 2}))
-    return _table(table) + _doubts(doubt for scored in found for doubt in scored.doubts)
+    doubts = _doubts(doubt for scored in found for doubt in scored.doubts)
+    return f"{_table(table)}<p>{NOT_VERIFIED}</p>{doubts}"
 
 
 def _score_row(scored: ScoredSet) -> Row:
