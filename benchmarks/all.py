@@ -13,7 +13,7 @@ NOT_BENCHMARKS = {"all.py", "paired.py"}
 def main() -> None:
     """Run each; the exit code says whether all ran."""
     failed = []
-    for script in sorted(HERE.glob("*.py")):
+    for script in sorted([*HERE.glob("*.py"), *(main.parent for main in HERE.glob("*/__main__.py"))]):
         if script.name in NOT_BENCHMARKS:
             continue
         print(f"\n== {script.name}", flush=True)

@@ -1,0 +1,86 @@
+"""That the vectorised formulas of this simulation are those of `assay.analyse`, on drawn sets."""
+
+from __future__ import annotations
+
+import math
+
+import methods
+import numpy as np
+from methods import Ratios
+
+from assay.analyse import intervals
+from assay.analyse.compare import decide
+from assay.analyse.families import corrected
+from assay.analyse.intervals import LogInterval
+from assay.records import Comparison, Point
+
+MARGIN = 0.02
+CLOSE = 1e-9
+_POINT = Point("simulated", "1x1", "throughput", "", "higher", {})
+
+
+class DisagreementError(Exception):
+    """A vectorised formula gave something else than the library."""
+
+
+def check(seed: int = 1, families: int = 60, claims: int = 5) -> int:
+    """Compare intervals and verdicts, alone and in families; how many comparisons agreed.
+
+    Raises DisagreementError with the first set that doesn't.
+    """
+    rng, agreed = np.random.default_rng(seed), 0
+    for n in (3, 5, 10):
+        for paired in (True, False):
+            shift = rng.choice([0.0, 0.0, 0.02, -0.05], size=(families, claims, 1))
+            size = rng.choice([0.002, 0.01, 0.03], size=(families, 1, 1))
+            a = size * rng.normal(size=(families, claims, n))
+            b = size * rng.normal(size=(families, claims, n if paired else n + 2)) + shift
+            vectorised = methods.paired(a, b) if paired else methods.welch(a, b)
+            _hold(a, b, vectorised, paired)
+            agreed += families * claims
+    return agreed
+
+
+def _hold(a: methods.Floats, b: methods.Floats, found: Ratios, paired: bool) -> None:
+    alone, together = methods.alone(found, MARGIN), methods.holm(found, MARGIN)
+    for family in range(len(a)):
+        claims = []
+        for claim, (x, y) in enumerate(zip(a[family].tolist(), b[family].tolist(), strict=True)):
+            interval = intervals.paired(list(zip(x, y, strict=True))) if paired else intervals.welch(x, y)
+            theirs = (found.centre[family, claim], found.error[family, claim], found.degrees[family, claim])
+            ours = (interval.centre, interval.error or 0.0, interval.degrees or 0.0)
+            if not np.allclose(ours, theirs, rtol=CLOSE, atol=CLOSE):
+                raise DisagreementError(f"{ours} is not {theirs}")
+            claims.append(_comparison(interval, "paired" if paired else "welch"))
+        _same([c.verdict for c in claims], alone, family)
+        _same([c.verdict for c in corrected(claims)], together, family)
+
+
+def _same(verdicts: list[str], found: methods.Family, family: int) -> None:
+    for claim, verdict in enumerate(verdicts):
+        flags = (found.more[family, claim], found.less[family, claim], found.equivalent[family, claim])
+        expected = (verdict == "faster", verdict == "slower", verdict == "equivalent")
+        if tuple(map(bool, flags)) != expected:
+            raise DisagreementError(f"{verdict} is not (more, less, equivalent) {flags}")
+
+
+def _comparison(interval: LogInterval, method: str) -> Comparison:
+    ratio = interval.estimate("")
+    verdict, reason = decide(ratio, MARGIN, "higher")
+    half = None if interval.half is None else math.expm1(interval.half)
+    return Comparison(
+        point=_POINT,
+        a="A",
+        b="B",
+        mean_a=1.0,
+        mean_b=ratio.value,
+        ratio=ratio,
+        n=(interval.n, interval.n),
+        method=method,
+        margin=MARGIN,
+        verdict=verdict,
+        reason=reason,
+        smallest_visible=half,
+        error=interval.error,
+        degrees=interval.degrees,
+    )

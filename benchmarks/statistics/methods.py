@@ -1,0 +1,123 @@
+"""The formulas of `assay.analyse` for many sets at once, and what people do today beside them.
+
+`agreement.py` holds them against `assay.analyse` itself, set by set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """Log-ratios with standard error and degrees of freedom; any shape, one element a comparison."""
+
+    centre: Floats
+    error: Floats
+    degrees: Floats
+
+    def shifted(self, by: float | Floats) -> Ratios:
+        """The same, had the true log-ratio been larger by so much."""
+        return Ratios(self.centre + by, self.error, self.degrees)
+
+    def tail(self, at: float) -> Floats:
+        """One-sided p that the log-ratio is no more than `at`: small where it lies far above."""
+        found: Floats = stdtr(self.degrees, -(self.centre - at) / self.error)
+        return found
+
+    def excludes(self, truth: float, alpha: float = 0.05) -> Flags:
+        """The interval of confidence 1 − alpha doesn't hold the truth."""
+        above = self.tail(truth)
+        flags: Flags = np.minimum(above, 1 - above) < alpha / 2
+        return flags
+
+    def within(self, margin: float, alpha: float = 0.05) -> Flags:
+        """The interval lies within the margin: `equivalent`."""
+        edge = np.log1p(margin)
+        flags: Flags = (self.tail(-edge) < alpha / 2) & (1 - self.tail(edge) < alpha / 2)
+        return flags
+
+    def above(self, margin: float, alpha: float = 0.05) -> Flags:
+        """`faster`, where more is better: the interval lies above 1, and not within the margin."""
+        flags: Flags = (self.tail(0.0) < alpha / 2) & ~self.within(margin, alpha)
+        return flags
+
+
+def paired(a: Floats, b: Floats) -> Ratios:
+    """Paired t over the last axis."""
+    d, n = b - a, a.shape[-1]
+    mean = d.mean(-1)
+    return Ratios(mean, d.std(-1, ddof=1) / np.sqrt(n), np.full(mean.shape, n - 1.0))
+
+
+def welch(a: Floats, b: Floats) -> Ratios:
+    """Welch's t over the last axis; the sides may have different counts."""
+    part_a, part_b = (x.var(-1, ddof=1) / x.shape[-1] for x in (a, b))
+    degrees = (part_a + part_b) ** 2 / (part_a**2 / (a.shape[-1] - 1) + part_b**2 / (b.shape[-1] - 1))
+    return Ratios(b.mean(-1) - a.mean(-1), np.sqrt(part_a + part_b), degrees)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Verdicts of families, sets × claims: those of `assay.analyse.families`, more being better."""
+
+    more: Flags
+    less: Flags
+    equivalent: Flags
+
+
+def alone(ratios: Ratios, margin: float) -> Family:
+    """Each claim by its own interval."""
+    equal = ratios.within(margin)
+    p = ratios.tail(0.0)
+    return Family((p < 0.025) & ~equal, (1 - p < 0.025) & ~equal, equal)
+
+
+def holm(ratios: Ratios, margin: float) -> Family:
+    """Corrected for being claimed together; families that are equivalent throughout need no correction."""
+    edge = np.log1p(margin)
+    p = ratios.tail(0.0)
+    more, level_up = _step_down(p)
+    less, level_down = _step_down(1 - p)
+    # the bound of a claim that is rejected beside others that aren't is 0, else by the level that is left
+    all_more, all_less = more.all(-1, keepdims=True), less.all(-1, keepdims=True)
+    low_inside = (ratios.tail(-edge) < level_up) | (more & ~all_more)
+    high_inside = (1 - ratios.tail(edge) < level_down) | (less & ~all_less)
+    equal = np.asarray(low_inside & high_inside)
+    every = ratios.within(margin).all(-1, keepdims=True)
+    return Family((more & ~equal) & ~every, (less & ~equal) & ~every, equal | every)
+
+
+def _step_down(p: Floats, tail: float = 0.025) -> tuple[Flags, Floats]:
+    """Which claims Holm rejects, and the one-sided level left for the others, sets × 1."""
+    count = p.shape[-1]
+    order = np.argsort(p, axis=-1)
+    allowed = tail / (count - np.arange(count))
+    in_order = np.logical_and.accumulate(np.take_along_axis(p, order, -1) <= allowed, axis=-1)
+    rejected = np.zeros_like(in_order)
+    np.put_along_axis(rejected, order, in_order, -1)
+    left = count - rejected.sum(-1, keepdims=True)
+    return rejected, tail / np.where(left == 0, count, left)
+
+
+# What people do today, on values and not on logarithms -----------------------------------------------------
+
+
+def differ_by_one_deviation(a: Floats, b: Floats) -> Flags:
+    """The means differ by more than A's standard deviation."""
+    x, y = np.exp(a), np.exp(b)
+    flags: Flags = np.abs(y.mean(-1) - x.mean(-1)) > x.std(-1, ddof=1)
+    return flags
+
+
+def best_beats_the_mean(a: Floats, b: Floats) -> Flags:
+    """B's best run is above A's mean."""
+    flags: Flags = np.exp(b).max(-1) > np.exp(a).mean(-1)
+    return flags
