@@ -18,7 +18,7 @@ from assay.records import Comparison, Doubt, Estimate, Point, RunsNeeded, RunsRa
 from assay.report import charts, figures, markdown, page, sentences, terminal
 from assay.report.answers import answers
 from assay.report.contents import Contents, Fact, Recipe, gather
-from assay.report.tables import tables
+from assay.report.tables import comparison, tables
 from assay.runfiles import Header
 from made_results import by_system, failed, quickstart
 
@@ -89,8 +89,26 @@ def test_a_slower_side_beyond_the_margin_is_said_to_be_so() -> None:
     assert sentences.answer(question).endswith("perhaps by less than ±2 %.")
 
 
-def test_an_undecided_answer_carries_its_reason() -> None:
-    (question,) = sentences.questions([compared("undecided", (0.99, 0.95, 1.03))])
+@pytest.mark.parametrize(
+    ("ratio", "better", "said"),
+    [
+        ((0.99, 0.95, 1.03), "higher", "openshift may be faster or slower than bare-metal at"),
+        ((0.99, 0.97, 1.01), "higher", "openshift is as fast as bare-metal or slower at"),
+        ((1.01, 0.99, 1.03), "higher", "openshift is as fast as bare-metal or faster at"),
+        ((1.01, 0.99, 1.03), "lower", "openshift is as fast as bare-metal or slower at"),
+        ((0.99, 0.95, 1.03), None, "openshift may differ from bare-metal at"),
+        ((0.99, None, None), "higher", "Undecided whether openshift is as fast as bare-metal at"),
+    ],
+)
+def test_an_undecided_answer_says_what_its_interval_leaves_open(
+    ratio: tuple[float, float | None, float | None], better: str | None, said: str
+) -> None:
+    (question,) = sentences.questions([compared("undecided", ratio, better=better)])
+    assert sentences.answer(question).startswith(said)
+
+
+def test_where_there_is_no_interval_the_evidence_says_why() -> None:
+    (question,) = sentences.questions([compared("undecided", (0.99, None, None))])
     assert "the reason" in sentences.evidence(question)
 
 
@@ -102,8 +120,32 @@ def test_points_that_disagree_are_undecided_as_a_whole_and_counted() -> None:
 
 
 def test_an_interval_too_wide_to_mean_anything_is_not_written_to_its_last_digit() -> None:
-    assert figures.ratio(Estimate(0.597, 0.00001234, 190862.489, 4, "")) == "0.597 (1.2e-05 to 1.9e+05)"
+    assert figures.ratio(Estimate(0.597, 0.00001234, 190862.489, 4, "")) == "0.60 (1.2e-05 to 1.9e+05)"
     assert figures.percent(319724.28) == "over 1000 %"
+
+
+@pytest.mark.parametrize(
+    ("estimate", "written"),
+    [
+        ((1.642, 0.296, 9.096), "1.6 (0.30 to 9.1)"),
+        ((0.8049, 0.6382, 1.0139), "0.80 (0.64 to 1.01)"),
+        ((0.9961, 0.9842, 1.0081), "0.996 (0.984 to 1.008)"),
+        ((0.92, 0.85, 0.998), "0.920 (0.850 to 0.998)"),
+    ],
+)
+def test_a_ratio_has_the_digits_of_its_interval_and_no_end_is_rounded_onto_1(
+    estimate: tuple[float, float, float], written: str
+) -> None:
+    assert figures.ratio(Estimate(*estimate, 8, "")) == written
+
+
+def test_labels_that_all_points_share_stand_once_in_the_heading() -> None:
+    both = [compared(size=1024, workers_seen=1), compared(size=1024, workers_seen=2)]
+    said = plain(terminal.verdicts(both))
+    assert said.count("size 1024") == 1
+    (body,) = comparison(both).bodies
+    assert "size 1024" in body.title
+    assert [row.cells[0] for row in body.rows] == ["2 workers, workers seen 1", "2 workers, workers seen 2"]
 
 
 def test_a_narrow_interval_is_not_rounded_to_a_point() -> None:

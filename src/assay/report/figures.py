@@ -74,8 +74,7 @@ def ratio(estimate: Estimate) -> str:
     """`0.996 (0.981 to 1.009)`: the ratio with its interval, to the digits that the interval carries."""
     if math.isnan(estimate.value):
         return "no ratio"
-    ends = interval(estimate)
-    value = _ratio_number(estimate.value, _ratio_digits(estimate))
+    ends, value = interval(estimate), ratio_value(estimate)
     return value if ends == NONE else f"{value} ({ends})"
 
 
@@ -87,15 +86,37 @@ def interval(estimate: Estimate, to: str = " to ") -> str:
     return f"{_ratio_number(estimate.low, digits)}{to}{_ratio_number(estimate.high, digits)}"
 
 
+def ratio_value(estimate: Estimate) -> str:
+    """The ratio alone, to the digits that its interval carries; a dash where there is none."""
+    if math.isnan(estimate.value):
+        return NONE
+    return _ratio_number(estimate.value, _ratio_digits(estimate))
+
+
+def ratio_span(estimates: Sequence[Estimate]) -> str:
+    """`0.98 to 1.03`: the least and the most, to the digits that the widest interval carries."""
+    digits = min(map(_ratio_digits, estimates))
+    values = [e.value for e in estimates]
+    least, most = (_ratio_number(end, digits) for end in (min(values), max(values)))
+    return least if least == most else f"{least} to {most}"
+
+
 def _ratio_digits(estimate: Estimate) -> int:
-    """Decimals that the interval carries: a narrow one is not rounded to a point."""
-    narrow = estimate.low is not None and estimate.high is not None and estimate.high - estimate.low < 0.004
-    return 4 if narrow else 3
+    """Decimals that the interval carries: two digits of its width, and no end is rounded onto 1."""
+    low, high = estimate.low, estimate.high
+    if low is None or high is None:
+        return 3
+    digits = 4 if high - low < 1e-3 else min(4, max(1, 1 - math.floor(math.log10(high - low))))
+    while digits < 4 and any(end != 1 and float(f"{end:.{digits}f}") == 1 for end in (low, high)):
+        digits += 1
+    return digits
 
 
 def _ratio_number(value: float, digits: int) -> str:
     """Decimals near 1, two significant digits where the ratio says little else than that it is far off."""
-    return f"{value:.{digits}f}" if 0.1 <= value < 10 else f"{value:.2g}"
+    if not 0.1 <= value < 10:
+        return f"{value:.2g}"
+    return f"{value:.{max(digits, 2) if value < 1 else digits}f}"
 
 
 def measured(estimate: Estimate | None) -> tuple[str, str, str]:
@@ -162,9 +183,20 @@ def metric(name: str) -> str:
     return name.replace("_", " ")
 
 
-def where(point: Point) -> str:
-    """`2 workers, size 512`: a point's place within its benchmark and metric."""
-    return ", ".join(filter(None, (shape(point.shape), labels(point.labels))))
+def where(point: Point, shared: Mapping[str, Scalar] | None = None) -> str:
+    """`2 workers, size 512`: a point's place within its benchmark and metric, less what a heading says."""
+    return ", ".join(filter(None, (shape(point.shape), labels(own_labels(point.labels, shared or {})))))
+
+
+def shared_labels(tables: Sequence[Mapping[str, Scalar]]) -> dict[str, Scalar]:
+    """What is the same at every point of a table's section, to be said once in its heading."""
+    first, *others = tables
+    return {name: value for name, value in first.items() if all(t.get(name) == value for t in others)}
+
+
+def own_labels(table: Mapping[str, Scalar], shared: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """A point's labels without those that its section's heading says."""
+    return {name: value for name, value in table.items() if name not in shared}
 
 
 def distinct_doubts(comparisons: Sequence[Comparison]) -> list[tuple[Doubt, list[Comparison]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.records import (
     Comparison,
@@ -71,7 +71,10 @@ def resolution(asked: Sequence[Question]) -> str:
     visible = [c.smallest_visible for q in asked for c in q.comparisons if c.smallest_visible is not None]
     if not visible:
         return ""
-    return f"So many runs can show differences of {figures.span(min(visible), max(visible))}."
+    least, most = figures.percent(min(visible)), figures.percent(max(visible))
+    if least == most:
+        return f"So many runs can show a difference of {least}."
+    return f"So many runs can show a difference of {least} at best, of {most} at worst."
 
 
 def needed(comparisons: Sequence[Comparison]) -> str:
@@ -128,19 +131,19 @@ def answer(question: Question) -> str:
 
 
 def _one(c: Comparison) -> str:
-    claim = f"{_claim(c.point, c.a, c.b, c.verdict)}: {figures.ratio(c.ratio)}"
+    claim = f"{_claim(c)}: {figures.ratio(c.ratio)}"
     margin = f"±{figures.percent(c.margin)}"
     match c.verdict:
         case "equivalent":
             return f"{claim}, within {margin}."
         case "undecided":
-            return f"{claim}, against a margin of {margin}."
+            return f"{claim}."
         case "faster" | "slower":
             return f"{claim}, {'by more than' if _outside(c) else 'perhaps by less than'} {margin}."
 
 
 def evidence(question: Question) -> str:
-    """What the answer rests on: both means, n, the method, and what so many runs can show."""
+    """What the answer rests on: both means, n, the method, what so many runs can show or what decides."""
     points = question.comparisons
     n = figures.runs([c.n for c in points])
     method = {"paired": "paired by block", "welch": "not paired"}.get(points[0].method, "no interval")
@@ -149,12 +152,12 @@ def evidence(question: Question) -> str:
     if len(points) == 1:
         unit, (a, b) = figures.column([points[0].mean_a, points[0].mean_b], points[0].point.unit)
         parts.insert(0, f"{a} and {b} {unit}".strip())
-        if points[0].verdict == "undecided":
+        if points[0].ratio.low is None:
             parts.append(points[0].reason)
-            visible = []
-    if visible:
+    deciding = needed(points)
+    if visible and not deciding:
         parts.append(f"so many runs can show {figures.span(min(visible), max(visible))}")
-    parts += filter(None, [needed(points)])
+    parts += filter(None, [deciding])
     return "; ".join(parts)
 
 
@@ -201,11 +204,11 @@ def scaled(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
             f"{min(shares):.0f} to {max(shares):.0f} % of ideal, over {len(points)} curves "
             "that the tables tell apart."
         )
-    told = " and ".join(
-        f"{_interval_times(p)} on {name}, {_efficiency_percent(p):.0f} % of ideal"
+    told = "; ".join(
+        f"{_times(p)} as fast on {name}, {_efficiency_percent(p):.0f} % of ideal"
         for name, p in ((c.system if alike else _curve_name(c), p) for c, p in points)
     )
-    return f"{task}, against {base}: {told}."
+    return f"{task} against {base}: {told}."
 
 
 def efficiency(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
@@ -235,43 +238,66 @@ def _efficiency_percent(point: ScalingPoint) -> float:
     return point.efficiency.value * 100
 
 
-def _interval_times(point: ScalingPoint) -> str:
-    low, high = point.speedup.low, point.speedup.high
-    interval = "no interval" if low is None or high is None else f"{low:.2f} to {high:.2f}"
-    return f"{point.speedup.value:.2f} times ({interval})"
+def _times(point: ScalingPoint) -> str:
+    interval = figures.interval(point.speedup)
+    known = "no interval" if interval == figures.NONE else interval
+    return f"{figures.ratio_value(point.speedup)} times ({known})"
 
 
-def _claim(point: Point, a: str, b: str, verdict: Verdict) -> str:
-    as_a, more, less = ("fast", "faster", "slower") if _is_speed(point) else ("good", "better", "worse")
-    task = f"{point.benchmark} {figures.metric(point.metric)} on {figures.where(point)}"
-    direction = ", where less is better" if point.better == "lower" else ""
-    match verdict:
+def _claim(c: Comparison) -> str:
+    """What the verdict says in words; of an undecided one, what the interval still leaves open."""
+    as_a, more, less = _adjectives(c.point)
+    task = f"{c.point.benchmark} {figures.metric(c.point.metric)} on {figures.where(c.point)}"
+    direction = ", where less is better" if c.point.better == "lower" else ""
+    match c.verdict:
         case "equivalent":
-            return f"{b} is as {as_a} as {a} at {task}"
+            return f"{c.b} is as {as_a} as {c.a} at {task}"
         case "undecided":
-            return f"Undecided whether {b} is as {as_a} as {a} at {task}"
+            return _left_open(c, task)
         case "faster":
-            return f"{b} is {more} than {a} at {task}{direction}"
+            return f"{c.b} is {more} than {c.a} at {task}{direction}"
         case "slower":
-            return f"{b} is {less} than {a} at {task}{direction}"
+            return f"{c.b} is {less} than {c.a} at {task}{direction}"
+
+
+def _left_open(c: Comparison, task: str) -> str:
+    """`b is as fast as a at … or slower`: within the margin to one side, open to the other."""
+    as_a, more, less = _adjectives(c.point)
+    rests_on = c.ratio if c.family is None else c.family.ratio
+    low, high, better = rests_on.low, rests_on.high, c.point.better
+    if low is None or high is None:
+        return f"Undecided whether {c.b} is as {as_a} as {c.a} at {task}"
+    if better is None:
+        return f"{c.b} may differ from {c.a} at {task}"
+    less_open, more_open = low < 1 / (1 + c.margin), high > 1 + c.margin
+    if better == "lower":
+        less_open, more_open = more_open, less_open
+    if less_open and more_open:
+        return f"{c.b} may be {more} or {less} than {c.a} at {task}"
+    return f"{c.b} is as {as_a} as {c.a} or {more if more_open else less} at {task}"
+
+
+def _adjectives(point: Point) -> tuple[str, str, str]:
+    return ("fast", "faster", "slower") if _is_speed(point) else ("good", "better", "worse")
 
 
 def _many(question: Question) -> str:
     points = question.comparisons
     a, b = question.sides
     bare = Point(**{**question.point.__dict__, "labels": {}})
-    values = [c.ratio.value for c in points]
-    span = f"ratios {min(values):.3f} to {max(values):.3f}, each with its interval in the tables"
+    task = f"{bare.benchmark} {figures.metric(bare.metric)} on {figures.where(bare)}"
+    span = f"ratios {figures.ratio_span([c.ratio for c in points])}"
     verdicts = [c.verdict for c in points]
+    if set(verdicts) == {"undecided"}:
+        return f"{b} against {a} at {task}: undecided at all {len(points)} points, {span}."
     if len(set(verdicts)) == 1:
-        return f"{_claim(bare, a, b, verdicts[0])}, at all {len(points)} points: {span}."
+        return f"{_claim(replace(points[0], point=bare))}, at all {len(points)} points: {span}."
     words: Mapping[Verdict, str] = {"equivalent": "as fast", "faster": "faster", "slower": "slower"}
     counts = [
         f"{words.get(v, v)} at {verdicts.count(v)}"
         for v in ("equivalent", "faster", "slower", "undecided")
         if v in verdicts
     ]
-    task = f"{bare.benchmark} {figures.metric(bare.metric)} on {figures.where(bare)}"
     return f"{b} against {a} at {task}: {', '.join(counts)} of {len(points)} points; {span}."
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from assay.records import Comparison, Point, Requirement, Scaling, ScalingPoint
+from assay.records import Comparison, Point, Requirement, Scalar, Scaling, ScalingPoint
 from assay.report import figures
 from assay.report.contents import Contents, Summary
 from assay.report.figures import NONE
 from assay.report.sentences import REQUIREMENT_SYMBOLS, SYMBOLS
 
 T = TypeVar("T")
+Labels = Mapping[str, Scalar]
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,12 @@ def comparison(comparisons: Sequence[Comparison]) -> Table:
     bodies = []
     for group in gathered(comparisons, lambda c: (c.point.benchmark, c.point.metric)):
         unit, texts = figures.column([v for c in group for v in (c.mean_a, c.mean_b)], group[0].point.unit)
+        shared = figures.shared_labels([c.point.labels for c in group])
         rows = tuple(
-            _comparison_row(c, left, right)
+            _comparison_row(c, left, right, shared)
             for c, left, right in zip(group, texts[::2], texts[1::2], strict=True)
         )
-        bodies.append(Body(_title(group[0].point, unit), rows))
+        bodies.append(Body(_title(group[0].point, unit, shared), rows))
     return Table(
         f"{b} against {a}, margin ±{margin}",
         ("", a, b, "ratio", "95 % interval", "n", "can show", "method", "verdict"),
@@ -73,19 +74,22 @@ def comparison(comparisons: Sequence[Comparison]) -> Table:
     )
 
 
-def _comparison_row(c: Comparison, left: str, right: str) -> Row:
+def _comparison_row(c: Comparison, left: str, right: str, shared: Labels) -> Row:
     visible = NONE if c.smallest_visible is None else figures.percent(c.smallest_visible)
-    value = NONE if math.isnan(c.ratio.value) else f"{c.ratio.value:.3f}"
     n = f"{c.n[0]} + {c.n[1]}"
     verdict = f"{SYMBOLS[c.verdict]} {c.verdict}"
-    cells = (figures.where(c.point), left, right, value, figures.interval(c.ratio), n, visible)
+    ratio = (figures.ratio_value(c.ratio), figures.interval(c.ratio))
+    cells = (figures.where(c.point, shared), left, right, *ratio, n, visible)
     return Row((*cells, c.method or NONE, verdict), c.verdict)
 
 
 def requirements(held: Sequence[Requirement]) -> Table:
     """Each absolute requirement, what was measured and whether it holds."""
     bodies = [
-        Body(_title(group[0].point, "", of=group[0].expectation.written), tuple(map(_requirement_row, group)))
+        Body(
+            _title(group[0].point, "", {}, of=group[0].expectation.written),
+            tuple(map(_requirement_row, group)),
+        )
         for group in gathered(held, lambda r: (r.point.benchmark, r.point.metric, r.expectation.written))
     ]
     return Table(
@@ -109,17 +113,18 @@ def scaling(curves: Sequence[Scaling]) -> Table:
         at = [(c, p) for c in group for p in c.points]
         unit, texts = figures.column([p.value.value for _, p in at], group[0].unit)
         heading = Point(group[0].benchmark, "", group[0].metric, unit, group[0].better, {})
-        rows = tuple(_scaling_row(c, p, text) for (c, p), text in zip(at, texts, strict=True))
-        bodies.append(Body(_title(heading, unit), rows))
+        shared = figures.shared_labels([c.labels for c in group])
+        rows = tuple(_scaling_row(c, p, text, shared) for (c, p), text in zip(at, texts, strict=True))
+        bodies.append(Body(_title(heading, unit, shared), rows))
     columns = ("", "system", "ranks", "value", "speed-up", "95 % interval", "efficiency", "n")
     return Table("Scaling, against the smallest size", columns, tuple(bodies), frozenset({0, 1}))
 
 
-def _scaling_row(curve: Scaling, point: ScalingPoint, value: str) -> Row:
-    low, high = point.speedup.low, point.speedup.high
-    interval = NONE if low is None or high is None else f"{low:.2f} to {high:.2f}"
-    speedup, share = f"{point.speedup.value:.2f}", f"{point.efficiency.value * 100:.0f} %"
-    place = ", ".join(filter(None, (figures.labels(curve.labels), figures.shape(point.shape))))
+def _scaling_row(curve: Scaling, point: ScalingPoint, value: str, shared: Labels) -> Row:
+    speedup, interval = figures.ratio_value(point.speedup), figures.interval(point.speedup)
+    share = f"{point.efficiency.value * 100:.0f} %"
+    own = figures.labels(figures.own_labels(curve.labels, shared))
+    place = ", ".join(filter(None, (own, figures.shape(point.shape))))
     ranks, n = str(point.ranks), str(point.value.n)
     return Row((place, curve.system, ranks, value, speedup, interval, share, n))
 
@@ -130,12 +135,13 @@ def summaries(of: Sequence[Summary]) -> Table:
     for group in gathered(of, lambda s: (s.point.benchmark, s.point.metric)):
         ordered = [s for at_place in gathered(group, lambda s: figures.where(s.point)) for s in at_place]
         unit, texts = figures.column([v for s in ordered for v in _ends(s)], group[0].point.unit)
+        shared = figures.shared_labels([s.point.labels for s in group])
         rows, at = [], 0
         for s in ordered:
             count = len(_ends(s))
-            rows.append(_summary_row(s, texts[at : at + count]))
+            rows.append(_summary_row(s, texts[at : at + count], shared))
             at += count
-        bodies.append(Body(_title(group[0].point, unit), tuple(rows)))
+        bodies.append(Body(_title(group[0].point, unit, shared), tuple(rows)))
     columns = ("", "system", "n", "geometric mean", "95 % interval", "least", "most")
     return Table("All runs", columns, tuple(bodies), frozenset({0, 1}))
 
@@ -146,14 +152,15 @@ def _ends(s: Summary) -> list[float]:
     return [e.value, min(s.values), max(s.values), *interval]
 
 
-def _summary_row(s: Summary, texts: Sequence[str]) -> Row:
+def _summary_row(s: Summary, texts: Sequence[str], shared: Labels) -> Row:
     mean, least, most, *ends = texts
     interval = " to ".join(ends) or NONE
-    return Row((figures.where(s.point), s.side, str(s.estimate.n), mean, interval, least, most))
+    return Row((figures.where(s.point, shared), s.side, str(s.estimate.n), mean, interval, least, most))
 
 
-def _title(point: Point, unit: str, of: str = "") -> str:
-    notes = ", ".join(filter(None, (unit, "less is better" if point.better == "lower" else "")))
+def _title(point: Point, unit: str, shared: Labels, of: str = "") -> str:
+    better = "less is better" if point.better == "lower" else ""
+    notes = ", ".join(filter(None, (figures.labels(shared), unit, better)))
     words = " ".join(filter(None, (point.benchmark, figures.metric(point.metric), of)))
     return f"{words} ({notes})" if notes else words
 

@@ -22,6 +22,7 @@ _STYLES = {
     "fails": "bold red",
 }
 _WIDEST_NAME = 10  # of a system, in a column's heading; a longer one is folded
+Labels = Mapping[str, Scalar]
 Row = tuple[str | Text, ...]  # the place first, then one cell a column
 
 
@@ -41,18 +42,25 @@ def _verdict_table(comparisons: Sequence[Comparison]) -> RenderableType:
     for of_metric in gathered(comparisons, lambda c: (c.point.benchmark, c.point.metric)):
         point = of_metric[0].point
         unit, texts = figures.column([v for c in of_metric for v in (c.mean_a, c.mean_b)], point.unit)
+        shared = figures.shared_labels([c.point.labels for c in of_metric])
         rows: list[Row] = [
-            (_place(c.point.shape, c.point.labels), left, right, *_ratio(c), _verdict(c.verdict))
+            (
+                _place(c.point.shape, figures.own_labels(c.point.labels, shared)),
+                left,
+                right,
+                *_ratio(c),
+                _verdict(c.verdict),
+            )
             for c, left, right in zip(of_metric, texts[::2], texts[1::2], strict=True)
         ]
-        sections.append((_heading(point.benchmark, point.metric, unit, point.better), rows))
+        sections.append((_heading(point.benchmark, point.metric, unit, point.better, shared), rows))
     columns = (comparisons[0].a, comparisons[0].b, "B/A", "95 % CI", "n", "verdict")
     return Group(_sections(columns, sections), Text(_how_to_read(comparisons), style="dim"))
 
 
 def _ratio(c: Comparison) -> tuple[str, str, str]:
     runs = str(c.n[0]) if c.n[0] == c.n[1] else f"{c.n[0]}+{c.n[1]}"
-    return f"{c.ratio.value:.3f}", figures.interval(c.ratio, to="–"), runs
+    return figures.ratio_value(c.ratio), figures.interval(c.ratio, to="–"), runs
 
 
 def _how_to_read(comparisons: Sequence[Comparison]) -> str:
@@ -80,24 +88,23 @@ def scaling(curves: Sequence[Scaling]) -> RenderableType:
     sections = []
     for curve in curves:
         unit, texts = figures.column([p.value.value for p in curve.points], curve.unit)
-        heading = _heading(f"{curve.system} · {curve.benchmark}", curve.metric, unit, curve.better)
-        if curve.labels:
-            heading.append(_text(f", {figures.labels(curve.labels)}"))
+        whose = f"{curve.system} · {curve.benchmark}"
+        heading = _heading(whose, curve.metric, unit, curve.better, curve.labels)
         sections.append(
             (heading, [_scaling_row(p, text) for p, text in zip(curve.points, texts, strict=True)])
         )
-    table = _sections(("value", "speed-up", "95 % interval", "efficiency", "n"), sections)
+    table = _sections(("value", "speed-up", "95 % CI", "efficiency", "n"), sections)
     every = [(d, p) for c in curves for p in c.points for d in p.doubts]
     return Group(table, doubts(_by_code(every), sum(len(c.points) for c in curves)))
 
 
 def _scaling_row(point: ScalingPoint, value: str) -> Row:
-    low, high = point.speedup.low, point.speedup.high
+    interval = figures.interval(point.speedup, to="–")
     return (
         point.shape,
         value,
-        f"{point.speedup.value:.2f}×",
-        "" if low is None or high is None else f"{low:.2f}–{high:.2f}",
+        f"{figures.ratio_value(point.speedup)}×",
+        "" if interval == figures.NONE else interval,
         f"{point.efficiency.value * 100:.0f} %",
         str(point.value.n),
     )
@@ -177,17 +184,15 @@ def _table(*, show_header: bool = True) -> Table:
     )
 
 
-def _place(shape: str, labels: Mapping[str, Scalar]) -> str:
+def _place(shape: str, labels: Labels) -> str:
     return f"{shape} {figures.labels(labels)}".strip()
 
 
-def _heading(benchmark: str, metric: str, unit: str, better: str | None) -> Text:
+def _heading(benchmark: str, metric: str, unit: str, better: str | None, labels: Labels) -> Text:
     text = _text(f"{benchmark} {figures.metric(metric)}", style="bold")
-    notes = [unit] if unit else []
-    if better == "lower":
-        notes.append("less is better")
+    notes = ", ".join(filter(None, (figures.labels(labels), unit, "less is better" * (better == "lower"))))
     if notes:
-        text.append(f" ({', '.join(notes)})", style="not bold dim")
+        text.append(_text(f" ({notes})", style="not bold dim"))
     return text
 
 
