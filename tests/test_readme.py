@@ -1,0 +1,149 @@
+"""The README is true: its commands run as they stand there, its suites load and plan."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from assay import plan, rundir, store
+from assay.launch import SYSTEM_MODELS
+from assay.records import Plan
+from assay.runfiles import Header
+from assay.suite import load
+from assay.workloads import WORKLOADS
+from conftest import ROOT
+from stated_runs import result
+
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    """Fenced blocks of a language, in the order of the README."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def commands(block: str) -> list[str]:
+    """The command lines of a block without their comments."""
+    return [line for text in block.splitlines() if (line := re.sub(r"\s+#.*", "", text).strip())]
+
+
+def console(word: str) -> list[str]:
+    """The commands of the one block that holds this word."""
+    (block,) = (block for block in blocks("console") if word in block)
+    return commands(block)
+
+
+def run(line: str, folder: Path) -> int:
+    """Run one line in a shell with the installed `assay`; a traceback is never right."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ran = subprocess.run(
+        ["bash", "-c", line],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "Traceback" not in ran.stderr, f"{line}\n{ran.stderr}"
+    assert not ran.stderr.startswith("assay: "), f"{line}\n{ran.stderr}"
+    return ran.returncode
+
+
+# Suites --------------------------------------------------------------------------------------------------
+
+
+def written_suites(folder: Path) -> list[Path]:
+    """Each suite of the README as a file; a block that is none is the systems.yaml of the one before."""
+    found: list[Path] = []
+    for block in blocks("yaml"):
+        if "suite" in YAML(typ="safe").load(block):
+            found.append(folder / f"suite-{len(found)}" / "suite.yaml")
+            found[-1].parent.mkdir()
+            found[-1].write_text(block)
+        else:
+            (found[-1].parent / "systems.yaml").write_text(block)
+    return found
+
+
+def planned(path: Path) -> Plan:
+    params = {name: workload.params for name, workload in WORKLOADS.items()}
+    return plan.make(*load(path, params_models=params, launcher_models=SYSTEM_MODELS))
+
+
+def test_every_suite_of_the_readme_loads_and_plans(tmp_path: Path) -> None:
+    plans = {made.suite: made for made in map(planned, written_suites(tmp_path))}
+    assert plans.keys() == {"resnet50-scaling", "my-training"}
+    scaling = plans["resnet50-scaling"]
+    assert (scaling.systems, scaling.baseline, scaling.margin) == (("plain", "pinned"), "plain", 0.02)
+    assert len(scaling.trials) == 2 * 2 * 2 * 5
+    assert scaling.expectations["resnet50"][0].written == ">= 40 images/s"
+
+
+# Commands ------------------------------------------------------------------------------------------------
+
+
+def test_every_block_of_commands_is_run_by_a_test_here() -> None:
+    starters = ("make ", "assay init", "assay compare resnet50-scaling", "assay score")
+    for block in blocks("console"):
+        assert any(word in block for word in starters), f"no test runs:\n{block}"
+
+
+def test_make_has_every_target_that_documents_name() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)make ([a-z]+)", README, re.MULTILINE))
+    assert {"demo", "test", "check", "bench"} <= named <= targets
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    """A folder whose runs/ holds the README's first suite, finished; its speeds are made up."""
+    suites = tmp_path / "suites"
+    suites.mkdir()
+    made = planned(next(path for path in written_suites(suites) if "resnet50-scaling" in path.read_text()))
+    header = Header(
+        1, "0", made.suite, made.suite_digest, made.digest, 1_772_360_000.0, "a-machine", ("assay",)
+    )
+    session = rundir.create(tmp_path / "runs", header, made, {})
+    results = []
+    for at, trial in enumerate(made.trials):
+        one = result(20.0 * trial.shape.ranks * (1 + at % 5 / 1000), suite=made.suite, session=session.name)
+        run_id = f"{session.id}/{trial.id}"
+        results.append(replace(one, run=replace(one.run, id=run_id, trial=trial)))
+    store.update(tmp_path / "runs", results)
+    return tmp_path
+
+
+def test_commands_about_finished_runs_work(finished: Path) -> None:
+    lines = console("assay compare resnet50-scaling")
+    assert {line: run(line, finished) for line in lines} == dict.fromkeys(lines, 0)
+    assert (finished / "page.html").read_text().startswith("<!doctype html>")
+
+
+def test_commands_about_logs_work(tmp_path: Path, mlperf_logs: Path) -> None:
+    for name, source in (("dgx1", "v0.6/NVIDIA/dgx1_ngc19.05_mxnet/resnet"), ("mine", "v3.0/Supermicro")):
+        shutil.copytree(mlperf_logs / source, tmp_path / "results" / name / "resnet")
+    assert run("assay import results/mine --name my-cluster", tmp_path) == 0
+    lines = console("assay score")
+    assert {line: run(line, tmp_path) for line in lines} == dict.fromkeys(lines, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_the_first_commands_lead_to_a_finished_run(tmp_path: Path) -> None:
+    for line in console("assay init"):
+        assert run(line, tmp_path) == 0, line
+        suite = tmp_path / "my-suite" / "suite.yaml"
+        if suite.is_file():  # one repeat of the quickest benchmark is enough to see that it runs
+            said = YAML(typ="safe").load(suite)
+            said |= {"repeats": 1, "benchmarks": {"compute": said["benchmarks"]["compute"]}}
+            YAML().dump(said, suite)
+    assert run("assay show my-suite", tmp_path) == 0
