@@ -71,24 +71,6 @@ def steady_facts(results: Sequence[Result]) -> dict[str, object]:
     return found
 
 
-def stated(side: Side, name: str) -> Scalar:
-    """What the side's first program stated of itself, else its parameter; None where neither says it."""
-    result = side.group.samples[0].result
-    said: Scalar = result.reading.facts.get(name, result.run.trial.params.get(name))
-    return said
-
-
-def accelerator(side: Side) -> str | None:
-    """The accelerator's name by the program, else by the probe; None for a CPU, and where nothing tells."""
-    if stated(side, "device") == "cpu":
-        return None
-    name = stated(side, "device_name")
-    if isinstance(name, str):
-        return name
-    names = (table.get("gpu.0.name") for table in probed(side.group.samples[0].result))
-    return next((name for name in names if isinstance(name, str)), None)
-
-
 def probed(result: Result) -> list[dict[str, Scalar]]:
     """The probe's tables of a run, one a node, without those of nodes where it failed."""
     if result.provenance is None:

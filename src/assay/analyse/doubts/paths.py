@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
-from assay.analyse.doubts.case import Case, Side, accelerator, probed
+from assay.analyse import fabrics
+from assay.analyse.doubts.case import Case, Side, counted, probed
+from assay.analyse.expected import accelerator_name
 from assay.analyse.ratio import mean
+from assay.analyse.references import matching
 from assay.records import Doubt, Scalar, Shape
 from assay.units import convert, human
 
@@ -80,23 +83,31 @@ def _worker_cost(case: Case) -> str:
 
 
 def _against_links(side: Side) -> str:
-    """Bus bandwidth below the links that the node has; "" where it is not, or nothing is known."""
+    """Bus bandwidth below what the node's links give; "" where it is not, or nothing is known."""
     if not _is_large_busbw(side):
         return ""
     rate = convert(mean(side.group.values), side.group.point.unit, "B/s")
-    tables = probed(side.group.samples[0].result)
-    shape = _shape(side)
+    result, shape = side.group.samples[0].result, _shape(side)
+    tables = probed(result)
     nodes = shape.nodes or len(tables)
-    if nodes == 1 and shape.ranks > 1 and _has_nvlink(side) and rate < PCIE_4_X16:
+    name = accelerator_name(result) or ""
+    known = matching("allreduce", "busbw", name, "", shape.ranks, nodes)
+    if known and rate * 2 < min(reference.value for reference in known):
+        return (
+            f"{side.name}: {human(rate, 'B/s')} between {shape.ranks} GPUs on {counted(nodes, 'node')}; "
+            f"{human(known[0].value, 'B/s')} is published ({known[0].what}; {known[0].source})"
+        )
+    if nodes == 1 and shape.ranks > 1 and _has_nvlink(name) and rate < PCIE_4_X16:
         return (
             f"{side.name}: {human(rate, 'B/s')} between {shape.ranks} GPUs of one node, less than one PCIe "
             f"4.0 link ({human(PCIE_4_X16, 'B/s')}), on GPUs that have NVLink"
         )
-    ports = [_port_rate(table) for table in tables]
-    if nodes > 1 and ports and min(ports) > 2 * rate:
+    links = [link for table in tables if _has_infiniband(table) and (link := fabrics.of_node(table))]
+    if nodes > 1 and links and rate * 4 < min(link.bytes_per_s for link in links):
+        slowest = min(links, key=lambda link: link.bytes_per_s)
         return (
-            f"{side.name}: {human(rate, 'B/s')} between {nodes} nodes that each have an active port of "
-            f"{human(min(ports), 'B/s')}: what sockets give, not InfiniBand"
+            f"{side.name}: {human(rate, 'B/s')} between {nodes} nodes that each have {slowest.ports} "
+            f"({human(slowest.bytes_per_s, 'B/s')}): what sockets give, or a few of the ports"
         )
     return ""
 
@@ -109,29 +120,17 @@ def _is_large_busbw(side: Side) -> bool:
         and isinstance(size, int | float)
         and size >= LARGE_BYTES
         and min(side.group.values) > 0
-        and accelerator(side) is not None
+        and accelerator_name(side.group.samples[0].result) is not None
     )
 
 
-def _has_nvlink(side: Side) -> bool:
-    """By the name that NVIDIA gives the boards with NVLink between all GPUs of a node."""
-    return bool(re.search(r"SXM|HBM3|\bH200\b(?! NVL)|GB200|B200", accelerator(side) or ""))
+def _has_nvlink(name: str) -> bool:
+    """By the names of boards with NVLink between all GPUs of a node: SXM, or told by the memory."""
+    return bool(re.search(r"SXM|HBM3|\bH200\b(?! NVL)|B200", name))
 
 
-def _port_rate(table: dict[str, Scalar]) -> float:
-    """Bytes a second of the fastest active InfiniBand or RoCE port, 0 where there is none."""
-    best = 0.0
-    for name, value in table.items():
-        place, _, fact = name.rpartition(".")
-        if (
-            fact != "rate"
-            or not place.startswith("infiniband.")
-            or "ACTIVE" not in str(table.get(f"{place}.state"))
-        ):
-            continue
-        match = re.match(r"([\d.]+) Gb/sec", str(value))
-        best = max(best, float(match[1]) * 1e9 / 8 if match else 0.0)
-    return best
+def _has_infiniband(table: dict[str, Scalar]) -> bool:
+    return any(name.startswith("infiniband.") for name in table)
 
 
 def _shape(side: Side) -> Shape:

@@ -1,108 +1,97 @@
-"""Doubts about figures that can't be, or that say that the machine was hardly used."""
+"""Doubts about figures that can't be, or that say that the accelerator was hardly used."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
-from assay.analyse.doubts.case import Case, Side, accelerator, stated
+from assay.analyse.accelerators import of_name
+from assay.analyse.doubts.case import Case, Side
+from assay.analyse.expected import accelerator_name, number_format
 from assay.analyse.ratio import mean
+from assay.analyse.references import HALF, Reference, matching
 from assay.records import Doubt, Shape
+from assay.units import convert, factor, human
 
-
-@dataclass(frozen=True)
-class Reached:
-    """Training of ResNet-50 at 224×224 that others reached, images a second on one accelerator.
-
-    least, most  the slowest and fastest of the sources, both with 16-bit arithmetic
-    mfu          of the slowest, with 24.3 GFLOP an image
-    """
-
-    accelerator: re.Pattern[str]
-    least: float
-    most: float
-    mfu: float
-    source: str
-
-
-RESNET50 = (
-    Reached(
-        re.compile(r"V100", re.IGNORECASE),
-        887,
-        1040,
-        0.17,
-        "tf_cnn_benchmarks on DGX-1; NVIDIA DeepLearningExamples",
-    ),
-    Reached(
-        re.compile(r"A100", re.IGNORECASE),
-        2470,
-        3397,
-        0.19,
-        "NVIDIA DeepLearningExamples; MLPerf Training v2.1",
-    ),
-    Reached(
-        re.compile(r"\b(G?H100|G?H200)\b", re.IGNORECASE),
-        2790,
-        7950,
-        0.07,
-        "Lambda's PyTorch benchmark; MLPerf Training v4.0",
-    ),
-)
+_ARITHMETIC, _MEMORY = "flop_rate", "bandwidth"
 
 
 def above_best_known(case: Case) -> Doubt | None:
-    """A throughput that nobody has reached on this accelerator."""
+    """A figure above the accelerator's peak, or a training that nobody has seen so fast on it."""
     for side in case.sides:
-        found = _resnet50(side)
-        if found is None:
-            continue
-        each, reached = found
-        if each > reached.most:
+        evidence = _above_peak(side) or _above_published(side)
+        if evidence:
             return Doubt(
                 "above-best-known",
-                f"{side.name}: {each:,.0f} images/s on one accelerator; the fastest known is "
-                f"{reached.most:,.0f} ({reached.source})",
+                f"{side.name}: {evidence}",
                 "Look for steps that the clock did not wait for (no synchronisation with the GPU), a smaller "
-                "image, skipped gradients, or ranks counted twice",
+                "problem, skipped gradients, a result kept in cache, or ranks counted twice",
             )
     return None
 
 
+def _above_peak(side: Side) -> str:
+    """What the data sheet does not allow, in words; "" where it does, or is not known."""
+    name = accelerator_name(side.group.samples[0].result)
+    device = None if name is None else of_name(name)
+    if device is None:
+        return ""
+    peaks = {
+        _ARITHMETIC: device.peak_flop_per_s.get(number_format(side.group)),
+        _MEMORY: device.memory_bytes_per_s,
+    }
+    peak = peaks.get(side.group.point.metric)
+    each = _each(side)
+    if peak is None or each <= peak:
+        return ""
+    unit = factor(side.group.point.unit)[1]
+    return f"{human(each, unit)} on one {name}, whose peak is {human(peak, unit)} ({device.source})"
+
+
+def _above_published(side: Side) -> str:
+    known = _published(side, HALF[0])  # the fastest formats: no other is quicker
+    if not known:
+        return ""
+    best = max(known, key=lambda reference: reference.each)
+    each = _each(side)
+    if each <= best.each:
+        return ""
+    return (
+        f"{each:,.0f} {side.group.point.unit} on one accelerator, where the fastest known is "
+        f"{best.each:,.0f} ({best.what}; {best.source})"
+    )
+
+
 def far_below_reference(case: Case) -> Doubt | None:
-    """Less than half of the slowest reference with 16-bit arithmetic on this accelerator."""
+    """Less than half of the slowest published figure of this accelerator and number format."""
     for side in case.sides:
-        found = _resnet50(side)
-        if found is None or stated(side, "precision") not in ("bf16", "fp16", "amp"):
+        known = _published(side, number_format(side.group))
+        if not known:
             continue
-        each, reached = found
-        if each < reached.least / 2:
-            mfu = reached.mfu * each / reached.least
+        least = min(known, key=lambda reference: reference.each)
+        each = _each(side)
+        if each < least.each / 2:
             return Doubt(
                 "mfu-far-below",
-                f"{side.name}: {each:,.0f} images/s on one accelerator, an MFU of {mfu:.1%}; others reach "
-                f"{reached.least:,.0f} to {reached.most:,.0f}, from {reached.mfu:.0%} on ({reached.source})",
+                f"{side.name}: {each:,.0f} {side.group.point.unit} on one accelerator, and so the MFU, is "
+                f"{each / least.each:.0%} of the slowest published ({least.each:,.0f}: {least.what}; "
+                f"{least.source})",
                 "Raise the batch, check channels_last and 16-bit arithmetic, and that no GPU waits for data",
             )
     return None
 
 
-def _resnet50(side: Side) -> tuple[float, Reached] | None:
-    """Images a second on one accelerator, and what others reached; None where that can't be told."""
+def _published(side: Side, number_format: str) -> tuple[Reference, ...]:
+    """What was published of one accelerator of this kind; empty where the run is not of that kind."""
+    result = side.group.samples[0].result
+    name, trial = accelerator_name(result), result.run.trial
+    size = result.reading.facts.get("image_size", trial.params.get("image_size"))
+    if name is None or size not in (None, 224) or min(side.group.values) <= 0:
+        return ()
+    known = matching(trial.workload, side.group.point.metric, name, number_format, trial.shape.ranks, None)
+    return tuple(reference for reference in known if reference.nodes is None)
+
+
+def _each(side: Side) -> float:
+    """The mean of one accelerator, in the unit's base."""
     point = side.group.point
-    if "resnet" not in point.benchmark.lower() and _workload(side) != "resnet50":
-        return None
-    if (
-        point.unit != "images/s"
-        or point.metric != "throughput"
-        or stated(side, "image_size") not in (None, 224)
-    ):
-        return None
-    device = accelerator(side)
-    reached = next((known for known in RESNET50 if device and known.accelerator.search(device)), None)
-    if reached is None:
-        return None
-    return mean(side.group.values) / Shape.parse(point.shape).ranks, reached
-
-
-def _workload(side: Side) -> str:
-    return side.group.samples[0].result.run.trial.workload
+    return (
+        convert(mean(side.group.values), point.unit, factor(point.unit)[1]) / Shape.parse(point.shape).ranks
+    )

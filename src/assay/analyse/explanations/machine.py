@@ -40,17 +40,18 @@ EXPLANATIONS: dict[str, Explanation] = {
     ),
     "above-best-known": Explanation(
         "invalid",
-        "ResNet-50 trains faster on one accelerator than anybody has published for it: 1,040 images/s on a "
-        "V100, 3,397 on an A100, 7,950 on an H100 or H200, at 224×224 pixels.",
+        "Arithmetic or memory bandwidth is above the peak that the maker states for the accelerator, or a "
+        "training is faster on one accelerator than any published one (ResNet-50 at 224×224 pixels: 7,160 "
+        "images/s on an H100, 7,950 on an H200).",
         "Most likely less was done than is counted, or the clock did not wait for the GPU.",
-        "Synchronise with the GPU before reading the clock; check image size, batch, skipped gradients, "
-        "and that no rank is counted twice.",
+        "Synchronise with the GPU before reading the clock; check problem size, batch, skipped gradients, "
+        "arrays that fit into a cache, and that no rank is counted twice.",
     ),
     "mfu-far-below": Explanation(
         "weak",
-        "ResNet-50 with 16-bit arithmetic is slower than half of the slowest published figure for its "
-        "accelerator: 887 images/s on a V100 (MFU 17 %), 2,470 on an A100 (19 %), 2,790 on an H100 or H200 "
-        "(7 %).",
+        "A training with 16-bit arithmetic is slower than half of the slowest published figure for its "
+        "accelerator, and so is its MFU (ResNet-50: 887 images/s on a V100, 2,470 on an A100, 2,790 on an "
+        "H100).",
         "Something else than the accelerator limits the run, so a comparison tells about that.",
         "Raise the batch, use channels_last, and see that no GPU waits for data, for the host or for "
         "another GPU.",
@@ -64,9 +65,10 @@ EXPLANATIONS: dict[str, Explanation] = {
     ),
     "fast-path-unused": Explanation(
         "biased",
-        "The bus bandwidth of a large all-reduce (from 16 MiB) is below one PCIe 4.0 link between NVLink "
-        "GPUs of one node, below half of one active InfiniBand port between nodes, or below half of what "
-        "the same number of GPUs reaches in larger workers.",
+        "The bus bandwidth of a large all-reduce (from 16 MiB) is below half of what is published for as "
+        "many of the same GPUs, below one PCIe 4.0 link between NVLink GPUs of one node, below a quarter "
+        "of a node's active InfiniBand ports, or below half of what the same number of GPUs reaches in "
+        "larger workers.",
         "GPUs of a node in separate pods can use neither NVLink nor shared memory: on two nodes of eight "
         "V100, 16 single-GPU pods had 5.7 GB/s at 256 MiB where 2 pods of 8 GPUs had 55.2 GB/s. Every step "
         "that exchanges gradients waits for it.",
