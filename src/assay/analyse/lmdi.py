@@ -136,8 +136,8 @@ def factors(a: Sequence[Amounts], b: Sequence[Amounts], confidence: float = 0.95
     """
     whole_a, whole_b = mean_run(a), mean_run(b)
     parts = decompose(whole_a, whole_b)
-    without_a = [decompose(mean_run(rest), whole_b) for rest in _each_left_out(a)]
-    without_b = [decompose(whole_a, mean_run(rest)) for rest in _each_left_out(b)]
+    without_a = [decompose(rest, whole_b) for rest in _without_each(a)]
+    without_b = [decompose(whole_a, rest) for rest in _without_each(b)]
 
     def interval(of: Callable[[Parts], float]) -> LogInterval:
         sides = [[of(split) for split in without] for without in (without_a, without_b)]
@@ -151,8 +151,13 @@ def factors(a: Sequence[Amounts], b: Sequence[Amounts], confidence: float = 0.95
     )
 
 
-def _each_left_out(runs: Sequence[Amounts]) -> list[list[Amounts]]:
-    return [[*runs[:at], *runs[at + 1 :]] for at in range(len(runs))] if len(runs) > 1 else []
+def _without_each(runs: Sequence[Amounts]) -> list[Amounts]:
+    """The mean run of all but one, for each."""
+    others = len(runs) - 1
+    if others < 1:
+        return []
+    totals = [math.fsum(column) for column in zip(*runs, strict=True)]
+    return [Amounts(*((t - own) / others for t, own in zip(totals, run, strict=True))) for run in runs]
 
 
 def _jackknife(centre: float, sides: Sequence[Sequence[float]], n: int, confidence: float) -> LogInterval:

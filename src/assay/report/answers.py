@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from assay.records import Doubt, Requirement
-from assay.report import figures, sentences
+from assay.report import figures, sentences, split
 from assay.report.contents import Contents
 from assay.report.tables import gathered
 
@@ -43,6 +43,7 @@ def answers(contents: Contents) -> tuple[Answers, ...]:
     """All of them: what was compared, what was required, how it scales."""
     kinds = {
         "Is it as fast?": _compared(contents),
+        "What makes the difference in time to train?": _split(contents),
         "Does it meet the requirements?": _required(contents),
         "How far does it scale?": _scaled(contents),
     }
@@ -65,6 +66,13 @@ def _compared(contents: Contents) -> list[Answer]:
             _codes([d for c in q.comparisons for d in c.doubts]),
         )
         for q in contents.questions
+    ]
+
+
+def _split(contents: Contents) -> list[Answer]:
+    return [
+        Answer(d.verdict, sentences.SYMBOLS[d.verdict], split.sentence(d), split.evidence(d), ())
+        for d in contents.splits
     ]
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from assay.analyse.compare import compare, uncompared
+from assay.analyse.decompose import Decomposition, decompose
 from assay.analyse.expect import check
 from assay.analyse.families import claimed_together
 from assay.analyse.groups import Group, Key, Metrics, cause, counts, group
@@ -90,6 +91,7 @@ class Contents:
     uncompared what was measured on one side only, and why it is not compared
     primary    benchmark → the metric that its question is about
     questions  about the primary metrics; `comparisons` has every metric
+    splits     trainings to a target, taken apart into convergence and system
     """
 
     title: str
@@ -105,6 +107,7 @@ class Contents:
     uncompared: tuple[tuple[str, str], ...] = ()
     facts: tuple[Fact, ...] = ()
     recipes: tuple[Recipe, ...] = ()
+    splits: tuple[Decomposition, ...] = ()
 
     @property
     def runs(self) -> int:
@@ -187,6 +190,7 @@ def gather(
         uncompared=tuple(_uncompared(held, metrics)),
         facts=tuple(facts),
         recipes=tuple(recipes),
+        splits=tuple(_splits(held, width)),
     )
 
 
@@ -208,6 +212,13 @@ def _uncompared(sides: Mapping[str, Sequence[Result]], metrics: Metrics) -> list
         for other in others
         for point, why in uncompared(sides[baseline], sides[other], names=(baseline, other), metrics=metrics)
     ]
+
+
+def _splits(sides: Mapping[str, Sequence[Result]], margin: float) -> Iterator[Decomposition]:
+    baseline, *others = sides
+    for other in others:
+        made, _ = decompose(sides[baseline], sides[other], margin=margin, names=(baseline, other))
+        yield from made
 
 
 def _primary(plan: Plan | None, groups: Mapping[str, Mapping[Key, Group]]) -> dict[str, str]:

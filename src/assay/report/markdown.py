@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from assay import __version__
+from assay.report import split
 from assay.report.answers import Answers, answers
 from assay.report.contents import Contents, Recipe
 from assay.report.lead import lead
@@ -22,7 +23,7 @@ def text(contents: Contents) -> str:
     if contents.uncompared:
         rows = (f"- {_plain(place)}: {_plain(why)}" for place, why in contents.uncompared)
         parts += ["### Not compared", "\n".join(rows)]
-    parts += [_table(table) for table in tables(contents)]
+    parts += [_table(table) for table in (*tables(contents), *split.tables(contents.splits))]
     if contents.doubts:
         parts += ["### What to doubt", _doubts(contents)]
     if contents.failures:

@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from assay import __version__
+from assay.report import split
 from assay.report.answers import answers
 from assay.report.charts import charts
 from assay.report.contents import Contents, Fact
@@ -25,6 +26,7 @@ _CHART_TITLES = {
     "curve": "Over sizes",
     "runs": "Each run, with its side's mean and 95 % interval",
     "scaling": "Scaling: speed-up against the smallest size; dashed is ideal",
+    "waterfall": "Time to train, from one side to the other",
     "timeline": "The session in time",
     "series": "During the runs",
 }
@@ -53,7 +55,7 @@ def html(contents: Contents) -> str:
         answers=answers(contents),
         doubts=_doubts(contents),
         charts=_charts(contents),
-        tables=tables(contents),
+        tables=(*tables(contents), *split.tables(contents.splits)),
         facts=_by_group(contents.facts),
         differing=_by_group([fact for fact in contents.facts if fact.matters]),
     )

@@ -43,11 +43,11 @@ def convergence_sentence(d: Decomposition) -> str:
 
 
 def evidence(d: Decomposition) -> str:
-    """What the verdict rests on and how far it reaches."""
+    """What the verdict rests on and how far it reaches; without a full stop at its end."""
     parts = [convergence_sentence(d), d.likeness.claim]
     if d.replication == "runs" and d.system.low is not None:
         parts.append("A side has one session only: a claim about these runs, not about others.")
-    return " ".join(parts)
+    return " ".join(parts).removesuffix(".")
 
 
 def told(found: Convergence) -> str:

@@ -10,6 +10,7 @@ from assay.report.charts.runs import curve, runs, split
 from assay.report.charts.scaling import scaling
 from assay.report.charts.series import over_time
 from assay.report.charts.timeline import timelines
+from assay.report.charts.waterfall import waterfall
 from assay.report.contents import Contents
 from assay.report.tables import gathered
 
@@ -33,6 +34,7 @@ def charts(contents: Contents) -> tuple[Chart, ...]:
     made += [runs(group, sides) for group in panels[:MOST_PANELS]]
     scaled = [c for c in contents.curves if contents.primary.get(c.benchmark) == c.metric]
     made += [scaling(group, sides) for group in gathered(scaled, lambda c: (c.benchmark, c.metric))]
+    made += [waterfall(d) for d in contents.splits if d.causes]
     made += timelines(contents.sides, primary)
     made += over_time(contents.sides)
     return tuple(made)
