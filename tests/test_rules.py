@@ -98,6 +98,7 @@ def test_the_keys_and_targets_are_those_of_mlperf_logging(round_: str) -> None:
     assert set(keys.once) == {key for key, often in asked.items() if often == "EXACTLY_ONE"}
     either = {key for group in keys.either for key in group}
     assert set(keys.some) | either == {key for key, often in asked.items() if "AT_LEAST_ONE" in often}
+    compared = 0
     for benchmark in benchmarks_of(round_):
         text = texts.get(f"closed_{benchmark}.yaml", texts.get(f"{benchmark}.yaml", ""))
         stated = re.search(r"ATLEAST_ONE_CHECK:\s*\"(.*)\"", text)
@@ -105,6 +106,8 @@ def test_the_keys_and_targets_are_those_of_mlperf_logging(round_: str) -> None:
             if stated:
                 numbers = {float(n) for n in re.findall(r"(?<![\w.])\d+\.\d+", stated[1])}
                 assert target.value in numbers, (benchmark, round_, stated[1])
+                compared += 1
+    assert compared >= 5 or round_ == "v0.6"
 
 
 # One log -------------------------------------------------------------------------------------------------
@@ -332,7 +335,7 @@ def test_what_is_wrong_with_a_set_is_told() -> None:
         "number of runs": "3 of 5 result files",
         "runs that did not converge": "2 of 3; at most 1 may",
         "seeds differ": "a, b have seed 1",
-        "one configuration": "batch sizes ['128', '64'], benchmarks ['resnet']",
+        "one configuration": "global batch sizes 64, 128",
         "scaling factor": "scaling.json is there and can't be understood",
     }
     outside = of_set(runs, round_="v5.1")["benchmark is one of the round's"]
@@ -464,6 +467,13 @@ def not_converged(text: str) -> str:
     return re.sub('("eval_accuracy", "value": )0\\.7', "\\g<1>0.6", text).replace("success", "aborted")
 
 
+def later_init_start(text: str) -> str:
+    """One more init_start behind init_stop."""
+    lines = text.splitlines(True)
+    start, stop = (next(l for l in lines if f'"key": "init_{edge}"' in l) for edge in ("start", "stop"))
+    return text.replace(stop, stop + start, 1)
+
+
 ONCE = ("submission_org", "submission_platform", "submission_division", "submission_status",
         "submission_benchmark", "init_stop", "run_start", "run_stop", "train_samples", "eval_samples",
         "gradient_accumulation_steps")  # fmt: skip
@@ -490,6 +500,7 @@ DIFFERENT: dict[str, tuple[Change, bool, bool]] = {  # accepted here, accepted t
     "cache_clear after run_start": (moved_before("cache_clear", "eval_start"), False, True),
     "only an earlier evaluation reached the target": (last_evaluation_missed, False, True),
     "a run that did not converge": (not_converged, True, False),
+    "an init_start of a later rank": (later_init_start, True, False),
     "two run_stop that disagree": (again("run_stop", "success", "aborted"), False, True),
     "no optimiser is named": (without("opt_name"), True, False),
     "an evaluation that names no epoch": (

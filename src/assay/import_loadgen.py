@@ -109,6 +109,14 @@ def _notes(found: Sequence[_Found], asked: Asked) -> list[str]:
         notes.append(f"{left_out} of {len(found)} runs measured accuracy and were left out")
     if asked.shape is None:
         notes.append("no log says how many accelerators took part; they stand as 1x1. Say it with --shape")
+    alike: dict[str, list[str]] = {}
+    for run in found:
+        alike.setdefault(digest_of([_sha256(log) for log in run.logs]), []).append(str(run.path))
+    notes += [
+        f"{' and '.join(paths)} hold the same bytes: a copy is no repetition; remove it"
+        for paths in alike.values()
+        if len(paths) > 1
+    ]
     for run in found:
         notes += [f"{run.path}: {d.code}: {d.evidence}" for d in doubts_of_inference(run.stated)]
     return notes

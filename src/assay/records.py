@@ -475,6 +475,7 @@ class InferenceRun:
     """One run of MLPerf inference, as LoadGen's logs or the reference app state it; None where they don't.
 
     name       of the folder, or of the log
+    files      the logs that state something
     scenario   `SingleStream`, `MultiStream`, `Server` or `Offline`
     mode       `PerformanceOnly`, `AccuracyOnly`, …
     validity   LoadGen's own word: `VALID` or `INVALID`

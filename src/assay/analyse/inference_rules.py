@@ -165,7 +165,9 @@ def _errors(run: InferenceRun) -> Check:
 def _agreement(run: InferenceRun) -> Check:
     name = "summary and detail log agree"
     if len(run.files) < 2:
-        return Check(name, "not applicable", f"only {', '.join(run.files)} is there")
+        return Check(
+            name, "not applicable", f"only {run.files[0] if run.files else 'neither'} states anything"
+        )
     if run.contradictions:
         return Check(name, "fail", "; ".join(run.contradictions[:3]))
     return Check(name, "ok", "in every key that both state")

@@ -82,11 +82,12 @@ def _seeds(runs: Sequence[TrainingRun]) -> Check:
 
 def _one_configuration(runs: Sequence[TrainingRun]) -> Check:
     name = "one configuration"
-    batches = {run.global_batch_size for run in runs} - {None}
-    benchmarks = {run.benchmark for run in runs} - {None}
-    if len(batches) > 1 or len(benchmarks) > 1:
-        found = f"batch sizes {sorted(map(str, batches))}, benchmarks {sorted(map(str, benchmarks))}"
-        return Check(name, "fail", found)
+    batches = {run.global_batch_size for run in runs if run.global_batch_size is not None}
+    benchmarks = {run.benchmark for run in runs if run.benchmark is not None}
+    if len(benchmarks) > 1:
+        return Check(name, "fail", f"benchmarks {', '.join(sorted(benchmarks))}")
+    if len(batches) > 1:
+        return Check(name, "fail", f"global batch sizes {', '.join(map(str, sorted(batches)))}")
     if not batches or len(runs) < 2:
         return Check(
             name, "not applicable", "a single run" if len(runs) < 2 else "no run logs its batch size"

@@ -16,14 +16,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from assay.errors import InputError
+from assay.errors import InputError, Problem
 from assay.logs.loadgen_text import DETAIL, SUMMARY, stated_in_detail, stated_in_summary
 from assay.records import InferenceRun, Measurement, Scalar, Stated
 
 SCENARIOS: Final = ("SingleStream", "MultiStream", "Server", "Offline")
-_SCORES: Final[Mapping[str, tuple[str, ...]]] = {  # the first that a log states
-    "SingleStream": ("early_stopping_latency_ss",),
-    "MultiStream": ("early_stopping_latency_ms",),
+_SCORES: Final[Mapping[str, tuple[str, ...]]] = {  # the first that a log states; older LoadGens know the last
+    "SingleStream": ("early_stopping_latency_ss", "result_90.00_percentile_latency_ns"),
+    "MultiStream": ("early_stopping_latency_ms", "result_99.00_percentile_per_query_latency_ns"),
     "Server": ("result_completed_samples_per_sec", "result_scheduled_samples_per_sec"),
     "Offline": ("result_samples_per_second",),
 }
@@ -43,16 +43,23 @@ _SAME_WITHIN: Final = 1e-4  # the summary prints six digits
 
 
 def find_runs(paths: Sequence[Path]) -> list[Path]:
-    """Folders that hold a log of LoadGen, in the order given, each once; a log stands for its folder."""
+    """Folders that hold a log of LoadGen, in the order given, each once; a log stands for its folder.
+
+    Raises InputError where a folder can't be entered.
+    """
     found: dict[Path, None] = {}
     for path in paths:
         if path.is_file() and path.name in (DETAIL, SUMMARY):
             found[path.parent] = None
-        for folder, inner, files in os.walk(path):
+        for folder, inner, files in os.walk(path, onerror=_refuse) if path.is_dir() else ():
             inner[:] = sorted(name for name in inner if not name.startswith("."))
             if DETAIL in files or SUMMARY in files:
                 found[Path(folder)] = None
     return list(found)
+
+
+def _refuse(error: OSError) -> None:
+    raise InputError([Problem(str(error.filename), f"can't be entered: {error.strerror}")]) from error
 
 
 def logs_of(folder: Path) -> list[Path]:
@@ -80,7 +87,7 @@ def inference_run(files: Sequence[Path], *, name: str) -> InferenceRun:
     problem = unreadable or _problem(stated, scenario, mode, score)
     return InferenceRun(
         name=name,
-        files=tuple(file.name for file in files),
+        files=tuple(name for name, of in ((DETAIL, detail), (SUMMARY, summary)) if of),
         scenario=scenario,
         mode=mode,
         validity=_word(stated, "result_validity"),

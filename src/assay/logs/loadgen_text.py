@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeGuard
 
 from assay.errors import InputError, Problem
 from assay.logs.mllog import EventReader
@@ -22,6 +22,7 @@ from assay.records import Scalar, Stated
 SUMMARY: Final = "mlperf_log_summary.txt"
 DETAIL: Final = "mlperf_log_detail.txt"
 LARGEST_SUMMARY_BYTES: Final = 1 << 20  # real ones have two kilobytes
+LARGEST_FIGURE: Final = 1e300  # seeds have 20 digits; a number beyond what a float holds is none
 
 _KEPT = re.compile(r"effective_|result_|early_stopping_|num_|loadgen_version|sut_name|error_|generated_")
 _LINE = re.compile(r"\s*(.+?)\s*:\s+(\S.*?)\s*$")
@@ -61,7 +62,7 @@ def stated_in_detail(path: Path) -> dict[str, Stated]:
     reader = EventReader(path)
     for event in reader:
         value = event.value
-        if isinstance(value, str | int | float) and _KEPT.match(event.key):
+        if (isinstance(value, str) or is_figure(value)) and _KEPT.match(event.key):
             if event.key.startswith("error_") and event.key in stated:
                 continue
             stated[event.key] = Stated(value, f"{path.name}:{event.line}")
@@ -117,7 +118,12 @@ def _latency_key(which: str, *, per_query: bool) -> str:
 
 def _number(text: str) -> Scalar:
     try:
-        value = float(text)
+        value = int(text) if text.isdecimal() else float(text)
     except ValueError:
         return text
-    return int(value) if text.isdecimal() else value
+    return value if is_figure(value) else text
+
+
+def is_figure(value: object) -> TypeGuard[int | float]:
+    """A finite number, or a yes or no."""
+    return isinstance(value, int | float) and abs(value) < LARGEST_FIGURE
