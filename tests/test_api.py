@@ -153,6 +153,21 @@ def test_a_notebook_shows_tables_and_takes_names_for_no_markup(runs: Path) -> No
     assert "equivalent" in compared.text
     scaled = read_page(assay.scale("suite", runs=runs)._repr_html_())
     assert "95 %" in scaled.text
+    assert "Amdahl" in scaled.text
+
+
+def test_a_notebook_shows_time_to_train_taken_apart(mlperf_logs: Path, tmp_path: Path) -> None:
+    for name, folder in (
+        ("ubuntu", "v3.0"),
+        ("openshift", "v3.1/Supermicro-RedHat/AS-4125GS-TNRT-RedHat-OpenShift/resnet"),
+    ):
+        arguments = ["import", str(mlperf_logs / folder), "--name", name, "--runs", str(tmp_path)]
+        assert CliRunner().invoke(command_line, arguments).exit_code == 0
+    found = assay.compare("ubuntu", "openshift", runs=tmp_path)
+    page = read_page(found._repr_html_())
+    assert len(found.time_to_train) == 1
+    assert "convergence" in page.text
+    assert "global batch size" in page.text
 
 
 def test_printing_a_result_shows_what_the_command_shows(runs: Path) -> None:

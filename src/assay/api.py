@@ -63,7 +63,7 @@ class Compared:
     def _repr_html_(self) -> str:
         from assay.report import notebook
 
-        return notebook.comparisons(self.primary)
+        return notebook.comparisons(self.primary, self.time_to_train, self.convergence)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Scaled:
     def _repr_html_(self) -> str:
         from assay.report import notebook
 
-        return notebook.curves(self.curves)
+        return notebook.studies(self.studies)
 
 
 def compare(

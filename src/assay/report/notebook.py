@@ -5,31 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from assay.analyse.convergence import Convergence
+from assay.analyse.decompose import Decomposition
 from assay.analyse.rules import NOT_VERIFIED
+from assay.analyse.scaling_study import Study
 from assay.analyse.score import ScoredSet
-from assay.records import Comparison, Doubt, Scaling
-from assay.report import figures
+from assay.records import Comparison, Doubt
+from assay.report import figures, scaling_words, split
 from assay.report.sentences import headline, questions
 from assay.report.tables import Body, Row, Table, comparison, gathered, scaling
 
 _MINUTES = ".3f"
 
 
-def comparisons(found: Sequence[Comparison]) -> str:
-    """Every pair of sides as a sentence and a table, then what is to be doubted."""
+def comparisons(
+    found: Sequence[Comparison],
+    splits: Sequence[Decomposition] = (),
+    convergences: Sequence[Convergence] = (),
+) -> str:
+    """Each pair of sides as a sentence and a table, what is to be doubted, then time to train taken apart."""
     parts = []
     for of_pair in gathered(found, lambda c: (c.a, c.b)):
+        parts += [_lead(headline(questions(of_pair))), _table(comparison(of_pair))]
+    parts.append(_doubts(doubt for doubt, _ in figures.distinct_doubts(found)))
+    for d in splits:
         parts += [
-            f"<p><strong>{escape(headline(questions(of_pair)))}</strong></p>",
-            _table(comparison(of_pair)),
+            _lead(split.sentence(d)),
+            *map(_table, split.tables([d])),
+            f"<p>{escape(d.likeness.claim)}</p>",
         ]
-    return "".join(parts) + _doubts(doubt for doubt, _ in figures.distinct_doubts(found))
+    parts += [f"<p>{escape(split.told(one))}</p>" for one in convergences]
+    return "".join(parts)
 
 
-def curves(found: Sequence[Scaling]) -> str:
-    """Value, speed-up and efficiency over sizes, then what is to be doubted."""
-    every = (doubt for curve in found for point in curve.points for doubt in point.doubts)
-    return _table(scaling(found)) + _doubts(every)
+def studies(found: Sequence[Study]) -> str:
+    """Value, speed-up and efficiency over sizes, what follows from each curve, then what is to be doubted."""
+    parts = [_table(scaling([study.curve for study in found]))]
+    for study in found:
+        items = (f"<li>{escape(name)}: {escape(text)}</li>" for name, text in scaling_words.words(study))
+        parts += [_lead(scaling_words.heading(study)), f"<ul>{''.join(items)}</ul>"]
+    of_points = (doubt for study in found for point in study.curve.points for doubt in point.doubts)
+    return "".join(parts) + _doubts((*of_points, *(doubt for study in found for doubt in study.doubts)))
+
+
+def _lead(words: str) -> str:
+    return f"<p><strong>{escape(words)}</strong></p>"
 
 
 def scores(found: Sequence[ScoredSet]) -> str:
