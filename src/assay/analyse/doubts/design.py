@@ -10,7 +10,7 @@ from assay.analyse.groups import Group, cause
 from assay.analyse.intervals import constant
 from assay.records import Doubt
 
-FEW_RUNS = 5  # with fewer a side, equivalence shows in 31 % of cases at a spread of 1 % and a margin of 2 %
+FEW_RUNS = 5  # with fewer a side, equivalence shows in 14 % of cases at a spread of 1 % and a margin of 2 %
 
 
 def too_few_runs(case: Case) -> Doubt | None:

@@ -15,7 +15,7 @@ EXPLANATIONS: dict[str, Explanation] = {
         "weak",
         "A side has fewer than five runs that count.",
         "The interval is valid but wide: with three runs a side, a spread of 1 % and a margin of 2 %, equal "
-        "systems are shown to be equal in 31 % of cases only. One odd run can't be told from the rest.",
+        "systems are shown to be equal in 14 % of cases only. One odd run can't be told from the rest.",
         "Raise `repeats` to five or more and run the suite again; it goes on where it was.",
     ),
     "wider-than-margin": Explanation(
