@@ -14,7 +14,7 @@ import made_results
 from assay import rundir, store
 from assay.cli import assay
 from assay.errors import InputError
-from assay.records import Comparison, Doubt, Estimate, Point, RunsNeeded, RunsRange, Shape
+from assay.records import Comparison, Doubt, Estimate, Family, Point, RunsNeeded, RunsRange, Shape
 from assay.report import charts, figures, markdown, page, sentences, terminal
 from assay.report.answers import answers
 from assay.report.contents import Contents, Fact, Recipe, gather
@@ -507,7 +507,7 @@ def test_json_and_the_page_are_not_mixed_on_standard_output(runs_dir: Path) -> N
 def test_undecided_says_how_many_runs_would_decide_at_80_columns() -> None:
     contents = made(ratios={"here-again": 0.985})
     text = plain(terminal.verdicts(contents.comparisons))
-    assert "runs a side would decide were the sides equal" in " ".join(text.split())
+    assert "runs a side would decide if they are equal" in " ".join(text.split())
     assert "were they 4 % apart" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80
     [undecided, *_] = [q for q in contents.questions if q.verdict == "undecided"]
@@ -528,3 +528,19 @@ def test_a_report_says_that_its_verdicts_hold_together() -> None:
     assert {c.point.metric for c in contents.comparisons if c.family is None} == {"epochs"}
     one = made(ratios={"here-again": 0.985}, benchmarks=("resnet50",), shapes=(Shape(1, 1),))
     assert "Holm" not in markdown.text(one)
+
+
+def test_the_evidence_names_sessions_that_count_ranks_and_what_a_family_takes_away() -> None:
+    own = compared("undecided", (0.981, 0.97, 0.995))
+    c = replace(
+        own,
+        replication="sessions",
+        sessions=(4, 4),
+        rank=Estimate(0.982, 0.971, 0.99, 8, ""),
+        family=Family(6, "holm", Estimate(0.981, 0.96, 1.004, 8, ""), "slower"),
+    )
+    words = sentences.evidence(sentences.questions([c])[0])
+    assert "4 + 4 runs in 4 + 4 sessions, each counted once" in words
+    assert "by ranks 0.982 (0.971 to 0.990)" in words
+    assert "slower if it stood alone, not as one of 6 claims" in words
+    assert "sessions" not in sentences.evidence(sentences.questions([own])[0])

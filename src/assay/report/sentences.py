@@ -78,7 +78,7 @@ def resolution(asked: Sequence[Question]) -> str:
 
 
 def needed(comparisons: Sequence[Comparison]) -> str:
-    """How many runs would decide what is undecided, as `about 19 to 45 runs a side …`; "" for none."""
+    """How many runs would decide what is undecided, as `19 to 45 runs a side …`; "" for none."""
     known = [c.runs_needed for c in comparisons if c.runs_needed is not None]
     if not known:
         return ""
@@ -86,8 +86,8 @@ def needed(comparisons: Sequence[Comparison]) -> str:
     apart = " or ".join(figures.percent(m) for m in margins)
     unit = " or ".join(dict.fromkeys(needs.of for needs in known))
     return (
-        f"about {_runs([k.if_equal for k in known])} {unit} a side would decide were the sides equal, "
-        f"{_runs([k.if_twice_the_margin for k in known])} were they {apart} apart"
+        f"{_runs([k.if_equal for k in known])} {unit} a side would decide if they are equal, "
+        f"{_runs([k.if_twice_the_margin for k in known])} if they are {apart} apart"
     )
 
 
@@ -148,7 +148,7 @@ def evidence(question: Question) -> str:
     n = figures.runs([c.n for c in points])
     method = {"paired": "paired by block", "welch": "not paired"}.get(points[0].method, "no interval")
     visible = [c.smallest_visible for c in points if c.smallest_visible is not None]
-    parts = [f"{n} runs", method]
+    parts = [f"{n} runs{_in_sessions(points)}", method]
     if len(points) == 1:
         unit, (a, b) = figures.column([points[0].mean_a, points[0].mean_b], points[0].point.unit)
         parts.insert(0, f"{a} and {b} {unit}".strip())
@@ -157,8 +157,25 @@ def evidence(question: Question) -> str:
     deciding = needed(points)
     if visible and not deciding:
         parts.append(f"so many runs can show {figures.span(min(visible), max(visible))}")
-    parts += filter(None, [deciding])
+    parts += filter(None, [*_beside(points), deciding])
     return "; ".join(parts)
+
+
+def _in_sessions(points: Sequence[Comparison]) -> str:
+    """Where sessions are what counts; else ""."""
+    counted = [c.sessions for c in points if c.replication == "sessions"]
+    return f" in {figures.runs(counted)} sessions, each counted once" if counted else ""
+
+
+def _beside(points: Sequence[Comparison]) -> list[str]:
+    """Beside one comparison: the rank estimate, and the verdict that it would have had alone."""
+    if len(points) > 1:
+        return []
+    [c] = points
+    found = [] if c.rank is None else [f"by ranks {figures.ratio(c.rank)}"]
+    if c.family is not None and c.family.alone != c.verdict:
+        found.append(f"{c.family.alone} if it stood alone, not as one of {c.family.size} claims")
+    return found
 
 
 def requirement(held: Sequence[Requirement]) -> str:
