@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+from assay.analyse.doubts.succession import Succession, of_pairs, of_side
 from assay.analyse.groups import Group
 from assay.records import Estimate, Result, Scalar
 
@@ -42,6 +44,21 @@ class Case:
     paired: bool = False
     dropped: int = 0
 
+    @cached_property
+    def successions(self) -> tuple[Succession, ...]:
+        """What the estimate rests on, in order: the pairs where sides are paired, else each side's runs.
+
+        Empty where a value is not above 0 and has no logarithm.
+        """
+        if any(min(side.group.values, default=0) <= 0 for side in self.sides):
+            return ()
+        if self.paired and len(self.sides) == 2:
+            a, b = self.sides
+            if len(a.group.samples) != len(b.group.samples):
+                return ()  # not one block holds both: there is nothing paired to look at
+            return (of_pairs(f"{b.name} against {a.name}", a.group.samples, b.group.samples),)
+        return tuple(of_side(side.name, side.group.samples) for side in self.sides)
+
 
 def percent(share: float) -> str:
     """A share as a person reads it: `2 %`, `0.35 %`."""
@@ -71,8 +88,8 @@ def steady_facts(results: Sequence[Result]) -> dict[str, object]:
     return found
 
 
-def probed(result: Result) -> list[dict[str, Scalar]]:
+def probed(result: Result) -> Sequence[Mapping[str, Scalar]]:
     """The probe's tables of a run, one a node, without those of nodes where it failed."""
     if result.provenance is None:
-        return []
-    return [dict(table) for table in result.provenance.nodes if "unreadable" not in table or len(table) > 1]
+        return ()
+    return [table for table in result.provenance.nodes if len(table) > 1 or "unreadable" not in table]

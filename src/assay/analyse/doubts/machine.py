@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 from assay.analyse.doubts.case import MOST_SHOWN, Case, Side, counted, probed
 from assay.records import Doubt, Result, Scalar
@@ -14,6 +15,8 @@ _CLOCKS = re.compile(
     r"gpu\.\d+\.(power_limit_w|clock_max_hz|memory_clock_max_hz|pcie_generation_max|pcie_width)"
     r"|cpu\.(governor|boost|frequency_max_hz|smt)"
 )
+_TEMPERATURE = re.compile(r".*\.temperature_c")
+_GPU_NAME = re.compile(r"gpu\.\d+\.name")
 _VERSIONS = {"torch_version": "python.torch", "cuda_version": "python.torch_cuda"}  # program's → probe's
 
 
@@ -33,13 +36,10 @@ def clock_changed(case: Case) -> Doubt | None:
 
 def _varying(side: Side) -> Iterator[str]:
     """Settings of one host with several values over the runs."""
-    seen: dict[tuple[Scalar, str], list[Scalar]] = {}
+    seen: dict[tuple[Scalar, str], dict[Scalar, None]] = {}
     for table in _tables(side):
-        for name, value in table.items():
-            if _CLOCKS.fullmatch(name):
-                values = seen.setdefault((table.get("host"), name), [])
-                if value not in values:
-                    values.append(value)
+        for name in _matching(_CLOCKS, tuple(table)):
+            seen.setdefault((table.get("host"), name), {})[table[name]] = None
     for (host, name), values in sorted(seen.items(), key=lambda item: item[0][1]):
         if len(values) > 1:
             yield f"{name} of {host or 'a node'} was {' then '.join(map(str, values))}"
@@ -48,11 +48,25 @@ def _varying(side: Side) -> Iterator[str]:
 def _hot(side: Side) -> Iterator[str]:
     hottest: dict[str, float] = {}
     for table in _tables(side):
-        for name, value in table.items():
-            if name.endswith(".temperature_c") and isinstance(value, int | float) and value >= HOT_C:
+        for name in _matching(_TEMPERATURE, tuple(table)):
+            value = table[name]
+            if isinstance(value, int | float) and value >= HOT_C:
                 hottest[name] = max(hottest.get(name, 0.0), float(value))
     for name, celsius in sorted(hottest.items()):
         yield f"{name.removesuffix('.temperature_c')} began at {celsius:g} °C"
+
+
+def _tables(side: Side) -> Iterator[Mapping[str, Scalar]]:
+    """The probe's tables of a side's runs; those of runs that share one record once."""
+    distinct = {id(sample.result.provenance): sample.result for sample in side.group.samples}
+    for result in distinct.values():
+        yield from probed(result)
+
+
+@cache
+def _matching(pattern: re.Pattern[str], names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those names that fit. The tables of thousands of runs have few sets of names."""
+    return tuple(name for name in names if pattern.fullmatch(name))
 
 
 def quota(case: Case) -> Doubt | None:
@@ -95,7 +109,7 @@ def busy_machine(case: Case) -> Doubt | None:
     )
 
 
-def _overload(result: Result, table: dict[str, Scalar]) -> tuple[float, float] | None:
+def _overload(result: Result, table: Mapping[str, Scalar]) -> tuple[float, float] | None:
     """Load and CPUs, where the load is more than the CPUs and than a run of the same before it explains."""
     load, cpus = table.get("load.1min"), table.get("cpu.logical")
     if not isinstance(load, int | float) or not isinstance(cpus, int | float):
@@ -104,7 +118,7 @@ def _overload(result: Result, table: dict[str, Scalar]) -> tuple[float, float] |
     return (float(load), float(cpus)) if load > max(cpus, own) else None
 
 
-def _tasks(result: Result, table: dict[str, Scalar]) -> float | None:
+def _tasks(result: Result, table: Mapping[str, Scalar]) -> float | None:
     """Threads of the ranks on a node where the program states them, else the cores that the job may use."""
     threads = result.reading.facts.get("threads")
     if isinstance(threads, int | float) and result.reading.facts.get("device") == "cpu":
@@ -139,7 +153,9 @@ _ALIKE = (
 )
 
 
-def _differences(tables: Sequence[dict[str, Scalar]]) -> list[str]:
+def _differences(tables: Sequence[Mapping[str, Scalar]]) -> list[str]:
+    if len(tables) < 2:
+        return []
     found = []
     for name in _ALIKE:
         values = list(dict.fromkeys(_rounded(table[name]) for table in tables if name in table))
@@ -187,19 +203,13 @@ def contradictions(result: Result) -> Iterator[str]:
         said, seen = facts.get(fact), {table[name] for table in tables if name in table}
         if said is not None and seen and said not in seen:
             yield f"the program says {fact} {said}, the probe {name} {'/'.join(sorted(map(str, seen)))}"
-    names = {value for table in tables for name, value in table.items() if _GPU_NAME.fullmatch(name)}
-    device, kind = facts.get("device_name"), facts.get("device")
-    if kind == "cuda" and names and device is not None and device not in names:
-        yield f"the program ran on {device}, the probe found {'/'.join(sorted(map(str, names)))}"
+    if facts.get("device") == "cuda" and (device := facts.get("device_name")) is not None:
+        names = {table[name] for table in tables for name in _matching(_GPU_NAME, tuple(table))}
+        if names and device not in names:
+            yield f"the program ran on {device}, the probe found {'/'.join(sorted(map(str, names)))}"
     nodes = result.run.trial.shape.nodes
+    if nodes is None:
+        return
     hosts = {table["host"] for table in tables if "host" in table}
-    if nodes is not None and hosts and len(hosts) > nodes:
+    if len(hosts) > nodes:
         yield f"{counted(len(hosts), 'host')} reported where the shape has {counted(nodes, 'node')}"
-
-
-_GPU_NAME = re.compile(r"gpu\.\d+\.name")
-
-
-def _tables(side: Side) -> Iterator[dict[str, Scalar]]:
-    for sample in side.group.samples:
-        yield from probed(sample.result)

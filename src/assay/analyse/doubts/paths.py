@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from assay.analyse import fabrics
 from assay.analyse.doubts.case import Case, Side, counted, probed
@@ -35,8 +36,10 @@ def fast_path_off(case: Case) -> Doubt | None:
             if facts.get("device") == "cuda" and facts.get("backend") == "gloo":
                 found["the backend is gloo: GPUs exchange through the hosts' memory and sockets"] = None
             for table in probed(sample.result):
+                if not table.get("gpu.count"):
+                    continue
                 for name, (values, path) in _SWITCHED_OFF.items():
-                    if str(table.get(name)) in values and table.get("gpu.count"):
+                    if str(table.get(name)) in values:
                         found[f"{name.removeprefix('env.')}={table[name]} switches off {path}"] = None
         if found:
             return Doubt(
@@ -129,7 +132,7 @@ def _has_nvlink(name: str) -> bool:
     return bool(re.search(r"SXM|HBM3|\bH200\b(?! NVL)|B200", name))
 
 
-def _has_infiniband(table: dict[str, Scalar]) -> bool:
+def _has_infiniband(table: Mapping[str, Scalar]) -> bool:
     return any(name.startswith("infiniband.") for name in table)
 
 

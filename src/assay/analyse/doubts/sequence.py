@@ -8,77 +8,16 @@ raise any of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Callable
 
 from assay.analyse import trouble
 from assay.analyse.doubts.case import Case, counted, percent
 from assay.analyse.doubts.detection import POWER, shown_at
-from assay.analyse.groups import Sample
-from assay.records import Doubt, Run
+from assay.analyse.doubts.succession import Succession
+from assay.records import Doubt
 
 FALSE_ALARM = 0.05
 LEVEL = FALSE_ALARM / 4  # of each of the four
-
-
-@dataclass(frozen=True)
-class Succession:
-    """What is looked at: logarithms in the order in which the runs ran.
-
-    name      of the side, or of both where they are pairs
-    runs      what each value is called: its block, or its run's id
-    sessions  lengths of stretches within which the order means something; () where it is not known
-    """
-
-    name: str
-    logs: tuple[float, ...]
-    runs: tuple[str, ...]
-    sessions: tuple[int, ...]
-
-
-def successions(case: Case) -> tuple[Succession, ...]:
-    """One where the sides are pairs, else one a side; none of a side with a value that is not above 0."""
-    if any(min(side.group.values, default=0) <= 0 for side in case.sides):
-        return ()
-    if case.paired and len(case.sides) == 2:
-        return tuple(_of_pairs(case))
-    return tuple(_of_side(side.name, side.group.samples) for side in case.sides)
-
-
-def _of_pairs(case: Case) -> Iterator[Succession]:
-    a, b = case.sides
-    if len(a.group.samples) != len(b.group.samples):
-        return  # not one block holds both: there is nothing paired to look at
-    pairs = sorted(zip(a.group.samples, b.group.samples, strict=True), key=lambda pair: _when(pair[0]))
-    yield Succession(
-        f"{b.name} against {a.name}",
-        tuple(math.log(of_b.value / of_a.value) for of_a, of_b in pairs),
-        tuple(f"block {of_a.result.run.trial.block}" for of_a, _ in pairs),
-        _stretches([of_a.result.run for of_a, _ in pairs]),
-    )
-
-
-def _of_side(name: str, samples: tuple[Sample, ...]) -> Succession:
-    runs = sorted(samples, key=_when)
-    return Succession(
-        name,
-        tuple(math.log(sample.value) for sample in runs),
-        tuple(sample.result.run.trial.id for sample in runs),
-        _stretches([sample.result.run for sample in runs]),
-    )
-
-
-def _when(sample: Sample) -> tuple[str, float, int]:
-    run = sample.result.run
-    return run.session, run.started_at or run.created_at, run.trial.block
-
-
-def _stretches(runs: list[Run]) -> tuple[int, ...]:
-    """Runs of each session in turn; () where others made the logs: the order in which they lie is no time."""
-    if any(run.source is not None for run in runs):
-        return ()
-    return tuple(len(list(same)) for _, same in groupby(runs, key=lambda run: run.session))
 
 
 def _within_sessions(
@@ -100,7 +39,7 @@ def _within_sessions(
 
 def drift(case: Case) -> Doubt | None:
     """A trend over the runs of a session, or over its blocks' ratios."""
-    looked_at = successions(case)
+    looked_at = case.successions
     for sequence in looked_at:
         seen = _within_sessions(sequence, trouble.drift)
         if seen is None or seen[1] > LEVEL / len(looked_at):
@@ -120,7 +59,7 @@ def dependence(case: Case) -> Doubt | None:
     """Runs that resemble the one before, where no drift explains it."""
     if drift(case) is not None:
         return None
-    looked_at = successions(case)
+    looked_at = case.successions
     for sequence in looked_at:
         seen = _within_sessions(sequence, trouble.lag1)
         if seen is None or seen[1] > LEVEL / len(looked_at):
@@ -138,7 +77,7 @@ def dependence(case: Case) -> Doubt | None:
 
 def two_modes(case: Case) -> Doubt | None:
     """Two clusters of runs with a gap between them."""
-    looked_at = successions(case)
+    looked_at = case.successions
     for sequence in looked_at:
         found = trouble.modes(sequence.logs)
         if found is None or not trouble.modes_exceed(found, LEVEL / len(looked_at)):
@@ -159,7 +98,7 @@ def two_modes(case: Case) -> Doubt | None:
 
 def one_far_off(case: Case) -> Doubt | None:
     """One run away from all others by far more than they differ among themselves."""
-    looked_at = successions(case)
+    looked_at = case.successions
     for sequence in looked_at:
         found = trouble.far_off(sequence.logs)
         if found is None or found.probability > LEVEL / len(looked_at):
@@ -182,7 +121,7 @@ def cannot_tell(case: Case) -> Doubt | None:
 
     Dependence is left out where sides are paired: shuffled blocks prevent it from reaching the ratio.
     """
-    looked_at = successions(case)
+    looked_at = case.successions
     if not looked_at:
         return None
     n = min(len(sequence.logs) for sequence in looked_at)
