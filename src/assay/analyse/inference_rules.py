@@ -8,12 +8,12 @@ Source: MLPerf inference rules, "Scenarios", and the mlperf.conf that goes with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from assay.analyse.log_rules import Check, State
-from assay.records import Doubt, InferenceRun, Scalar
+from assay.records import Doubt, InferenceRun
 
 MIN_DURATION_MS: Final = 600_000
 _SEEDS: Final = ("effective_qsl_rng_seed", "effective_sample_index_rng_seed", "effective_schedule_rng_seed")
@@ -74,7 +74,7 @@ def doubts_of_inference(run: InferenceRun) -> tuple[Doubt, ...]:
     if run.problem:
         return ()
     checks = check_inference(run)
-    short = [f"{c.rule}: {c.evidence}" for c in checks if c.state == "fail" and c.rule in _SETTING_NAMES]
+    short = unmet_settings(run.scenario, {key: said.value for key, said in run.stated.items()})
     found = []
     if short:
         remedy = "repeat it with the official settings (mlperf.conf) before calling it a result of MLPerf"
@@ -88,7 +88,6 @@ def doubts_of_inference(run: InferenceRun) -> tuple[Doubt, ...]:
     return tuple(found)
 
 
-_SETTING_NAMES: Final = frozenset(setting.name for settings in _OFFICIAL.values() for setting in settings)
 _OTHER_DOUBTS: Final = (
     (
         "default-seeds",
@@ -114,6 +113,20 @@ def _performance(run: InferenceRun) -> Check:
     return Check(name, "ok", f"{run.validity}, {run.mode or 'no mode is stated'}", where)
 
 
+def unmet_settings(scenario: object, stated: Mapping[str, object]) -> tuple[str, ...]:
+    """Settings that fall short of the official ones, each with its figures; by LoadGen's own keys.
+
+    >>> unmet_settings("Server", {"effective_min_duration_ms": 60_000})
+    ('minimum duration: effective_min_duration_ms is 60000, the rules ask for at least 600000',)
+    """
+    found = []
+    for setting in _OFFICIAL.get(str(scenario), ()):
+        key = next((key for key in setting.keys if key in stated), None)
+        if key is not None and _meets(setting, stated[key]) == "fail":
+            found.append(f"{setting.name}: {_asked(setting, key, stated[key])}")
+    return tuple(found)
+
+
 def _settings(run: InferenceRun) -> Iterator[Check]:
     for setting in _OFFICIAL.get(run.scenario or "", ()):
         key = next((key for key in setting.keys if key in run.stated), None)
@@ -121,13 +134,16 @@ def _settings(run: InferenceRun) -> Iterator[Check]:
             yield Check(setting.name, "not applicable", f"the logs don't state {setting.keys[0]}")
             continue
         value, where = run.stated[key].value, run.stated[key].where
-        asked = f"{'exactly' if setting.exact else 'at least'} {setting.value:g}"
-        evidence = f"{key} is {value}, the rules ask for {asked}{setting.remark}"
-        yield Check(setting.name, _meets(setting, value), evidence, where)
+        yield Check(setting.name, _meets(setting, value), _asked(setting, key, value), where)
 
 
-def _meets(setting: Setting, value: Scalar) -> State:
-    if isinstance(value, str) or value is None:
+def _asked(setting: Setting, key: str, value: object) -> str:
+    asked = f"{'exactly' if setting.exact else 'at least'} {setting.value:g}"
+    return f"{key} is {value}, the rules ask for {asked}{setting.remark}"
+
+
+def _meets(setting: Setting, value: object) -> State:
+    if not isinstance(value, int | float):
         return "fail"
     close = abs(value - setting.value) < 1e-9
     return "ok" if close or (value > setting.value and not setting.exact) else "fail"

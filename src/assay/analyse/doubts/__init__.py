@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from assay.analyse import explanations
-from assay.analyse.doubts import design, machine, paths, plausible, sequence, sides, timing, within
+from assay.analyse.doubts import design, inference, machine, paths, plausible, sequence, sides, timing, within
 from assay.analyse.doubts.case import Case, Side, percent
 from assay.records import Doubt
 
@@ -17,6 +17,8 @@ __all__ = ["DOUBTS", "Case", "Side", "of", "percent"]
 
 DOUBTS: dict[str, Callable[[Case], Doubt | None]] = {
     "above-best-known": plausible.above_best_known,
+    "short-settings": inference.short_settings,
+    "rate-was-set": inference.rate_was_set,
     "learns-nothing": within.learns_nothing,
     "different-parameters": sides.different_parameters,
     "different-work": sides.different_work,

@@ -12,6 +12,12 @@ EXPLANATIONS: dict[str, Explanation] = {
         "result of MLPerf.",
         "Repeat it with the official settings (mlperf.conf).",
     ),
+    "rate-was-set": Explanation(
+        "invalid",
+        "Throughput of LoadGen's Server scenario follows the rate at which queries were sent.",
+        "A side that was sent more looks faster; equal figures only say that both kept up.",
+        "Search for the largest rate that each side keeps within its latency bound, and compare those.",
+    ),
     "no-validity": Explanation(
         "weak",
         "The program states no validity.",

@@ -1,0 +1,66 @@
+"""Doubts about imported runs of MLPerf inference: what raises each, what must not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from assay.analyse.compare import compare
+from assay.records import Doubt, Result, Scalar
+from stated_runs import metrics, side
+
+OFFICIAL: dict[str, Scalar] = {
+    "scenario": "Server",
+    "validity": "VALID",
+    "effective_min_duration_ms": 600_000,
+    "effective_target_latency_percentile": 0.99,
+}
+
+
+def imported(system: str, workload: str = "loadgen", **facts: Scalar) -> list[Result]:
+    """Runs of LoadGen at the official settings, but for the facts given."""
+    runs = side([100 + 0.1 * (n % 3) for n in range(5)], system=system)
+    stated = {**OFFICIAL, **facts}
+    return [
+        replace(
+            run,
+            run=replace(run.run, trial=replace(run.run.trial, workload=workload)),
+            reading=replace(run.reading, facts=stated),
+        )
+        for run in runs
+    ]
+
+
+def raised(a: list[Result], b: list[Result]) -> dict[str, Doubt]:
+    [found] = compare(a, b, margin=0.02, names=("A", "B"), metrics=metrics())
+    return {doubt.code: doubt for doubt in found.doubts}
+
+
+def test_valid_by_short_settings_is_doubted_in_a_comparison() -> None:
+    short = imported("b", effective_min_duration_ms=60_000)
+    found = raised(imported("a"), short)["short-settings"]
+    assert found.evidence == (
+        "minimum duration: effective_min_duration_ms is 60000, the rules ask for at least 600000"
+    )
+    assert "short-settings" not in raised(imported("a"), imported("b"))
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({"scenario": "Server", "effective_target_qps": 800}, "LoadGen sent 800 queries/s in Server"),
+        ({"scenario": "Offline", "effective_target_qps": 800}, ""),
+        ({"scenario": "Server", "workload": "train", "effective_target_qps": 800}, ""),
+    ],
+)
+def test_a_rate_that_was_set_is_no_rate_that_was_reached(facts: dict[str, Scalar], told: str) -> None:
+    found = raised(imported("a", **facts), imported("b", **facts))  # type: ignore[arg-type]
+    assert ("rate-was-set" in found) == bool(told)
+    if told:
+        assert told in found["rate-was-set"].evidence
+
+
+def test_other_programs_facts_of_the_same_names_raise_nothing() -> None:
+    own = [imported(system, workload="train", effective_min_duration_ms=1) for system in ("a", "b")]
+    assert "short-settings" not in raised(*own)
