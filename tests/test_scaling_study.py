@@ -18,6 +18,8 @@ from assay.analyse.spending import Prices
 from assay.cli import assay as command_line
 from assay.errors import InputError
 from assay.records import Reading, Result
+from assay.report import markdown, page
+from assay.report.contents import gather
 from stated_runs import metrics, side
 
 
@@ -221,3 +223,16 @@ def test_three_published_sets_are_one_curve(tmp_path: Path, mlperf_logs: Path) -
     text = CliRunner().invoke(command_line, [*asked, "--runs", str(tmp_path)]).stdout
     assert "accelerator-hours" in text
     assert len(assay.scale(*names.values(), runs=tmp_path)) == 1
+
+
+def test_the_report_says_what_follows_from_the_scaling() -> None:
+    runs = with_batches(sweep(SHAPES, 0.05), 0, 256)
+    contents = gather({"a": runs}, metrics())
+    assert [s.limit for s in contents.studies] == ["serial-share"]
+    words = markdown.text(contents)
+    assert "What follows from the scaling" in words
+    assert "strong scaling: global batch 256, 256, 256, 256 on 1, 2, 4, 8 ranks" in words
+    assert "accelerator-hours per 1e6 images" in words
+    assert "limited by" in page.html(contents)
+    doubted = gather({"a": side([100.0, 101.0]) + side([230.0, 231.0], shape="2x1")}, metrics())
+    assert "superlinear" in [doubt.code for doubt, _ in doubted.doubts]

@@ -82,6 +82,7 @@ def command(
 
 def gather(references: Sequence[str], runs_dir: Path, margin: float | None = None) -> Contents:
     """The contents of a report on these references. Raises InputError where one names nothing."""
+    from assay.read import flops
     from assay.report import contents
 
     ready(runs_dir)
@@ -97,6 +98,7 @@ def gather(references: Sequence[str], runs_dir: Path, margin: float | None = Non
         margin=margin,
         facts=_facts(sides),
         recipes=_recipes(sides, runs_dir),
+        flops=flops,
     )
 
 

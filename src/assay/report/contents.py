@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from assay.analyse.compare import compare, uncompared
 from assay.analyse.decompose import Decomposition, decompose
 from assay.analyse.expect import check
+from assay.analyse.expected import Flops
 from assay.analyse.families import claimed_together
 from assay.analyse.groups import Group, Key, Metrics, cause, counts, group
 from assay.analyse.intervals import one_mean
-from assay.analyse.scaling import scale
+from assay.analyse.scaling import curves
+from assay.analyse.scaling_study import Study, study
 from assay.errors import InputError
 from assay.records import (
     Comparison,
@@ -91,6 +93,7 @@ class Contents:
     uncompared what was measured on one side only, and why it is not compared
     primary    benchmark → the metric that its question is about
     questions  about the primary metrics; `comparisons` has every metric
+    studies    the curves, each with what follows from it
     splits     trainings to a target, taken apart into convergence and system
     """
 
@@ -108,6 +111,7 @@ class Contents:
     facts: tuple[Fact, ...] = ()
     recipes: tuple[Recipe, ...] = ()
     splits: tuple[Decomposition, ...] = ()
+    studies: tuple[Study, ...] = ()
 
     @property
     def runs(self) -> int:
@@ -131,7 +135,12 @@ class Contents:
             for p in c.points
             for d in p.doubts
         ]
-        return compared + required + scaled
+        followed = [
+            (d, f"{s.curve.benchmark} {figures.metric(s.curve.metric)} scaling, {s.curve.system}")
+            for s in self.studies
+            for d in s.doubts
+        ]
+        return compared + required + scaled + followed
 
 
 def gather(
@@ -142,12 +151,14 @@ def gather(
     margin: float | None = None,
     facts: Sequence[Fact] = (),
     recipes: Sequence[Recipe] = (),
+    flops: Flops | None = None,
 ) -> Contents:
     """The contents of a report on these sides, held against the plan's baseline, else against the first.
 
     sides    name → runs of one system
     metrics  what a run's workload declares, for directions and the order of metrics
     margin   instead of the plan's
+    flops    what a sample of a run's workload needs, for MFU
 
     Raises InputError when there is no run at all.
     """
@@ -170,7 +181,14 @@ def gather(
         for name, results in held.items()
         for r in check(results, expectations, metrics=metrics)
     ]
-    curves = [replace(c, system=name) for name, rs in held.items() for c in scale(rs, metrics=metrics)]
+    studies = sorted(
+        (
+            replace(found, curve=replace(found.curve, system=name))
+            for name, results in held.items()
+            for found in (study(curve, flops=flops) for curve in curves(results, metrics=metrics))
+        ),
+        key=lambda found: rank[found.curve.benchmark],
+    )
     return Contents(
         title=" · ".join(dict.fromkeys(r.run.suite for results in held.values() for r in results)),
         sides=held,
@@ -179,7 +197,7 @@ def gather(
         comparisons=comparisons,
         questions=questions([c for c in comparisons if primary[c.point.benchmark] == c.point.metric]),
         requirements=tuple(requirements),
-        curves=tuple(sorted(curves, key=lambda c: rank[c.benchmark])),
+        curves=tuple(found.curve for found in studies),
         summaries=tuple(
             sorted(
                 (s for name, found in groups.items() for s in _summaries(name, found)),
@@ -191,6 +209,7 @@ def gather(
         facts=tuple(facts),
         recipes=tuple(recipes),
         splits=tuple(_splits(held, width)),
+        studies=tuple(studies),
     )
 
 

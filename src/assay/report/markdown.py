@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from assay import __version__
-from assay.report import split
+from assay.report import scaling_section, split
 from assay.report.answers import Answers, answers
 from assay.report.contents import Contents, Recipe
 from assay.report.lead import lead
@@ -23,7 +23,14 @@ def text(contents: Contents) -> str:
     if contents.uncompared:
         rows = (f"- {_plain(place)}: {_plain(why)}" for place, why in contents.uncompared)
         parts += ["### Not compared", "\n".join(rows)]
-    parts += [_table(table) for table in (*tables(contents), *split.tables(contents.splits))]
+    parts += [
+        _table(table)
+        for table in (
+            *tables(contents),
+            *split.tables(contents.splits),
+            *scaling_section.tables(contents.studies),
+        )
+    ]
     if contents.doubts:
         parts += ["### What to doubt", _doubts(contents)]
     if contents.failures:

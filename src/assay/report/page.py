@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from assay import __version__
-from assay.report import split
+from assay.report import scaling_section, split
 from assay.report.answers import answers
 from assay.report.charts import charts
 from assay.report.contents import Contents, Fact
@@ -55,7 +55,7 @@ def html(contents: Contents) -> str:
         answers=answers(contents),
         doubts=_doubts(contents),
         charts=_charts(contents),
-        tables=(*tables(contents), *split.tables(contents.splits)),
+        tables=(*tables(contents), *split.tables(contents.splits), *scaling_section.tables(contents.studies)),
         facts=_by_group(contents.facts),
         differing=_by_group([fact for fact in contents.facts if fact.matters]),
     )
