@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from assay.analyse import explanations
 from assay.records import Comparison, Doubt, Requirement, Scalar, Scaling, ScalingPoint, Verdict
 from assay.report import figures
 from assay.report.sentences import REQUIREMENT_SYMBOLS, SYMBOLS, headline, needed, questions, together
@@ -128,13 +129,17 @@ def requirements(held: Sequence[Requirement]) -> RenderableType:
 
 
 def doubts(found: Iterable[tuple[Doubt, Sequence[object]]], of: int) -> RenderableType:
-    """Each doubt once: its code, how many of the figures it concerns, the evidence and the remedy."""
+    """Each doubt once, the gravest first: its code, how many figures it concerns, the evidence, the remedy.
+
+    A mere note has no exclamation mark.
+    """
     table = Table.grid(padding=(0, 1), expand=False)
     table.add_column("code", style="yellow", no_wrap=True)
     table.add_column("evidence", overflow="fold")
-    for doubt, concerned in found:
+    for doubt, concerned in sorted(found, key=lambda at: explanations.rank(at[0].code)):
+        mark = "·" if explanations.EXPLANATIONS[doubt.code].severity == "note" else "!"
         reach = "" if len(concerned) == of else f" (this and the like: {len(concerned)} of {of})"
-        table.add_row(_text(f"! {doubt.code}"), _text(f"{doubt.evidence}{reach}. {doubt.remedy}."))
+        table.add_row(_text(f"{mark} {doubt.code}"), _text(f"{doubt.evidence}{reach}. {doubt.remedy}."))
     return table
 
 
