@@ -28,6 +28,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("show", "Show one run: numbers, spread, doubts, provenance."),
     "diff": ("diff", "Show what differs between two runs' machines and software."),
     "compare": ("compare", "Say whether B is as fast as A, with an interval and a verdict."),
+    "gate": ("gate", "Say by exit code whether A is no worse than its baseline, for CI."),
+    "history": ("history", "Show a metric over sessions, and where it stepped."),
     "scale": ("scale", "Show throughput, speed-up and efficiency over worker counts."),
     "explain": ("explain", "Say what a doubt means and what to do about it."),
     "report": ("report", "Make one page that can be sent to someone."),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.errors import InputError
 from assay.store.layout import reading
+from assay.store.query import Filter
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -57,6 +58,39 @@ def find(root: Path, reference: str) -> list[Result]:
         Result(from_json(Run, run), from_json(Reading, read), tables.get(digest))
         for run, read, digest in rows
     ]
+
+
+def reporting(root: Path, metric: str, only: Filter) -> list[Result]:
+    """Every finished run that reports this metric, oldest first.
+
+    Raises InputError with the nearest metrics where none does.
+    """
+    from assay.records import Reading, Result, Run, from_json
+
+    where, values = only.sql()
+    query = f"""
+        SELECT run_json, reading_json, provenance_digest FROM runs
+        WHERE {where} AND id IN (SELECT run_id FROM measurements WHERE metric = ?)
+        ORDER BY created_at, id"""  # noqa: S608 - our own tests
+    with reading(root) as index:
+        rows = index.execute(query, [*values, metric]).fetchall()
+        if not rows:
+            raise InputError(_no_metric(index, metric, only))
+        tables = _provenances(index, {row[2] for row in rows})
+    return [
+        Result(from_json(Run, run), from_json(Reading, read), tables.get(digest))
+        for run, read, digest in rows
+    ]
+
+
+def _no_metric(index: DuckDBPyConnection, metric: str, only: Filter) -> str:
+    where, values = only.sql()
+    query = f"SELECT DISTINCT metric FROM measurements JOIN runs ON run_id = id WHERE {where}"  # noqa: S608 - our own tests
+    known = sorted(name for (name,) in index.execute(query, values).fetchall())
+    if not known:
+        return f"{metric}: no run like that has any measurement; `assay list` shows what there is"
+    near = get_close_matches(metric, known, n=3, cutoff=0.5) or known[:10]
+    return f"{metric}: no run like that reports it; there is {', '.join(near)}"
 
 
 def _rows(index: DuckDBPyConnection, wanted: Reference) -> list[tuple[str, str, str | None]]:

@@ -1,0 +1,61 @@
+"""Whether something is still as good as its baseline, but for a margin: the question that CI asks.
+
+Answered from the intervals that `compare` makes, one side of them: a candidate may be better by any amount.
+"All hold" needs no correction, for each has to hold by itself; "one is worse" is picked out of several and
+rests on the interval that allows for that (Holm).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from assay.analyse.doubts import percent
+from assay.records import Comparison, Estimate
+
+Answer = Literal["holds", "worse", "undecided"]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One comparison, the candidate as B, and whether it is worse by more than the margin."""
+
+    comparison: Comparison
+    answer: Answer
+    reason: str
+
+
+def judge(comparison: Comparison) -> Judged:
+    """`holds`: the interval excludes that it is worse by more than the margin; `worse`: it excludes less.
+
+    A metric without a better direction is not to move by more than the margin either way.
+    """
+    c = comparison
+    alone, together = _span(c.ratio), _span(c.family.ratio if c.family else c.ratio)
+    least, most = 1 / (1 + c.margin), 1 + c.margin
+    width = f"the margin of {percent(c.margin)}"
+    if alone is None or together is None:
+        return Judged(c, "undecided", c.reason)
+    below, above = c.point.better in ("higher", None), c.point.better in ("lower", None)
+    if (not below or alone[0] >= least) and (not above or alone[1] <= most):
+        return Judged(c, "holds", f"the interval {_told(alone)} is not worse by more than {width}")
+    if (below and together[1] < least) or (above and together[0] > most):
+        return Judged(c, "worse", f"the whole interval {_told(together)} is worse by more than {width}")
+    return Judged(c, "undecided", f"the interval {_told(alone)} reaches beyond {width}: more runs")
+
+
+def overall(judged: Sequence[Judged], missing: int) -> Answer:
+    """One answer for all: `worse` if any is, else `undecided` if any is or could not be compared."""
+    answers = {one.answer for one in judged}
+    if "worse" in answers:
+        return "worse"
+    return "undecided" if missing or "undecided" in answers or not answers else "holds"
+
+
+def _span(ratio: Estimate) -> tuple[float, float] | None:
+    return None if ratio.low is None or ratio.high is None else (ratio.low, ratio.high)
+
+
+def _told(span: tuple[float, float]) -> str:
+    return f"{span[0]:.4g} to {span[1]:.4g}"

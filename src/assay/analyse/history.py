@@ -1,0 +1,270 @@
+"""A metric over sessions: where it stepped, by how much, and how sure either is.
+
+Runs of a session share its luck, so each session counts once, with the geometric mean of its runs. The
+logarithms of those are split into stretches of equal mean: least squares over all ways to split, found by
+dynamic programming, with a price on every step. The price is set by simulation so that a history without any
+step shows one in 5 % of cases, whatever its length.
+
+Sources: Auger and Lawrence, Bulletin of Mathematical Biology 51 (1989) 39-54, for the search; Hansen,
+Econometrica 68 (2000) 575-603, for the set of places that a step may have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from assay.analyse.groups import Group, Metrics, group
+from assay.analyse.intervals import ROUNDING, t_quantile
+from assay.analyse.ratio import mean
+from assay.records import Better, Estimate, Point, Result
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FALSE_ALARM = 0.05  # of histories without a step, those that show one; independent normal session means
+FEWEST_SESSIONS = 6
+MOST_SESSIONS = 400  # the newest; the price of a step is tabulated so far
+SHORTEST_STRETCH = 2  # sessions: one alone that is off is no step
+MOST_STEPS = 8
+
+# Sessions → price of a step, in units of n·ln(residual sum of squares). Between them by the logarithm of n.
+# benchmarks/history.py makes the table again.
+_PRICES = {6: 9.5, 20: 9.5, 50: 9.8, 100: 10.2, 200: 10.5, 400: 10.8}
+# Nominal, of a step's size: stretches chosen for being far apart look quieter than they are.
+_SIZE_CONFIDENCE = 0.975
+_PLACE = 7.35  # of the same unit: 95 % for the place of a step (Hansen 2000, table 1)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One session's value: the geometric mean of its runs, in the point's unit.
+
+    at  when its first run was made, seconds since the epoch
+    """
+
+    session: str
+    at: float
+    value: float
+    results: tuple[Result, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change of level between two sessions next to each other.
+
+    after, before    indices of the last entry of the old level and of the first of the new one: most likely
+    earliest, latest the first entry of the new level may be any from one to the other (95 %)
+    ratio            new level over old; its interval is as wide as all those places together make it
+    better           whether the change is an improvement; None where the metric has no direction
+    """
+
+    after: int
+    before: int
+    earliest: int
+    latest: int
+    ratio: Estimate
+    better: bool | None
+
+
+@dataclass(frozen=True)
+class History:
+    """A metric of one system at one point over sessions, oldest first.
+
+    levels   geometric mean of each stretch between steps, and how many sessions it has
+    spread   of a session to the next within a stretch, as a share; None where it can't be known
+    reason   why there are no steps, or none could be looked for; "" where there are some
+    dropped  older sessions that were not looked at
+    """
+
+    suite: str
+    system: str
+    point: Point
+    entries: tuple[Entry, ...]
+    steps: tuple[Step, ...]
+    levels: tuple[tuple[float, int], ...]
+    spread: float | None
+    reason: str
+    dropped: int = 0
+
+
+def histories(results: Iterable[Result], metric: str, *, metrics: Metrics) -> tuple[History, ...]:
+    """One history for each suite, system and point that has the metric."""
+    by_system: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        by_system.setdefault((result.run.suite, result.run.trial.system), []).append(result)
+    return tuple(
+        _history(suite, system, found)
+        for (suite, system), of_system in sorted(by_system.items())
+        for key, found in group(of_system, metrics).items()
+        if key.metric == metric
+    )
+
+
+def _history(suite: str, system: str, found: Group) -> History:
+    entries = _entries(found)
+    dropped = max(len(entries) - MOST_SESSIONS, 0)
+    entries = entries[dropped:]
+    logs = [math.log(entry.value) for entry in entries if entry.value > 0]
+    if len(logs) < len(entries):
+        made = Split((), None, f"{found.point.metric} is not above 0 in every session")
+        logs = []
+    else:
+        made = split(logs)
+    edges = [0, *(step.before for step in made.steps), len(entries)]
+    levels = [(logs[a:b], b - a) for a, b in pairwise(edges)] if logs else []
+    return History(
+        suite=suite,
+        system=system,
+        point=found.point,
+        entries=tuple(entries),
+        steps=tuple(_directed(step, found.point.better) for step in made.steps),
+        levels=tuple((math.exp(math.fsum(part) / count), count) for part, count in levels),
+        spread=made.spread,
+        reason=made.reason,
+        dropped=dropped,
+    )
+
+
+def _entries(found: Group) -> list[Entry]:
+    """Sessions by the time of their first run."""
+    by_session: dict[str, list[tuple[Result, float]]] = {}
+    for sample in found.samples:
+        by_session.setdefault(sample.result.run.session, []).append((sample.result, sample.value))
+    entries = [
+        Entry(
+            session=session,
+            at=min(result.run.created_at for result, _ in runs),
+            value=mean([value for _, value in runs]),
+            results=tuple(result for result, _ in runs),
+        )
+        for session, runs in by_session.items()
+    ]
+    return sorted(entries, key=lambda entry: (entry.at, entry.session))
+
+
+def _directed(step: Step, better: Better | None) -> Step:
+    return step if better is None else replace(step, better=(step.ratio.value > 1) == (better == "higher"))
+
+
+# Steps ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Split:
+    """Steps in a row of logarithms; `spread` and `reason` as in `History`."""
+
+    steps: tuple[Step, ...]
+    spread: float | None
+    reason: str
+
+
+def split(logs: Sequence[float]) -> Split:
+    """Where the mean of these values steps, oldest first; `Step.better` is left open.
+
+    False alarms, simulated: 5 % of histories of independent normal values without a step, 5 to 7 % with the
+    heavy tails of Student's t with 3 degrees of freedom; if each session resembles the one before
+    (correlation 0.5), far more: there a level that wanders is told as steps.
+    """
+    n = len(logs)
+    if n < FEWEST_SESSIONS:
+        return Split((), None, f"{n} sessions; steps can be told from {FEWEST_SESSIONS} on")
+    if max(logs) - min(logs) < ROUNDING:
+        return Split((), None, "all sessions have the same value")
+    costs = _costs(logs)
+    firsts = _best(costs, _price(n))
+    rss = _rss(costs, firsts)
+    variance = rss / (n - len(firsts) - 1)
+    steps = tuple(_step(costs, logs, firsts, at, variance) for at in range(len(firsts)))
+    reason = "" if steps else f"no step: one would be told falsely in {100 * FALSE_ALARM:.0f} % of histories"
+    return Split(steps, math.expm1(math.sqrt(variance)), reason)
+
+
+def _price(n: int) -> float:
+    import numpy as np
+
+    return float(np.interp(math.log(n), [math.log(at) for at in _PRICES], list(_PRICES.values())))
+
+
+def most_steps(n: int) -> int:
+    """Steps that are looked for in a history of so many sessions."""
+    return min(MOST_STEPS, n // 4)
+
+
+def _costs(logs: Sequence[float]) -> NDArray[np.float64]:
+    """Residual sum of squares of each stretch [i, j) about its mean, as `costs[i, j]`; j > i."""
+    import numpy as np
+
+    x = np.asarray(logs, dtype=np.float64) - math.fsum(logs) / len(logs)
+    sums, squares = (np.concatenate([[0.0], np.cumsum(part)]) for part in (x, x * x))
+    length = np.arange(len(x) + 1)[None, :] - np.arange(len(x) + 1)[:, None]
+    totals = sums[None, :] - sums[:, None]
+    found: NDArray[np.float64] = np.maximum(
+        squares[None, :] - squares[:, None] - totals**2 / np.maximum(length, 1), 0.0
+    )
+    return found
+
+
+def _best(costs: NDArray[np.float64], price: float) -> list[int]:
+    """First index of each new level, for the split of least n·ln(RSS) + price · steps."""
+    import numpy as np
+
+    n = len(costs) - 1
+    most, least = most_steps(n), SHORTEST_STRETCH
+    best = np.full((most + 1, n + 1), np.inf)
+    chosen = np.zeros((most + 1, n + 1), dtype=np.int64)
+    best[0, least:] = costs[0, least:]
+    for steps in range(1, most + 1):
+        for end in range(least * (steps + 1), n + 1):
+            totals = best[steps - 1, : end - least + 1] + costs[: end - least + 1, end]
+            chosen[steps, end] = int(np.argmin(totals))
+            best[steps, end] = totals[chosen[steps, end]]
+    floor = n * ROUNDING**2  # of values without any noise the residual is rounding
+    weighed = [n * math.log(max(float(best[k, n]), floor)) + price * k for k in range(most + 1)]
+    found, end = [], n
+    for steps in range(weighed.index(min(weighed)), 0, -1):
+        end = int(chosen[steps, end])
+        found.append(end)
+    return found[::-1]
+
+
+def _rss(costs: NDArray[np.float64], firsts: Sequence[int]) -> float:
+    edges = [0, *firsts, len(costs) - 1]
+    return math.fsum(float(costs[a, b]) for a, b in pairwise(edges))
+
+
+def _step(
+    costs: NDArray[np.float64], logs: Sequence[float], firsts: Sequence[int], at: int, variance: float
+) -> Step:
+    """One of the steps, the others held where they are."""
+    n = len(logs)
+    edges = [0, *firsts, n]
+    left, first, right = edges[at : at + 3]
+    others = _rss(costs, firsts) - float(costs[left, first] + costs[first, right])
+    floor = n * ROUNDING**2
+    least = max(others + float(costs[left, first] + costs[first, right]), floor)
+    places = [
+        place
+        for place in range(left + 1, right)
+        if n * math.log(max(others + float(costs[left, place] + costs[place, right]), floor) / least)
+        <= _PLACE
+    ]
+    reach = t_quantile((1 + _SIZE_CONFIDENCE) / 2, n - len(firsts) - 1) * math.sqrt(variance)
+    lows, highs = zip(*(_span(logs, left, place, right, reach) for place in places), strict=True)
+    jump = _mean(logs[first:right]) - _mean(logs[left:first])
+    ratio = Estimate(math.exp(jump), math.exp(min(lows)), math.exp(max(highs)), right - left, "")
+    return Step(first - 1, first, min(places), max(places), ratio, None)
+
+
+def _span(logs: Sequence[float], left: int, place: int, right: int, reach: float) -> tuple[float, float]:
+    jump = _mean(logs[place:right]) - _mean(logs[left:place])
+    half = reach * math.sqrt(1 / (place - left) + 1 / (right - place))
+    return jump - half, jump + half
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)

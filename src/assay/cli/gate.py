@@ -1,0 +1,122 @@
+"""`assay gate`: for CI, an exit code that says whether something is still as good as its baseline."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli.options import JSON, MARGIN, RUNS, echo_json
+from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
+
+if TYPE_CHECKING:
+    from assay.analyse.gate import Answer, Judged
+    from assay.cli.compare import Held
+    from assay.records import Point
+
+EXIT_CODES: dict[Answer, int] = {"holds": EXIT_OK, "worse": EXIT_WORSE, "undecided": EXIT_UNDECIDED}
+
+
+@click.command()
+@click.argument("a")
+@click.option("--baseline", required=True, metavar="B", help="What A is held against.")
+@MARGIN
+@click.option("--metric", help="Only this metric, instead of each benchmark's primary one.")
+@click.option(
+    "--junit",
+    "junit_file",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Write JUnit XML there: worse is a failure, undecided an error.",
+)
+@RUNS
+@JSON
+def command(
+    a: str,
+    baseline: str,
+    margin: float | None,
+    metric: str | None,
+    junit_file: Path | None,
+    runs_dir: Path,
+    as_json: bool,
+) -> None:
+    """Say by exit code whether A is no worse than its baseline, but for a margin.
+
+    A and B are sessions, imported sets or `suite:system`; `assay list` shows them. A may be better by any
+    amount. Whether it is worse rests on 95 % intervals; with few runs the answer is "undecided".
+
+    \b
+    Examples:
+      assay gate nightly --baseline nightly/2026-03-01T021500Z --margin 2%
+      assay gate resnet50:new-driver --baseline resnet50:old-driver --junit gate.xml
+
+    \b
+    Exit codes: 0 holds; 1 worse by more than the margin; 3 undecided, or nothing was measured on one
+    side; 4 there is nothing to compare.
+    """
+    from assay.analyse.gate import judge, overall
+    from assay.cli.compare import hold
+
+    held = hold(runs_dir, baseline, a, margin=margin, metric=metric)
+    judged = [judge(comparison) for comparison in held.primary]
+    missing = _missing(held)
+    answer = overall(judged, len(missing))
+    if junit_file is not None:
+        _write(junit_file, f"{a} against {baseline}", judged, missing)
+    if as_json:
+        echo_json(_document(answer, held, judged, missing))
+    else:
+        _show(answer, held, judged, missing)
+    sys.exit(EXIT_CODES[answer])
+
+
+def _missing(held: Held) -> list[tuple[Point, str]]:
+    """Points of the primary metrics that one side lacks; of a benchmark that it lacks, the first metric's."""
+    primary = {c.point.benchmark: c.point.metric for c in held.primary}
+    for point, _ in held.not_compared:
+        primary.setdefault(point.benchmark, point.metric)
+    return [(point, why) for point, why in held.not_compared if primary[point.benchmark] == point.metric]
+
+
+def _write(file: Path, name: str, judged: Sequence[Judged], missing: Sequence[tuple[Point, str]]) -> None:
+    from assay.durable import write_atomic, writing
+    from assay.report.junit import junit
+
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(file, junit(name, judged, missing).encode(), lasting=False)
+
+
+def _show(answer: Answer, held: Held, judged: Sequence[Judged], missing: Sequence[tuple[Point, str]]) -> None:
+    from assay.report import figures
+
+    for one in judged:
+        c = one.comparison
+        place = f"{c.point.benchmark} {figures.metric(c.point.metric)} on {figures.where(c.point)}"
+        click.echo(f"{one.answer}: {place}, {c.b} over {c.a} {figures.ratio(c.ratio)}: {one.reason}")
+    for point, why in missing:
+        place = f"{point.benchmark} {figures.metric(point.metric)} on {figures.where(point)}"
+        click.echo(f"undecided: {place}: {why}")
+    codes = sorted({doubt.code for one in judged for doubt in one.comparison.doubts})
+    if codes:
+        click.echo(f"doubts: {', '.join(codes)} (`assay compare` says more)")
+    click.echo(f"{answer} at a margin of {figures.percent(held.margin)}")
+
+
+def _document(
+    answer: Answer, held: Held, judged: Sequence[Judged], missing: Sequence[tuple[Point, str]]
+) -> dict[str, Any]:
+    from assay.records import to_plain
+
+    return {
+        "schema": "assay.gate/1",
+        "answer": answer,
+        "margin": held.margin,
+        "judged": [
+            {"answer": one.answer, "reason": one.reason, "comparison": to_plain(one.comparison)}
+            for one in judged
+        ],
+        "missing": [{"point": to_plain(point), "reason": why} for point, why in missing],
+    }
