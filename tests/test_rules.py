@@ -110,6 +110,25 @@ def test_the_keys_and_targets_are_those_of_mlperf_logging(round_: str) -> None:
     assert compared >= 5 or round_ == "v0.6"
 
 
+def test_runs_and_benchmarks_of_the_rounds_are_those_of_mlperf_logging() -> None:
+    from mlperf_logging.benchmark_meta import get_allowed_benchmarks, get_result_file_counts
+
+    counts = get_result_file_counts("training")
+    assert {name: rule.runs for name in KNOWN if name in counts and (rule := rule_for(name, None))} == {
+        name: counts[name] for name in KNOWN if name in counts
+    }
+    other = {}
+    for round_ in ROUNDS[1:]:
+        theirs = set(get_allowed_benchmarks("training", f"{round_[1:]}.0"))
+        for name in theirs ^ set(benchmarks_of(round_)):
+            other.setdefault(name, []).append(round_)
+    assert other == {  # docs/mlperf.md says why
+        "ncf": ["v0.6"],
+        "retinanet": ["v2.0", "v2.1", "v3.0", "v3.1", "v4.0", "v4.1"],
+        "rgat": ["v4.0", "v4.1"],
+    }
+
+
 # One log -------------------------------------------------------------------------------------------------
 
 T0 = 1_700_000_000_000

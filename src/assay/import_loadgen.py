@@ -105,6 +105,8 @@ def _sha256(path: Path) -> str:
 def _notes(found: Sequence[_Found], asked: Asked) -> list[str]:
     """What the user should know: what was left out or not told, and what is doubted about the runs."""
     notes = []
+    if asked.round is not None:
+        notes.append("--round is a round of training; it says nothing about inference and was left out")
     if left_out := sum(_of_accuracy(run.stated) for run in found):
         notes.append(f"{left_out} of {len(found)} runs measured accuracy and were left out")
     if asked.shape is None:

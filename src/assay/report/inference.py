@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -48,7 +49,9 @@ def _figures(run: InferenceRun) -> Table:
     table.add_column("where", overflow="fold")
     for figure in _shown(run):
         name = " ".join([figure.metric, *(f"p{value:g}" for value in figure.labels.values())])
-        table.add_row(name, human(figure.value, figure.unit), f"{figure.file}:{figure.line}")
+        table.add_row(
+            escape(name), escape(human(figure.value, figure.unit)), escape(f"{figure.file}:{figure.line}")
+        )
     return table
 
 
