@@ -148,6 +148,14 @@ def test_labels_that_all_points_share_stand_once_in_the_heading() -> None:
     assert [row.cells[0] for row in body.rows] == ["2 workers, workers seen 1", "2 workers, workers seen 2"]
 
 
+def test_a_row_has_the_doubts_of_its_own_and_not_those_that_all_rows_share() -> None:
+    shared, own = Doubt("one-session", "e", "r"), Doubt("one-far-off", "e", "r")
+    found = comparison([compared(doubts=(shared, own), size=1), compared(doubts=(shared,), size=2)])
+    assert found.columns[-1] == "doubts of its own"
+    assert [row.cells[-1] for row in found.bodies[0].rows] == ["one-far-off", ""]
+    assert "doubts of its own" not in comparison([compared(doubts=(shared,))]).columns
+
+
 def test_a_narrow_interval_is_not_rounded_to_a_point() -> None:
     assert figures.ratio(Estimate(1.0002, 0.9998, 1.0006, 20, "")) == "1.0002 (0.9998 to 1.0006)"
 
@@ -508,7 +516,7 @@ def test_undecided_says_how_many_runs_would_decide_at_80_columns() -> None:
     contents = made(ratios={"here-again": 0.985})
     text = plain(terminal.verdicts(contents.comparisons))
     assert "runs a side would decide if they are equal" in " ".join(text.split())
-    assert "were they 4 % apart" in " ".join(text.split())
+    assert "if they are 4 % apart" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80
     [undecided, *_] = [q for q in contents.questions if q.verdict == "undecided"]
     assert "runs a side would decide" in sentences.evidence(undecided)
@@ -517,8 +525,8 @@ def test_undecided_says_how_many_runs_would_decide_at_80_columns() -> None:
 def test_what_nobody_would_run_is_said_in_words() -> None:
     needs = RunsNeeded(RunsRange(300, 2000, None), RunsRange(None, None, None), 0.3, 0.8)
     words = sentences.needed([replace(compared("undecided", (1.0, 0.7, 1.4)), runs_needed=needs)])
-    assert "about 300 to over 10,000 runs a side" in words
-    assert "over 10,000 were they 4 % apart" in words
+    assert "300 to over 10,000 runs a side" in words
+    assert "over 10,000 if they are 4 % apart" in words
 
 
 def test_a_report_says_that_its_verdicts_hold_together() -> None:

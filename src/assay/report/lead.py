@@ -12,13 +12,16 @@ def lead(contents: Contents) -> str:
     """The whole in a sentence or two."""
     if contents.questions:
         asked = contents.questions
-        primary = [c for question in asked for c in question.comparisons]
-        parts = (sentences.headline(asked), sentences.resolution(asked), sentences.together(primary))
-        return " ".join(filter(None, parts))
+        return " ".join(filter(None, (sentences.headline(asked), sentences.resolution(asked))))
     held = [r.verdict for r in contents.requirements]
     if held:
         return f"{held.count('holds')} of {len(held)} requirements hold."
     return f"{next(iter(contents.sides))}, measured alone."
+
+
+def together(contents: Contents) -> str:
+    """What the verdicts on the primary metrics claim together; "" where nothing is to be said of it."""
+    return sentences.together([c for question in contents.questions for c in question.comparisons])
 
 
 def about(contents: Contents) -> list[tuple[str, str]]:

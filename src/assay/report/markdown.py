@@ -9,7 +9,7 @@ from assay import __version__
 from assay.report import scaling_section, split
 from assay.report.answers import Answers, answers
 from assay.report.contents import Contents, Recipe
-from assay.report.lead import lead
+from assay.report.lead import lead, together
 from assay.report.tables import Table, tables
 
 MOST_ROWS = 40  # open in the comment; a longer table is folded
@@ -19,6 +19,7 @@ _MEANS_SOMETHING = re.compile(r"([\\`*_{}\[\]<>#|~])")
 def text(contents: Contents) -> str:
     """The report: verdicts, tables, doubts, failures, how to reproduce; ends in a newline."""
     parts = [f"## {_plain(contents.title)}", _plain(lead(contents))]
+    parts += filter(None, [together(contents)])
     parts += [_answers(group) for group in answers(contents)]
     if contents.uncompared:
         rows = (f"- {_plain(place)}: {_plain(why)}" for place, why in contents.uncompared)

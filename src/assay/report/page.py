@@ -15,10 +15,10 @@ from assay.report import scaling_section, split
 from assay.report.answers import answers
 from assay.report.charts import charts
 from assay.report.contents import Contents, Fact
-from assay.report.lead import about, lead
+from assay.report.lead import about, lead, together
 from assay.report.tables import gathered, tables
 
-MOST_EVIDENCE = 2  # that a doubt shows; the rest is folded
+MOST_EVIDENCE = 1  # that a doubt shows; the rest is folded
 MOST_PLACES = 2  # that an evidence names; more are counted
 
 _CHART_TITLES = {
@@ -51,6 +51,7 @@ def html(contents: Contents) -> str:
         boot=_trusted(boot),
         lead=lead(contents),
         about=about(contents),
+        together=together(contents),
         sections=_sections(contents),
         answers=answers(contents),
         doubts=_doubts(contents),
@@ -133,7 +134,10 @@ def _doubts(contents: Contents) -> list[dict[str, Any]]:
     made = []
     for group in gathered(contents.doubts, lambda at: at[0].code):
         ordered = sorted(group, key=lambda at: -len(at[1]))
-        entries = [{"evidence": doubt.evidence, "reach": _reach(places)} for doubt, places in ordered]
+        entries = [
+            {"evidence": doubt.evidence, "reach": _reach(places), "many": len(places) > MOST_PLACES}
+            for doubt, places in ordered
+        ]
         made.append(
             {
                 "code": ordered[0][0].code,

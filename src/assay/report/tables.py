@@ -66,12 +66,23 @@ def comparison(comparisons: Sequence[Comparison]) -> Table:
             for c, left, right in zip(group, texts[::2], texts[1::2], strict=True)
         )
         bodies.append(Body(_title(group[0].point, unit, shared), rows))
-    return Table(
-        f"{b} against {a}, margin ±{margin}",
-        ("", a, b, "ratio", "95 % interval", "n", "can show", "method", "verdict"),
-        tuple(bodies),
-        frozenset({0, 7, 8}),
-    )
+    columns: tuple[str, ...] = ("", a, b, "ratio", "95 % interval", "n", "can show", "method", "verdict")
+    own = _own_doubts(comparisons)
+    if any(own):
+        told = iter(own)
+        columns = (*columns, "doubts of its own")
+        bodies = [
+            Body(body.title, tuple(Row((*row.cells, next(told)), row.verdict) for row in body.rows))
+            for body in bodies
+        ]
+    return Table(f"{b} against {a}, margin ±{margin}", columns, tuple(bodies), frozenset({0, 7, 8, 9}))
+
+
+def _own_doubts(comparisons: Sequence[Comparison]) -> list[str]:
+    """Each one's doubts, in the rows' order, less those that all of them share."""
+    ordered = [c for g in gathered(comparisons, lambda c: (c.point.benchmark, c.point.metric)) for c in g]
+    codes = [[doubt.code for doubt in c.doubts] for c in ordered]
+    return [", ".join(code for code in own if not all(code in each for each in codes)) for own in codes]
 
 
 def _comparison_row(c: Comparison, left: str, right: str, shared: Labels) -> Row:
