@@ -113,6 +113,13 @@ def test_cannot_tell_names_what_so_few_runs_hide_and_nothing_where_they_show_it(
     assert "cannot-tell" not in of_pairs([value / 100 for value in QUIET])
 
 
+def test_one_run_shows_nothing_of_what_happens_between_runs() -> None:
+    assert of_values([100.0])["cannot-tell"].evidence == (
+        "1 run would show a drift of ±2 spreads in none, a correlation of 0.5 from run to run in none, "
+        "two groups 10 spreads apart in none, one run 10 spreads off in none of cases"
+    )
+
+
 def test_the_gravest_doubt_comes_first() -> None:
     codes = list(of_values([value * (0.8 if i == 4 else 1) for i, value in enumerate(QUIET)]))
     assert codes == ["one-far-off", "one-session", "cannot-tell"]

@@ -13,6 +13,9 @@ from assay.analyse.references import matching
 from assay.records import Doubt, Scalar, Shape
 from assay.units import convert, human
 
+_LOST = (
+    "GPUs in separate workers of a node lost NVLink and shared memory, and every hop goes through the network"
+)
 LARGE_BYTES = 16 * 2**20  # from so large a payload on, an all-reduce is limited by bandwidth, not by latency
 PCIE_4_X16 = 32e9  # B/s in one direction: what GPUs without NVLink or a switch between them have at most
 
@@ -80,8 +83,7 @@ def _worker_cost(case: Case) -> str:
     unit = few.group.point.unit
     return (
         f"{_shape(many)} has {human(slow, unit)} where {_shape(few)} has {human(fast, unit)}, "
-        f"{fast / slow:.1f} times as much: GPUs in separate workers of a node lost NVLink and shared memory, "
-        "and every hop goes through the network"
+        f"{fast / slow:.1f} times as much: {_LOST}"
     )
 
 
@@ -96,9 +98,10 @@ def _against_links(side: Side) -> str:
     name = accelerator_name(result) or ""
     known = matching("allreduce", "busbw", name, "", shape.ranks, nodes)
     if known and rate * 2 < min(reference.value for reference in known):
+        apart = f"; {_LOST}" if shape.workers > nodes else ""
         return (
             f"{side.name}: {human(rate, 'B/s')} between {shape.ranks} GPUs on {counted(nodes, 'node')}; "
-            f"{human(known[0].value, 'B/s')} is published ({known[0].what}; {known[0].source})"
+            f"{human(known[0].value, 'B/s')} is published ({known[0].what}; {known[0].source}){apart}"
         )
     if nodes == 1 and shape.ranks > 1 and _has_nvlink(name) and rate < PCIE_4_X16:
         return (

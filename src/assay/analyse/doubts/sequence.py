@@ -127,7 +127,7 @@ def cannot_tell(case: Case) -> Doubt | None:
     n = min(len(sequence.logs) for sequence in looked_at)
     at = shown_at(n)
     hidden = [
-        f"{found.trouble} in {percent(found.power[at])}"
+        f"{found.trouble} in {percent(found.power[at]) if n >= at and found.power[at] else 'none'}"
         for code, found in POWER.items()
         if found.power[at] < 0.5 and not (case.paired and code == "dependence")
     ]
