@@ -1,0 +1,118 @@
+"""Laws of scaling, simulated: do their intervals cover, how often is a true curve doubted, what is found.
+
+python benchmarks/scaling_laws.py [REPLICATES]      exits 1 where a target is missed
+
+Targets: coverage of σ, κ, efficiency and throughput at twice the largest size at least 94 %; true curves
+doubted at most 5 %; both within three standard errors of the simulation.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from itertools import starmap
+
+import numpy as np
+
+from assay.analyse.laws import Fit, Name, Size, fit, held_out
+from assay.records import Estimate
+
+COVERED = 0.94
+DOUBTED = 0.05
+SPREAD = 0.01  # from run to run
+OFF = math.log(0.9)  # of a size that is a tenth too slow
+
+
+@dataclass(frozen=True)
+class Case:
+    """A true law and a design; blocks: spread of what all sizes of a block share, 0 for no blocks."""
+
+    name: Name
+    ranks: tuple[int, ...]
+    sigma: float
+    kappa: float
+    runs: int
+    blocks: float = 0.0
+
+    def log_speed(self, ranks: float) -> float:
+        """Logarithm of the true throughput, that of one rank being 1."""
+        return math.log(ranks / (1 + self.sigma * (ranks - 1) + self.kappa * ranks * (ranks - 1)))
+
+    def draw(self, rng: np.random.Generator, off: float = 0.0) -> list[Size]:
+        """Runs of every size; the middle one is `off` the law."""
+        shared = rng.normal(0, self.blocks, self.runs) if self.blocks else np.zeros(self.runs)
+        middle = self.ranks[len(self.ranks) // 2]
+        return [
+            Size(
+                n, tuple(self.log_speed(n) + off * (n == middle) + shared + rng.normal(0, SPREAD, self.runs))
+            )
+            for n in self.ranks
+        ]
+
+
+CASES = (
+    Case("amdahl", (1, 2), 0.05, 0, 5),
+    Case("amdahl", (1, 2, 4, 8), 0.0, 0, 3),
+    Case("amdahl", (1, 2, 4, 8), 0.02, 0, 3),
+    Case("amdahl", (1, 2, 4, 8), 0.02, 0, 5, blocks=0.03),
+    Case("amdahl", (8, 16, 32), 0.005, 0, 5),
+    Case("amdahl", (1, 2, 4, 8, 16), 0.05, 0, 1),
+    Case("usl", (1, 2, 4, 8, 16, 32), 0.03, 0.0, 3),
+    Case("usl", (1, 2, 4, 8, 16, 32), 0.03, 0.0005, 3),
+    Case("usl", (1, 2, 4, 8, 16, 32), 0.03, 0.0005, 5, blocks=0.02),
+)
+
+
+def simulate(case: Case, replicates: int) -> Counter[str]:
+    """How often each interval covered, a true curve was doubted and a size that is off was found."""
+    rng = np.random.default_rng(1)
+    blocked, beyond = case.blocks > 0, 2 * case.ranks[-1]
+    truth = case.log_speed(beyond)
+    efficiency = math.exp(truth - case.log_speed(case.ranks[0])) * case.ranks[0] / beyond
+    seen: Counter[str] = Counter()
+    for _ in range(replicates):
+        sizes = case.draw(rng)
+        found = fit(sizes, case.name, blocked=blocked)
+        if not isinstance(found, Fit):
+            raise TypeError(f"{case} has too few sizes for its law")
+        seen["σ"] += covers(found.share(0), case.sigma)
+        seen["κ"] += case.name == "amdahl" or covers(found.share(1), case.kappa)
+        seen["efficiency"] += covers(found.efficiency(beyond), efficiency)
+        _, low, high = found.log_speed(beyond)
+        seen["throughput"] += low is None or high is None or low <= truth <= high
+        seen["doubted"] += any(e.beyond for e in held_out(sizes, case.name, blocked=blocked))
+        off = case.draw(rng, OFF)
+        seen["found"] += any(e.beyond for e in held_out(off, case.name, blocked=blocked))
+    return seen
+
+
+def covers(estimate: Estimate, truth: float) -> bool:
+    """Whether the interval holds the truth; no interval claims nothing and holds it."""
+    if estimate.low is None or estimate.high is None:
+        return True
+    return estimate.low <= truth <= estimate.high
+
+
+def main() -> None:
+    """Print one line a case and hold it against the targets."""
+    replicates = int(sys.argv[1]) if len(sys.argv) > 1 else 500
+    slack = 3 * math.sqrt(0.05 * 0.95 / replicates)
+    columns = ("σ", "κ", "efficiency", "throughput", "doubted", "found")
+    print(f"{replicates} curves a case; % covered; doubted: true curves; found: a size a tenth too slow")
+    print(f"{'case':55}" + "".join(f"{name:>12}" for name in columns))
+    missed = False
+    for case, seen in zip(CASES, starmap(simulate, ((c, replicates) for c in CASES)), strict=True):
+        share = {name: seen[name] / replicates for name in columns}
+        words = f"{case.name} {case.ranks} σ={case.sigma} κ={case.kappa} {case.runs} runs"
+        words += f", blocks {case.blocks}" if case.blocks else ""
+        print(f"{words:55}" + "".join(f"{100 * share[name]:12.1f}" for name in columns), flush=True)
+        missed |= min(share[name] for name in columns[:4]) < COVERED - slack
+        missed |= share["doubted"] > DOUBTED + slack
+    if missed:
+        sys.exit("a target was missed")
+
+
+if __name__ == "__main__":
+    main()
