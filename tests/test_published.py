@@ -321,6 +321,10 @@ def test_single_gpu_pods_are_slower_and_scale_better(ground: Path) -> None:
     says(name, shares(points["16x1x2"]["efficiency"]["value"]))
     costs = [speed["8x1x1"] / speed["1x8x1"], speed["16x1x2"] / speed["2x8x2"]]
     says(name, *(f"{cost:.3f}" for cost in costs), *(shares(1 - cost) for cost in costs))
+    layouts = [
+        found["speed"]["value"] for found in asked(ground, "assay scale pods")["studies"][0]["layouts"]
+    ]
+    assert layouts == [pytest.approx(cost) for cost in costs]
     steps_ms = [1e3 * 16 * 64 / speed[shape] for shape in ("2x8x2", "16x1x2")]
     says(name, *(f"{ms:.1f} ms" for ms in steps_ms), f"{steps_ms[1] - steps_ms[0]:.1f} ms")
     assert needed(0.02) == 23
@@ -338,12 +342,17 @@ def test_a2d2_has_a_tenth_of_its_second_node_left_over(ground: Path) -> None:
 def test_an_all_reduce_between_single_gpu_pods_has_lost_nvlink(ground: Path) -> None:
     name = "allreduce-single-gpu-pods"
     assert codes(play(ground, name)) == [0, UNDECIDED, UNDECIDED]
-    sides = "assay compare allreduce:pods-of-8 allreduce:pods-of-1"
-    for metric, digits in (("busbw", 3), ("latency", 2)):
-        for found in asked(ground, f"{sides} --metric {metric}")["comparisons"]:
-            if found["points"]["shape"] == "2x8" and found["metric"] == metric:
-                says(name, f"{found['ratio']['value']:.{digits}f}")
-                assert found["n"] == [1, 1]
+    sides = "assay compare allreduce:pods-of-8 allreduce:pods-of-1 --layouts"
+    doubts = {}
+    for metric, digits, payloads in (("busbw", 3, 4), ("latency", 2, 5)):
+        found = [
+            c for c in asked(ground, f"{sides} --metric {metric}")["comparisons"] if c["metric"] == metric
+        ]
+        assert [c["n"] for c in found] == [[1, 1]] * payloads
+        says(name, *(f"{c['ratio']['value']:.{digits}f}" for c in found))
+        doubts[metric] = {doubt["code"]: doubt["evidence"] for doubt in found[-1]["doubts"]}
+    assert "9.7 times as much" in doubts["busbw"]["fast-path-unused"]
+    assert "lost NVLink and shared memory" in doubts["busbw"]["fast-path-unused"]
     assert f"{55.21 / 5.70:.1f} times lower" in text_of(name)
     says(name, f"{8 * 5.70:.1f} GB/s", f"{4 * 11.26411:.1f}")
 

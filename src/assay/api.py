@@ -129,15 +129,17 @@ def compare(
     *,
     margin: str | float | None = None,
     metric: str | None = None,
+    layouts: bool = False,
     reference: str | Sequence[str] = (),
     runs: str | PathLike[str] | None = None,
 ) -> Compared:
     """Whether B is as fast as A, as `assay compare A B`; with A alone, its other systems and its baseline.
 
-    margin  share that counts as equal, `"2%"` or 0.02; None is the suite's, or 2 %
-    metric  only this one; it is then the primary one
+    margin     share that counts as equal, `"2%"` or 0.02; None is the suite's, or 2 %
+    metric     only this one; it is then the primary one
+    layouts    hold shapes of equally many accelerators against each other too, like 16x1 against 2x8
     reference  runs, of one name or several, that the convergence of both sides is held against
-    runs    directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+    runs       directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
 
     Raises InputError where a name fits nothing, a margin is none, or nothing can be compared.
     """
@@ -149,7 +151,7 @@ def compare(
     except ValueError as error:
         raise InputError(f"margin: {error}") from error
     references = (reference,) if isinstance(reference, str) else tuple(reference)
-    held = hold(_runs(runs), a, b, margin=width, metric=metric, references=references)
+    held = hold(_runs(runs), a, b, margin=width, metric=metric, layouts=layouts, references=references)
     return Compared(held.found, held.primary, held.not_compared, held.margin, held.splits, held.convergences)
 
 

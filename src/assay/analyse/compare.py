@@ -8,7 +8,7 @@ several sessions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.analyse import doubts, power, rank
@@ -17,7 +17,7 @@ from assay.analyse.groups import Group, Key, Metrics, group
 from assay.analyse.ratio import Ratio, has_ratio, ratio
 from assay.analyse.sessions import sessions
 from assay.errors import InputError
-from assay.records import Better, Comparison, Estimate, Point, Result, RunsNeeded, Verdict
+from assay.records import Better, Comparison, Estimate, Point, Result, RunsNeeded, Shape, Verdict
 
 
 @dataclass(frozen=True)
@@ -61,16 +61,23 @@ def hold_against(
     names: tuple[str, str],
     metrics: Metrics,
     confidence: float = 0.95,
+    layouts: bool = False,
 ) -> Outcome:
-    """The same as `compare`, with the points that could not be compared."""
+    """The same as `compare`, with the points that could not be compared.
+
+    layouts  hold shapes of equally many ranks against each other too, where each side has one: 16x1, 2x8
+    """
     shared = {r.run.id for r in a} & {r.run.id for r in b}
     if shared:
         raise InputError(
             f"{min(shared)} is on both sides ({names[0]} and {names[1]}): compare two different sets of runs"
         )
-    side_a, side_b = group(a, metrics), group(b, metrics)
+    side_a: Groups = group(a, metrics)
+    side_b: Groups = group(b, metrics)
+    if layouts:
+        side_b = _laid_out_as(side_a, side_b)
     comparisons = tuple(
-        _compare_point(ratio(*sides, confidence), margin, names)
+        _compare_point(ratio(*sides, confidence), margin, _with_shapes(names, *sides))
         for sides in _shared(side_a, side_b)
         if has_ratio(*sides)
     )
@@ -92,6 +99,29 @@ def _shared(a: Groups, b: Groups) -> Iterator[tuple[Group, Group]]:
     for key, found in a.items():
         if key in b:
             yield found, b[key].in_unit(found.point.unit)
+
+
+def _laid_out_as(a: Groups, b: Groups) -> Groups:
+    """B under A's keys also where shapes differ but have equally many ranks, and each side has one such."""
+    alone_a, alone_b = (_alone(key for key in of if key not in other) for of, other in ((a, b), (b, a)))
+    renamed = {theirs: ours for at, theirs in alone_b.items() if (ours := alone_a.get(at)) is not None}
+    return {renamed.get(key, key): found for key, found in b.items()}
+
+
+def _alone(keys: Iterable[Key]) -> dict[Key, Key]:
+    """Keys by what they are with ranks in place of the shape; without those that then coincide."""
+    found: dict[Key, list[Key]] = {}
+    for key in keys:
+        ranks = str(Shape.parse(key.place.shape).ranks)
+        found.setdefault(key._replace(place=key.place._replace(shape=ranks)), []).append(key)
+    return {at: alike[0] for at, alike in found.items() if len(alike) == 1}
+
+
+def _with_shapes(names: tuple[str, str], a: Group, b: Group) -> tuple[str, str]:
+    """The sides' names, with their shapes where these differ."""
+    if a.point.shape == b.point.shape:
+        return names
+    return f"{names[0]} as {a.point.shape}", f"{names[1]} as {b.point.shape}"
 
 
 def _left_out(a: Groups, b: Groups, names: tuple[str, str]) -> tuple[tuple[Point, str], ...]:

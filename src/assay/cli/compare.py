@@ -29,6 +29,7 @@ _OF_TRAINING = ("time_to_train", "time_per_epoch", "epochs_to_target")  # metric
 @MARGIN
 @click.option("--metric", help="Only this metric.")
 @click.option("--all", "every", is_flag=True, help="Show all metrics, not only each benchmark's primary one.")
+@click.option("--layouts", is_flag=True, help="Also 16x1 against 2x8: shapes of equally many accelerators.")
 @click.option(
     "--reference",
     "references",
@@ -44,6 +45,7 @@ def command(
     margin: float | None,
     metric: str | None,
     every: bool,
+    layouts: bool,
     references: tuple[str, ...],
     runs_dir: Path,
     as_json: bool,
@@ -59,6 +61,7 @@ def command(
       assay compare resnet50:bare-metal resnet50:openshift
       assay compare resnet50/2026-03-01T101500Z resnet50/2026-03-08T090000Z --margin 1%
       assay compare v3.0-ubuntu v3.1-openshift --metric time_to_train --json
+      assay compare nccl:pods-of-8 nccl:pods-of-1 --layouts --metric busbw
       assay compare one-node two-nodes --reference reference-256 --reference reference-512
 
     \b
@@ -72,7 +75,7 @@ def command(
     Exit codes, by the primary metrics: 0 all equivalent or faster; 1 one is slower; 3 else, one is
     undecided; 4 there is nothing to compare.
     """
-    held = hold(runs_dir, a, b, margin=margin, metric=metric, references=references)
+    held = hold(runs_dir, a, b, margin=margin, metric=metric, layouts=layouts, references=references)
     if as_json:
         echo_json(_document(held.found, held.primary, held.not_compared, held.margin) | _time_to_train(held))
     else:
@@ -107,10 +110,12 @@ def hold(
     *,
     margin: float | None = None,
     metric: str | None = None,
+    layouts: bool = False,
     references: Sequence[str] = (),
 ) -> Held:
     """Compare what A and B refer to; with A alone its other systems against its baseline.
 
+    layouts     hold shapes of equally many ranks against each other too
     references  runs that the convergence of both sides is held against
 
     Raises InputError where a reference names nothing, or nothing can be compared.
@@ -129,7 +134,9 @@ def hold(
     not_split: list[Undecomposed] = []
     sides = _sides(left, right)
     for side_a, side_b, names in sides:
-        outcome = hold_against(side_a, side_b, margin=width, names=names, metrics=left.metrics())
+        outcome = hold_against(
+            side_a, side_b, margin=width, names=names, metrics=left.metrics(), layouts=layouts
+        )
         found += outcome.comparisons
         not_compared += outcome.left_out
         split, left_whole = decompose(side_a, side_b, margin=width, names=names)

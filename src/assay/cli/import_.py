@@ -65,6 +65,7 @@ def command(
 
     A spreadsheet has one figure a row. Columns: system, metric, run, value; and as far as needed workload,
     shape (like 2x8), unit, session (runs that share a day or an allocation) and better (higher or lower).
+    device, device_name, precision and global_batch_size say how a run was made; doubts rest on them.
     Every other column is a label that tells figures apart. An empty value is a run that gave none.
 
     \b

@@ -1,7 +1,8 @@
 """A spreadsheet of benchmark figures: one row a figure, columns by name, as CSV.
 
 `system`, `metric`, `run` and `value` must be there. `workload`, `shape`, `unit`, `session` and `better` are
-understood; every other column is a label that tells a figure from its siblings. Separated by commas,
+understood; every other column is a label that tells a figure from its siblings, but for those that say how
+the run was made (workloads/numbers.py, `FACTS`). Separated by commas,
 semicolons or tabs, whichever the header has most of.
 """
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from assay.errors import InputError
 from assay.logs.numbers import parse
-from assay.records import Better, Measurement, Metric, Reading, Shape, Task
+from assay.records import Better, Measurement, Metric, Reading, Scalar, Shape, Task
 from assay.workloads.program import Params
 from assay.workloads.workload import Workload
 
@@ -42,6 +42,9 @@ _KNOWN: tuple[tuple[str, Better, bool], ...] = (
     ("top1", "higher", False),
     ("loss", "lower", False),
 )
+
+# Columns that say how the run was made. Our own programs state the same facts; doubts rest on them.
+FACTS = ("device", "device_name", "precision", "global_batch_size")
 
 
 class NumbersParams(Params):
@@ -76,14 +79,22 @@ def _read(logs: Mapping[str, Path], _params: NumbersParams) -> Reading:
     if more:
         return Reading(problems=(f"{len(logs)} sheets of one run; one is expected",))
     table, problems = parse(path.read_text(encoding="utf-8", errors="replace"), name)
+    if problems:
+        return Reading(problems=tuple(map(str, problems)))
+    stated = {column: row.labels[column] for row in table.rows for column in FACTS if column in row.labels}
+    if any(row.labels.get(column, fact) != fact for row in table.rows for column, fact in stated.items()):
+        return Reading(problems=(f"its rows contradict each other in {', '.join(stated)}",))
     measurements = tuple(
-        Measurement(row.metric, row.value, row.unit, row.labels, name, row.line)
+        Measurement(row.metric, row.value, row.unit, _without_facts(row.labels), name, row.line)
         for row in table.rows
         if row.value is not None
     )
-    if problems:
-        return Reading(problems=tuple(map(str, problems)))
-    return Reading(measurements, problems=() if measurements else ("the sheet has no value for this run",))
+    reason = () if measurements else ("the sheet has no value for this run",)
+    return Reading(measurements, facts=stated, problems=reason)
+
+
+def _without_facts(labels: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
+    return {name: value for name, value in labels.items() if name not in FACTS}
 
 
 NUMBERS = Workload(
