@@ -261,7 +261,9 @@ class LocalLauncher:
             "probe_timeout_s": PROBE_TIMEOUT_S,
             "files_before": outputs.stamps(cwd, job.task.outputs),
         }
-        (directory / "spec.json").write_text(json.dumps(spec))
+        unfinished = directory / "spec.part"  # a killed Assay leaves no half of a spec.json
+        unfinished.write_text(json.dumps(spec))
+        unfinished.replace(directory / "spec.json")
 
     def _start_keeper(self, job: Job, directory: Path) -> None:
         """Start it in a session of its own, where no Ctrl-C and no end of Assay reaches it.
