@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from assay.analyse.compare import decide
 from assay.analyse.families import corrected
@@ -120,3 +121,17 @@ def test_in_95_of_100_families_all_intervals_hold_and_no_claim_is_wrong(truth: t
     allowed = 0.05 + 3 * math.sqrt(0.05 * 0.95 / sets)
     assert missed / sets <= allowed
     assert wrong / sets <= allowed
+
+
+def test_looks_and_claims_together_leave_less_to_each() -> None:
+    """At a maximum of 20 pairs the p of a look is 0.0129; of two claims each may spend 0.8 of half of it."""
+    interval = normal(0.035, 0.01)
+    repeated = replace(claim(interval), ratio=replace(claim(interval).ratio, confidence=1 - 0.0129))
+    none = replace(
+        claim(normal(0.0, 0.02)), ratio=replace(claim(normal(0, 0.02)).ratio, confidence=1 - 0.0129)
+    )
+    found = corrected([repeated, none])[0]
+    assert found.family is not None
+    assert found.family.ratio.low is not None
+    level = (0.035 - math.log(found.family.ratio.low)) / 0.01
+    assert level == pytest.approx(stats.t.isf(0.8 * 0.0129 / 4, 10), rel=1e-6)

@@ -10,6 +10,8 @@ from drawn_runs import Floats
 from experiment import AT_MOST_5, EDGE, MARGIN, TWICE, Experiment, Rate, in_reach
 from methods import Flags, Ratios
 
+from assay.analyse.sequential import IN_FAMILY, looks, nominal_p
+
 CLAIMS = 8  # of a family
 FAMILIES_LESS = 4  # times fewer families than sets: each is eight comparisons at three spreads
 
@@ -28,6 +30,8 @@ def families() -> Iterator[Experiment]:
     yield Experiment(group, "false equivalent, all at margin", _wrong(edges, _equated), AT_MOST_5)
     yield Experiment(group, "either of both, 1 at margin", _wrong(edge, _either))
     yield Experiment(group, "all equivalent, spread 1%", _all_equivalent)
+    group = f"until decided, {CLAIMS} claims together"
+    yield Experiment(group, "false faster/slower, none differs", _wrong_at_any_look, AT_MOST_5)
     group = f"{CLAIMS} claims, uncorrected"
     yield Experiment(group, "false faster/slower, none differs", _wrong(none, _called, methods.alone))
 
@@ -62,6 +66,18 @@ def _wrong(
         return worst
 
     return rate
+
+
+def _wrong_at_any_look(rng: np.random.Generator, sets: int, n: int) -> float:
+    """Any claim at any look excludes 1; a maximum of n pairs."""
+    d = rng.normal(size=(sets // FAMILIES_LESS, CLAIMS, n))
+    share = IN_FAMILY if len(looks(n)) > 1 else 1.0
+    hit = np.zeros(len(d), bool)
+    for look in looks(n):
+        found = methods.paired(np.zeros_like(d[..., :look]), d[..., :look])
+        verdicts = methods.holm(found, 1e-9, share * nominal_p(n, paired=True))
+        hit |= (verdicts.more | verdicts.less).any(-1)
+    return float(hit.mean())
 
 
 def _all_equivalent(rng: np.random.Generator, sets: int, n: int) -> float:

@@ -80,12 +80,12 @@ def alone(ratios: Ratios, margin: float) -> Family:
     return Family((p < 0.025) & ~equal, (1 - p < 0.025) & ~equal, equal)
 
 
-def holm(ratios: Ratios, margin: float) -> Family:
+def holm(ratios: Ratios, margin: float, alpha: float = 0.05) -> Family:
     """Corrected for being claimed together; families that are equivalent throughout need no correction."""
     edge = np.log1p(margin)
     p = ratios.tail(0.0)
-    more, level_up = _step_down(p)
-    less, level_down = _step_down(1 - p)
+    more, level_up = _step_down(p, alpha / 2)
+    less, level_down = _step_down(1 - p, alpha / 2)
     # the bound of a claim that is rejected beside others that aren't is 0, else by the level that is left
     all_more, all_less = more.all(-1, keepdims=True), less.all(-1, keepdims=True)
     low_inside = (ratios.tail(-edge) < level_up) | (more & ~all_more)
@@ -95,7 +95,7 @@ def holm(ratios: Ratios, margin: float) -> Family:
     return Family((more & ~equal) & ~every, (less & ~equal) & ~every, equal | every)
 
 
-def _step_down(p: Floats, tail: float = 0.025) -> tuple[Flags, Floats]:
+def _step_down(p: Floats, tail: float) -> tuple[Flags, Floats]:
     """Which claims Holm rejects, and the one-sided level left for the others, sets × 1."""
     count = p.shape[-1]
     order = np.argsort(p, axis=-1)

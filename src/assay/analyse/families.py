@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from assay.analyse import power
 from assay.analyse.compare import beyond, decide, more_would_decide
 from assay.analyse.intervals import t_quantile
+from assay.analyse.sequential import ALPHA, IN_FAMILY
 from assay.records import Comparison, Estimate, Family, RunsNeeded
 
 
@@ -36,18 +37,24 @@ def corrected(family: Sequence[Comparison]) -> tuple[Comparison, ...]:
     """The same comparisons with the verdicts that may be claimed of all of them together.
 
     A comparison without an interval claims nothing and counts for nothing. Of a family of one nothing
-    changes. All have intervals of one confidence.
+    changes. Intervals of more than 95 % are those of repeated looks; the surest of them leads.
     """
     claims = [c for c in family if c.error is not None]
     if len(claims) < 2:
         return tuple(family)
     if all(c.verdict == "equivalent" for c in family):
         return tuple(replace(c, family=Family(len(claims), "none", c.ratio, c.verdict)) for c in family)
-    tail = (1 - claims[0].ratio.confidence) / 2
+    tail = min(_tail(c.ratio.confidence) for c in claims)
     more = _Tail.of([_t(c) for c in claims], [c.degrees or 0 for c in claims], tail)
     less = _Tail.of([-_t(c) for c in claims], [c.degrees or 0 for c in claims], tail)
     held = iter([_held(c, more, less, at) for at, c in enumerate(claims)])
     return tuple(c if c.error is None else next(held) for c in family)
+
+
+def _tail(confidence: float) -> float:
+    """One-sided error of the whole family."""
+    repeated = confidence > 1 - ALPHA
+    return (1 - confidence) / 2 * (IN_FAMILY if repeated else 1)
 
 
 @dataclass(frozen=True)

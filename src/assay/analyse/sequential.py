@@ -21,6 +21,10 @@ LOOKS = (3, 5, 8, 12, 20, 32, 50, 80, 125, 200)
 
 ALPHA = 0.05  # over all looks together
 
+IN_FAMILY = 0.8
+"""Share of a look's p that several claims may spend together: small levels add up over the looks by up to a
+quarter more than 5 % does, for looks far out in the tails are less alike."""
+
 
 def looks(max_repeats: int) -> tuple[int, ...]:
     """Runs a side at which to look when at most so many are planned; the last is the maximum itself.
