@@ -73,6 +73,25 @@ def test_one_run_a_side_has_factors_and_no_interval() -> None:
     assert found.system.centre == pytest.approx(math.log(14 / 13))
 
 
+def test_a_drift_that_both_sides_of_a_block_share_is_no_noise() -> None:
+    dice = random.Random(1)
+    drift = [1 + 0.1 * block for block in range(5)]
+    side = [Amounts(40, 40, 0.5 * d, 40 * d, 4 * d, 0.1 * d) for d in drift]
+    other = [Amounts(*run[:2], *(t * dice.lognormvariate(0.02, 0.001) for t in run[2:])) for run in side]
+    paired, unpaired = (factors(side, other, paired=design).system for design in (True, False))
+    assert paired.half is not None
+    assert unpaired.half is not None
+    assert covers(paired, 0.02)
+    assert paired.half < 0.01 < unpaired.half
+
+
+def test_equal_seeds_in_a_block_converge_alike_and_that_is_known() -> None:
+    side = [Amounts(n, n, 0.5, n, 0.1 * n, 0.1) for n in (38, 41, 44)]
+    other = [Amounts(*run[:2], *(1.1 * t for t in run[2:])) for run in side]
+    found = factors(side, other, paired=True).convergence
+    assert (found.centre, found.half) == (pytest.approx(0, abs=1e-12), 0.0)
+
+
 def test_a_run_that_took_no_time_is_refused() -> None:
     with pytest.raises(ValueError, match="took no time"):
         decompose(Amounts(1, 1, 0, 0, 0, 0), Amounts(1, 1, 1, 1, 1, 1))
@@ -121,3 +140,20 @@ def test_intervals_cover_the_known_factors_and_the_systems_is_far_narrower(n: in
     whole = sorted(f.time.half for f in found if f.time.half is not None)
     assert halves[len(halves) // 2] < narrower
     assert whole[len(whole) // 2] > 8 * halves[len(halves) // 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [3, 5, 10])
+def test_paired_intervals_cover_the_system_factor_through_a_drift(n: int) -> None:
+    dice = random.Random(20261121 + n)
+    _, true_system = truth()
+    hits = 0
+    for _ in range(6000):
+        a, b = simulated(dice, n, 40, 1), simulated(dice, n, 40 * CONVERGENCE, SYSTEM)
+        drift = [1 + 0.02 * block for block in range(n)]
+        a, b = (
+            [Amounts(*run[:2], *(t * d for t in run[2:])) for run, d in zip(side, drift, strict=True)]
+            for side in (a, b)
+        )
+        hits += covers(factors(a, b, paired=True).system, true_system)
+    assert 0.94 <= hits / 6000 <= 0.985

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from assay.analyse.compare import decide
-from assay.analyse.groups import Place, place_of
+from assay.analyse.groups import Place, Sample, place_of
 from assay.analyse.likeness import Likeness, likeness
 from assay.analyse.lmdi import Factor, Factors, factors, log_mean
+from assay.analyse.pairing import pairing
 from assay.analyse.training_sets import (
     TrainingSet,
     by_benchmark,
@@ -98,14 +99,27 @@ def decompose(
             why = "the logs don't tell how many epochs or samples every run trained"
             not_made.append(Undecomposed(benchmark, why))
             continue
+        design = pairing(_samples(side_a), _samples(side_b))
+        if design is not None:
+            side_a, side_b = ([pair[side].result for pair in design.pairs] for side in (0, 1))
+            if not design.pairs:
+                not_made.append(Undecomposed(benchmark, "no block holds a training of both sides"))
+                continue
         by_session = min(sessions(side_a), sessions(side_b)) > 1
         found = factors(
-            replicates(side_a, unit, by_session=by_session), replicates(side_b, unit, by_session=by_session)
+            replicates(side_a, unit, by_session=by_session),
+            replicates(side_b, unit, by_session=by_session),
+            paired=design is not None,
         )
         sets = (training_set(names[0], side_a, unit), training_set(names[1], side_b, unit))
         alike = likeness(side_a, side_b, names=names, unit=unit)
         made.append(_decomposition(benchmark, sets, found, margin, alike, by_session=by_session))
     return tuple(made), tuple(not_made)
+
+
+def _samples(results: Sequence[Result]) -> list[Sample]:
+    """Runs as what blocks are made of; which value they gave is not looked at."""
+    return [Sample(result, 1.0) for result in results]
 
 
 def _pairs(a: Sequence[Result], b: Sequence[Result]) -> Iterator[tuple[str, list[Result], list[Result]]]:

@@ -21,15 +21,15 @@ def sentence(d: Decomposition) -> str:
     """The system factor and its verdict, as one sentence."""
     per = _PER_UNIT[d.a.unit]
     words = {
-        "equivalent": f"{d.b.name} is as fast as {d.a.name}",
-        "faster": f"{d.b.name} is faster than {d.a.name}",
-        "slower": f"{d.b.name} is slower than {d.a.name}",
-        "undecided": f"whether {d.b.name} is as fast as {d.a.name} is undecided",
+        "equivalent": f"{d.b.name} trains as fast as {d.a.name}",
+        "faster": f"{d.b.name} trains faster than {d.a.name}",
+        "slower": f"{d.b.name} trains slower than {d.a.name}",
+        "undecided": f"whether {d.b.name} trains as fast as {d.a.name} is undecided",
     }[d.verdict]
     warning = "" if d.likeness.stands == "system" else " Not like for like: no verdict on the systems alone."
     return (
-        f"{d.benchmark}: {words} at training, whatever the {d.a.unit} it took: "
-        f"time per {per} is {figures.ratio(d.system)} of {d.a.name}'s.{warning}"
+        f"{d.benchmark}: {words}, {d.a.unit} aside: "
+        f"its time per {per} is {figures.ratio(d.system)} of {d.a.name}'s.{warning}"
     )
 
 
@@ -168,7 +168,7 @@ def _text(value: float) -> str:
 
 
 def _signed(value: float) -> str:
-    return f"{value:+,.3f}".replace("-", "−")
+    return f"{value:+,.3f}".replace("-", "−") if abs(value) >= 0.0005 else f"{0:,.3f}"
 
 
 def _time(estimate: Estimate | None) -> str:
