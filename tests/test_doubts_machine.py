@@ -82,6 +82,15 @@ def test_other_nodes_with_other_clocks_are_no_change_of_clock() -> None:
     assert "clock-changed" not in raised(runs(2) + elsewhere)
 
 
+def test_a_cpu_that_throttled_between_two_runs_of_a_session() -> None:
+    first, second = NODE | {"cpu.throttled_count_now": 5}, NODE | {"cpu.throttled_count_now": 19}
+    before, after = runs(1, nodes=[first]), runs(2, nodes=[second])[1:]
+    found = raised(before + after)["clock-changed"]
+    assert "n1 slowed down for heat 14 times between train-1x1-a-r01 and train-1x1-a-r02" in found.evidence
+    assert "clock-changed" not in raised(before + runs(2, nodes=[first])[1:])
+    assert "clock-changed" not in raised(before + runs(2, nodes=[second | {"boot_id": "other"}])[1:])
+
+
 @pytest.mark.parametrize(("celsius", "is_raised"), [(82, False), (84, True)])
 def test_a_gpu_that_begins_hot(celsius: int, is_raised: bool) -> None:
     assert ("clock-changed" in raised(runs(nodes=[GPU | {"gpu.0.temperature_c": celsius}]))) is is_raised

@@ -215,6 +215,16 @@ def test_cores_and_sockets_are_counted_from_the_topology(tmp_path: Path) -> None
     assert facts["cpu.governor"] == "performance,powersave"
 
 
+def test_throttling_is_counted_once_a_package(tmp_path: Path) -> None:
+    cpus = "/sys/devices/system/cpu"
+    files = {}
+    for cpu in range(4):
+        files[f"{cpus}/cpu{cpu}/thermal_throttle/package_throttle_count"] = f"{10 + cpu % 2}\n"
+        files[f"{cpus}/cpu{cpu}/topology/physical_package_id"] = f"{cpu % 2}\n"
+    assert probe.throttled(tree(tmp_path, **files)) == 21
+    assert probe.throttled(tree(tmp_path / "virtual")) is None
+
+
 @pytest.mark.parametrize(
     ("files", "expected"),
     [

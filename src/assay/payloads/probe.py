@@ -154,7 +154,24 @@ def processor(tree: Tree) -> Iterator[tuple[str, Any]]:
     no_turbo = tree.number(f"{cpus}/intel_pstate/no_turbo")
     if boost is not None or no_turbo is not None:
         yield "cpu.boost", boost == 1 if boost is not None else no_turbo == 0
+    yield "cpu.throttled_count_now", throttled(tree)
     yield "virtualisation", hypervisor(tree, info)
+
+
+def throttled(tree: Tree) -> int | None:
+    """Times since boot that a package slowed down for heat, all packages together; None where not counted.
+
+    Source: arch/x86/kernel/cpu/mce/therm_throt.c; every CPU of a package shows the package's count.
+    """
+    cpus = "/sys/devices/system/cpu"
+    if not tree.has(f"{cpus}/cpu0/thermal_throttle"):
+        return None
+    counts: dict[str | None, int] = {}
+    for name in tree.names(cpus, r"cpu\d+$"):
+        count = tree.number(f"{cpus}/{name}/thermal_throttle/package_throttle_count") or 0
+        package = tree.text(f"{cpus}/{name}/topology/physical_package_id")
+        counts[package] = max(count, counts.get(package, 0))
+    return sum(counts.values())
 
 
 def hypervisor(tree: Tree, cpuinfo: dict[str, str]) -> str | None:

@@ -21,9 +21,9 @@ _VERSIONS = {"torch_version": "python.torch", "cuda_version": "python.torch_cuda
 
 
 def clock_changed(case: Case) -> Doubt | None:
-    """Clock or power settings that were not the same in all runs of a side, or a GPU that began hot."""
+    """Clocks or power settings that were not the same in all runs, a CPU that throttled, a GPU begun hot."""
     for side in case.sides:
-        found = [*_varying(side), *_hot(side)]
+        found = [*_throttled(side), *_varying(side), *_hot(side)]
         if found:
             return Doubt(
                 "clock-changed",
@@ -43,6 +43,23 @@ def _varying(side: Side) -> Iterator[str]:
     for (host, name), values in sorted(seen.items(), key=lambda item: item[0][1]):
         if len(values) > 1:
             yield f"{name} of {host or 'a node'} was {' then '.join(map(str, values))}"
+
+
+def _throttled(side: Side) -> Iterator[str]:
+    """Nodes whose count of thermal slow-downs rose from the beginning of one run to that of a later one."""
+    counts: dict[tuple[Scalar, Scalar, str], dict[int, str]] = {}
+    for sample in side.group.samples:
+        run = sample.result.run
+        for table in probed(sample.result):
+            count = table.get("cpu.throttled_count_now")
+            if isinstance(count, int):
+                boot = (table.get("host"), table.get("boot_id"), run.session)
+                counts.setdefault(boot, {}).setdefault(count, run.trial.id)
+    for (host, _, _), seen in counts.items():
+        least, most = min(seen), max(seen)
+        if most > least:
+            times = f"slowed down for heat {most - least} times between {seen[least]} and {seen[most]}"
+            yield f"{host or 'a node'} {times}"
 
 
 def _hot(side: Side) -> Iterator[str]:

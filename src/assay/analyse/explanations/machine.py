@@ -8,7 +8,8 @@ EXPLANATIONS: dict[str, Explanation] = {
     "clock-changed": Explanation(
         "biased",
         "Governor, boost, clock limits, power limit or PCIe width of one node were not the same in all "
-        "runs of a side, or a GPU began a run at 83 °C or more.",
+        "runs of a side, a CPU slowed down for heat between two runs of a session (the kernel's count), or "
+        "a GPU began a run at 83 °C or more.",
         "The runs were made by machines of different speed; a hot GPU lowers its clock while it is measured.",
         "Fix governor, boost, clocks and power limit, let GPUs cool between runs, and run again.",
     ),
