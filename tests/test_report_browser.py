@@ -61,7 +61,14 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         facts=[Fact("python.torch", "Libraries", ("2.8.0", EVIL), differs=True, matters=True)],
         recipes=[
             Recipe(
-                "quickstart/s1", "assay run suite.yaml", 1, "aa", "bb", "0.1.0", files={"suite.yaml": EVIL}
+                "quickstart/s1",
+                "assay run suite.yaml",
+                seed=1,
+                plan_digest="aa",
+                suite_digest="bb",
+                assay_version="0.1.0",
+                git=f"{'4a' * 20} on main",
+                files={"suite.yaml": EVIL},
             )
         ],
     )

@@ -18,16 +18,21 @@ from assay.report.charts.chart import (
     tooltip,
 )
 
+_ASIDE = 0.02  # of the axis, between one system's points and the next one's
+
 
 def scaling(curves: Sequence[Scaling], sides: Sequence[str]) -> Chart:
     """Speed-up over ranks with its interval, against the ideal line."""
     import altair as alt
 
+    ranks = sorted({p.ranks for c in curves for p in c.points})
+    names = tuple(dict.fromkeys([*sides, *(c.system for c in curves)]))
     rows = [
         {
             "side": c.system,
             "line": f"{c.system} {figures.labels(c.labels)}",
             "ranks": p.ranks,
+            "at": p.ranks + _aside(names.index(c.system), len(names), ranks),
             "value": p.speedup.value,
             "low": p.speedup.low,
             "high": p.speedup.high,
@@ -37,11 +42,11 @@ def scaling(curves: Sequence[Scaling], sides: Sequence[str]) -> Chart:
         for c in curves
         for p in c.points
     ]
-    ranks = sorted({p.ranks for c in curves for p in c.points})
-    names = tuple(dict.fromkeys([*sides, *(c.system for c in curves)]))
     smallest = curves[0].points[0]
-    x = alt.X("ranks:Q", title="ranks", axis=alt.Axis(values=ranks, format="d"), scale=alt.Scale(zero=False))
-    base = alt.Chart(alt.NamedData("rows")).encode(x=x, detail="line:N")
+    across = alt.Scale(zero=False, nice=False, padding=12)
+    axis = alt.Axis(values=ranks, format="d")
+    x, at = (alt.X(f"{f}:Q", title="ranks", axis=axis, scale=across) for f in ("ranks", "at"))
+    base = alt.Chart(alt.NamedData("rows")).encode(x=at, detail="line:N")
     speedups = [p.speedup for c in curves for p in c.points]
     ideals = [rank / smallest.ranks for rank in ranks]
     domain, cut = legible(
@@ -75,3 +80,8 @@ def scaling(curves: Sequence[Scaling], sides: Sequence[str]) -> Chart:
     first = curves[0]
     caption = f"{first.benchmark} {figures.metric(first.metric)}{CUT * cut}"
     return Chart("scaling", caption, words, spec)
+
+
+def _aside(place: int, of: int, ranks: Sequence[int]) -> float:
+    """How far a system's points stand beside their ranks, so that intervals don't hide each other."""
+    return (place - (of - 1) / 2) * _ASIDE * (ranks[-1] - ranks[0])
