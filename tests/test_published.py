@@ -250,6 +250,9 @@ def test_openshift_is_equivalent_within_two_percent_and_faster_within_half(
     openshift: list[Ran], repositories: Path
 ) -> None:
     assert codes(openshift) == [0] * 5
+    shown = " ".join(openshift[3].out.split())
+    assert "ot like for like" in shown
+    assert "no verdict on the systems alone" in shown
     wide = primary(asked(repositories, "assay compare ubuntu openshift"))
     narrow = primary(asked(repositories, "assay compare ubuntu openshift --margin 0.5%"))
     assert (wide["verdict"], narrow["verdict"]) == ("equivalent", "faster")
@@ -299,6 +302,13 @@ def curve(ground: Path, line: str) -> dict[str, Any]:
     return {point["shape"]: point for point in found["points"]}
 
 
+def serial_of_one_gpu(ground: Path, name: str) -> float:
+    """The share that Amdahl's law, fitted by the command, doesn't divide among the GPUs."""
+    (study,) = asked(ground, f"assay scale {name}")["studies"]
+    share: float = study["laws"][0]["serial"]["value"]
+    return share
+
+
 def test_four_nodes_are_no_linear_gain(ground: Path) -> None:
     assert codes(play(ground, "resnet50-a100-nodes")) == [0, 0]
     four = curve(ground, "assay scale oci")["4x8"]
@@ -306,6 +316,7 @@ def test_four_nodes_are_no_linear_gain(ground: Path) -> None:
     says("resnet50-a100-nodes", f"{speedup:.2f}", shares(efficiency))
     assert four["speedup"]["low"] is None, "one run a size has no interval"
     serial = (1 / speedup - 1 / 4) / (3 / 4)
+    says("resnet50-a100-nodes", shares(serial_of_one_gpu(ground, "oci"), 2))
     says("resnet50-a100-nodes", shares(serial), f"{1 / serial:.1f} times")
     hours = [31.5 * 8 / 60, 10.67 * 32 / 60]
     says("resnet50-a100-nodes", *(f"{value:.2f}" for value in hours), shares(hours[1] / hours[0] - 1, 0))
@@ -336,6 +347,7 @@ def test_a2d2_has_a_tenth_of_its_second_node_left_over(ground: Path) -> None:
     speedup, efficiency = two["speedup"]["value"], two["efficiency"]["value"]
     says("a2d2-nodes", f"{speedup:.2f}", shares(efficiency), shares(1 - 1 / speedup), shares(1 / speedup))
     serial = 2 / speedup - 1
+    says("a2d2-nodes", shares(serial_of_one_gpu(ground, "a2d2"), 2))
     says("a2d2-nodes", shares(serial), f"{1 / serial:.1f} times", f"{100 * serial:.0f} % more GPU-hours")
 
 
@@ -399,3 +411,6 @@ def test_time_per_epoch_of_hpe_scales_as_one_expects(hpe: list[Ran], repositorie
     falls, rises = ([of[shape]["efficiency"]["value"] for shape in ("2x8", "4x8")] for of in (points, in_all))
     assert falls[0] > falls[1]
     assert rises[0] < rises[1]
+    (study,) = asked(repositories, "assay scale hpe --metric time_per_epoch")["studies"]
+    assert study["kind"] == "mixed"
+    assert "off-the-curve" in {doubt["code"] for doubt in study["doubts"]}
