@@ -1,0 +1,101 @@
+"""What the documents point at is there, what is generated is current, and nothing names one machine."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT, require
+
+IMAGES = ROOT / "docs" / "images"  # made, not written
+
+_FENCED = re.compile(r"^(```+)[^\n]*\n.*?^\1\s*$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
+# Places of one machine. Programs may well speak of /tmp, documents have no reason to.
+_MACHINE = re.compile(r"(?<![\w.~-])/(?:work|root|home)/\w")
+_TEMPORARY = re.compile(r"(?<![\w.~-])/tmp/\w")
+_TEXT = {".md", ".py", ".toml", ".yaml", ".yml", ".json", ".csv", ".txt", ".html", ".css", ".js", ""}
+
+
+def tracked() -> list[Path]:
+    """Files of the repository; without git, as in an unpacked archive, there is no list of them."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout
+    return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+DOCUMENTS = [path for path in tracked() if path.suffix == ".md"]
+
+
+def anchors(text: str) -> set[str]:
+    """Headings as the fragments that links to them have."""
+    words = (
+        re.sub(r"[^\w\- ]", "", title.strip().lower()) for title in _HEADING.findall(_FENCED.sub("", text))
+    )
+    return {word.replace(" ", "-") for word in words}
+
+
+def broken_links(document: Path) -> list[str]:
+    """Relative links of a document whose file, folder or heading isn't there."""
+    broken = []
+    for link in _LINK.findall(_FENCED.sub("", document.read_text())):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, fragment = link.partition("#")
+        target = document if not path else document.parent / path
+        missing = not target.exists()
+        if missing or (fragment and target.suffix == ".md" and fragment not in anchors(target.read_text())):
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_relative_link_leads_somewhere(document: Path) -> None:
+    assert [
+        link for link in broken_links(document) if not (document.parent / link).is_relative_to(IMAGES)
+    ] == []
+
+
+def test_the_pictures_of_the_readme_are_there() -> None:
+    require(
+        "pictures", IMAGES.is_dir(), f"no {IMAGES.name}; tools/make_screenshots.py makes it from a session"
+    )
+    assert broken_links(ROOT / "README.md") == []
+
+
+def test_a_broken_link_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# One thing\n[a](b.md) [here](#one-thing) [none](#two) [web](https://x) ![i](i.png)\n")
+    assert broken_links(page) == ["b.md", "#two", "i.png"]
+
+
+def test_the_command_reference_is_what_the_commands_say() -> None:
+    ran = subprocess.run(
+        [sys.executable, ROOT / "tools" / "command_reference.py", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_no_tracked_file_outside_the_tests_names_a_place_of_one_machine() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in tracked()
+        if path.suffix in _TEXT and path.parts[len(ROOT.parts)] != "tests"
+        for line in path.read_text(errors="replace").splitlines()
+        if _MACHINE.search(line) or (path.suffix == ".md" and _TEMPORARY.search(line))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("line", ["see /work/main", 'open("/root/x")', "cd /home/me"])
+def test_a_place_of_one_machine_is_found(line: str) -> None:
+    assert _MACHINE.search(line)
