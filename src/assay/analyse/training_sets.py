@@ -13,6 +13,7 @@ from assay.analyse.lmdi import Amounts, mean_run
 from assay.records import Estimate, Result, TrainingPhases, TrainingRun
 
 Replicate = tuple[str, str]
+_Trained = tuple[TrainingRun, TrainingPhases]
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,10 @@ def phases_of(result: Result) -> tuple[TrainingRun, TrainingPhases]:
 
 def common_unit(results: Sequence[Result]) -> Unit | None:
     """Epochs where all runs tell them: what a sample is differs between logs. Else samples; else None."""
-    found = [phases_of(r)[1] for r in results]
+    return _common_unit([phases_of(r)[1] for r in results])
+
+
+def _common_unit(found: Sequence[TrainingPhases]) -> Unit | None:
     if all(p.epochs for p in found):
         return "epochs"
     return "samples" if all(p.samples for p in found) else None
@@ -81,7 +85,10 @@ def common_unit(results: Sequence[Result]) -> Unit | None:
 
 def amounts(result: Result, unit: Unit) -> Amounts:
     """What one run took; of one that didn't converge, up to its last evaluation: its length is told there."""
-    run, p = phases_of(result)
+    return _amounts(*phases_of(result), unit)
+
+
+def _amounts(run: TrainingRun, p: TrainingPhases, unit: Unit) -> Amounts:
     length = p.epochs if unit == "epochs" else p.samples
     after = 0.0 if run.status == "success" else p.after_minutes
     return Amounts(
@@ -110,15 +117,25 @@ def sessions(results: Sequence[Result]) -> int:
 
 def training_set(name: str, results: Sequence[Result], unit: Unit) -> TrainingSet:
     """What a side's runs of one benchmark took; `results` as `trained` gave them, at least one."""
-    each = [amounts(r, unit) for r in results]
-    found = [phases_of(r) for r in results]
+    shapes = dict.fromkeys(str(r.run.trial.shape) for r in results)
+    return _training_set(name, ", ".join(shapes), [phases_of(r) for r in results], unit)
+
+
+def set_of_runs(name: str, runs: Sequence[TrainingRun]) -> TrainingSet | None:
+    """The same of runs that were only read; None where none came to its run_stop or told its length."""
+    found = [(run, run.phases) for run in runs if run.phases is not None and run.phases.minutes > 0]
+    unit = _common_unit([p for _, p in found])
+    return _training_set(name, "", found, unit) if found and unit is not None else None
+
+
+def _training_set(name: str, shape: str, found: Sequence[_Trained], unit: Unit) -> TrainingSet:
+    each = [_amounts(run, p, unit) for run, p in found]
     converged = sum(run.status == "success" for run, _ in found)
     all_converged = converged == len(found)
     inits = [run.init_minutes for run, _ in found if run.init_minutes is not None]
-    shapes = dict.fromkeys(str(r.run.trial.shape) for r in results)
     return TrainingSet(
         name=name,
-        shape=", ".join(shapes),
+        shape=shape,
         runs=len(found),
         converged=converged,
         unit=unit,
@@ -128,7 +145,7 @@ def training_set(name: str, results: Sequence[Result], unit: Unit) -> TrainingSe
         mean=mean_run(each),
         overlap_minutes=math.fsum(p.overlap_minutes for _, p in found) / len(found),
         init_minutes=math.fsum(inits) / len(inits) if inits else None,
-        grid=max((step for r in results if (step := _grid_step(r, unit)) is not None), default=None),
+        grid=max((step for of in found if (step := _grid_step(*of, unit)) is not None), default=None),
         tied=max(a.length for a in each) - min(a.length for a in each) < ROUNDING * each[0].length,
         notes=_noted(found),
     )
@@ -138,9 +155,8 @@ def _geometric(values: Sequence[float], unit: str) -> Estimate:
     return one_mean([math.log(value) for value in values]).estimate(unit)
 
 
-def _grid_step(result: Result, unit: Unit) -> float | None:
+def _grid_step(run: TrainingRun, p: TrainingPhases, unit: Unit) -> float | None:
     """From the last evaluation but one, or the start, to the one that ended the run."""
-    run, p = phases_of(result)
     places = sorted({at for at, _ in run.evaluations})
     if not places:
         return None
@@ -150,7 +166,7 @@ def _grid_step(result: Result, unit: Unit) -> float | None:
     return places[-1] - (places[-2] if len(places) > 1 else 0.0)
 
 
-def _noted(found: Sequence[tuple[TrainingRun, TrainingPhases]]) -> tuple[str, ...]:
+def _noted(found: Sequence[_Trained]) -> tuple[str, ...]:
     """What the logs' readers decided, each once, with how many runs it concerns where not all."""
     notes: dict[str, int] = {}
     for run, p in found:

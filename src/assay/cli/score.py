@@ -231,6 +231,7 @@ def _run_json(run: TrainingRun) -> dict[str, Any]:
         "global_batch_size": run.global_batch_size,
         "train_samples": run.train_samples,
         "init_minutes": run.init_minutes,
+        "phases": None if run.phases is None else asdict(run.phases),
         "evaluations": [list(point) for point in run.evaluations],
         "notes": list(run.notes),
     }

@@ -12,7 +12,9 @@ from rich.text import Text
 
 from assay.analyse.mlperf_rounds import Rule
 from assay.analyse.score import ScoredSet
+from assay.analyse.training_sets import set_of_runs
 from assay.records import TrainingRun
+from assay.report import split
 
 _STATUS_STYLES = {"success": "green", "aborted": "yellow", "unfinished": "bold red", "invalid": "bold red"}
 
@@ -29,6 +31,8 @@ def scored_set(scored: ScoredSet, *, with_runs: bool = True) -> RenderableType:
         if run.problem
     ]
     parts.append(_score_line(scored))
+    if (taken := set_of_runs(scored.name, scored.runs)) is not None:
+        parts.append(Text(split.of_set(taken)))
     parts += [
         Padding(Text(f"? {doubt.code}: {doubt.evidence}; {doubt.remedy}"), (0, 0, 0, 2))
         for doubt in scored.doubts

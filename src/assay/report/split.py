@@ -50,6 +50,29 @@ def evidence(d: Decomposition) -> str:
     return " ".join(parts).removesuffix(".")
 
 
+def of_set(s: TrainingSet) -> str:
+    """One set's time to train as length × time of one, and where that time goes."""
+    unit, [per] = figures.column([s.minutes_per_unit.value * 60], "s")
+    each = f"{per} {unit} per {_PER_UNIT[s.unit]}"
+    m = s.mean
+    shares = ", ".join(
+        f"{name} {figures.percent(part / m.minutes)}"
+        for name, part in (
+            ("start", m.start),
+            ("training", m.training),
+            ("evaluation", m.evaluation),
+            ("rest", m.rest),
+        )
+    )
+    if s.minutes is None or s.length is None:
+        whole = f"{s.converged} of {s.runs} runs converged; {each}"
+    else:
+        whole = f"time to train {_time(s.minutes)} = {_length(s)} {s.unit} × {each} (geometric means)"
+    beside = "" if s.overlap_minutes == 0 else f"; evaluation in open epochs {_minutes(s.overlap_minutes)}"
+    before = "" if s.init_minutes is None else f"; initialisation before it {_minutes(s.init_minutes)}"
+    return f"{whole}: {shares}{beside}{before}"
+
+
 def told(found: Convergence) -> str:
     """A set against the references, as one sentence."""
     size = "" if found.batch_size is None else f" at batch size {found.batch_size:,}"
@@ -171,17 +194,21 @@ def _signed(value: float) -> str:
     return f"{value:+,.3f}".replace("-", "−") if abs(value) >= 0.0005 else f"{0:,.3f}"
 
 
+def _minutes(minutes: float) -> str:
+    unit, [text] = figures.column([minutes * 60], "s")
+    return f"{text} {unit}"
+
+
 def _time(estimate: Estimate | None) -> str:
     if estimate is None:
         return NONE
-    unit, [text] = figures.column([estimate.value * 60], "s")
-    return f"{text} {unit}"
+    return _minutes(estimate.value)
 
 
 def _length(s: TrainingSet) -> str:
     if s.length is None:
         return f"{s.converged} of {s.runs} converged"
-    return f"{s.length.value:,.4g}"
+    return f"{s.length.value:,.0f}" if s.length.value >= 10_000 else f"{s.length.value:,.4g}"
 
 
 def _per_unit(a: TrainingSet, b: TrainingSet) -> list[str]:
