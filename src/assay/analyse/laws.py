@@ -24,7 +24,7 @@ Name = Literal["amdahl", "usl"]
 SHARES: dict[Name, int] = {"amdahl": 1, "usl": 2}  # σ; σ and κ
 USL_SIZES = 6  # two shares from fewer sizes follow the noise
 MISFIT = 0.05  # false alarms of the test whether the law misses the sizes' means
-_RAYS = 360  # from the best fit to the edge of what the data allow; profile ends are exact to 1e-4 of a width
+_RAYS = 180  # from the best fit to the edge of what the data allow; profile ends are exact to 2e-4 of a width
 _EXACT = 1e-13  # sums of squares of logarithms below this are rounding
 Array = Any  # a numpy array; numpy itself is imported where it works
 
@@ -343,7 +343,7 @@ def _edge(ranks: Sequence[int], weights: Any, best: Any, squares: Any, limit: fl
     columns = np.arange(len(directions))
     outer = np.where(inside, farthest, far[first, columns])
     near = np.where(first > 0, far[first - 1, columns], near)
-    for _ in range(45):
+    for _ in range(30):
         middle = (near + outer) / 2
         over = squares(best + middle[:, None] * directions) > limit
         outer, near = np.where(over, middle, outer), np.where(over, near, middle)

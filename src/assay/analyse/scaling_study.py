@@ -109,9 +109,10 @@ def study(
     kind, kind_reason = kind_of([(_ranks(g), g) for g in packed])
     sizes, blocked = _sizes(packed, curve.better)
     batches = tuple(scaling_doubts.batch_differs(scaling.metric, kind, kind_reason))
-    fits = [] if batches else _fits(sizes, blocked=blocked)  # of other trainings there is no one law
-    found = tuple(_law(f, sizes, blocked=blocked) for f in fits)
-    limit, reason = _limit(fits[0] if fits else None, kind)
+    fitted = [] if batches else _fitted(sizes, blocked=blocked)  # of other trainings there is no one law
+    found = tuple(_law(fit, held_out) for fit, held_out in fitted)
+    chosen = fitted[0][0] if fitted else None
+    limit, reason = _limit(chosen, kind)
     return Study(
         curve=scaling,
         kind=kind,
@@ -119,7 +120,7 @@ def study(
         laws=found,
         limit=limit,
         limit_reason=reason,
-        predictions=_predictions(fits[0], curve, at) if fits else (),
+        predictions=() if chosen is None else _predictions(chosen, curve, at),
         layouts=_layouts(curve),
         spending=tuple(spending(p, scaling, prices or Prices()) for p in scaling.points),
         usage=tuple(_usage(curve, flops or _no_flops)),
@@ -170,25 +171,29 @@ def _block(sample: Sample) -> tuple[str, int]:
     return sample.result.run.session, sample.result.run.trial.block
 
 
-def _fits(sizes: Sequence[Size], *, blocked: bool) -> list[Fit]:
-    """Laws that the sizes allow, first the one to go by.
+Fitted = tuple[Fit, tuple[HeldOut, ...]]
+
+
+def _fitted(sizes: Sequence[Size], *, blocked: bool) -> list[Fitted]:
+    """Laws that the sizes allow with each size held out, first the one to go by.
 
     The one of two shares only where κ is seen, above 0, and it predicts sizes that it was not shown better.
     """
-    amdahl = laws.fit(sizes, "amdahl", blocked=blocked)
-    if amdahl is None:
-        return []
-    usl = laws.fit(sizes, "usl", blocked=blocked) if len(sizes) >= laws.USL_SIZES else None
-    if usl is None:
-        return [amdahl]
-    errors = [laws.typical_error(laws.held_out(sizes, name, blocked=blocked)) for name in ("amdahl", "usl")]
-    coherence = usl.share(1)
+    names: tuple[laws.Name, ...] = ("amdahl", "usl") if len(sizes) >= laws.USL_SIZES else ("amdahl",)
+    found = [
+        (fit, laws.held_out(sizes, name, blocked=blocked))
+        for name in names
+        if (fit := laws.fit(sizes, name, blocked=blocked)) is not None
+    ]
+    if len(found) < 2:
+        return found
+    (_, of_one), (usl, of_two) = found
+    errors = laws.typical_error(of_one), laws.typical_error(of_two)
     better = errors[0] is not None and errors[1] is not None and errors[1] < errors[0]
-    return [usl, amdahl] if better and (coherence.low or 0) > 0 else [amdahl, usl]
+    return found[::-1] if better and (usl.share(1).low or 0) > 0 else found
 
 
-def _law(fit: Fit, sizes: Sequence[Size], *, blocked: bool) -> Law:
-    held_out = laws.held_out(sizes, fit.name, blocked=blocked)
+def _law(fit: Fit, held_out: tuple[HeldOut, ...]) -> Law:
     return Law(
         name=fit.name,
         serial=fit.share(0),
