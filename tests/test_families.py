@@ -70,6 +70,12 @@ def test_the_step_down_finds_what_a_flat_correction_would_miss() -> None:
     assert corrected([close, clear, *rest])[0].verdict == "faster"
 
 
+def test_how_far_a_large_difference_reaches_beside_an_undecided_one_is_said_of_it_alone() -> None:
+    large, _ = corrected([claim(normal(0.3, 0.01)), claim(normal(0.0, 0.02))])
+    assert (large.verdict, large.by_margin) == ("faster", False)
+    assert "taken alone it lies wholly beyond the margin" in large.reason
+
+
 def test_an_interval_excludes_1_exactly_where_the_verdict_is_faster_or_slower() -> None:
     rng = np.random.default_rng(1)
     for _ in range(200):

@@ -107,6 +107,8 @@ def _held(c: Comparison, more: _Tail, less: _Tail, at: int) -> Comparison:
     together = Estimate(c.ratio.value, math.exp(low), math.exp(high), c.ratio.n, "", c.ratio.confidence)
     verdict, reason = decide(together, c.margin, c.point.better)
     size = len(more.rejected)
+    if verdict in ("faster", "slower") and beyond(c.ratio, c.margin) and not beyond(together, c.margin):
+        reason += "; taken alone it lies wholly beyond the margin"
     return replace(
         c,
         verdict=verdict,

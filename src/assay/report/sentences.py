@@ -139,7 +139,9 @@ def _one(c: Comparison) -> str:
         case "undecided":
             return f"{claim}."
         case "faster" | "slower":
-            return f"{claim}, {'by more than' if _outside(c) else 'perhaps by less than'} {margin}."
+            alone = " taken alone" if c.family is not None and not c.by_margin else ""
+            reach = f"by more than {margin}{alone}" if _outside(c) else f"perhaps by less than {margin}"
+            return f"{claim}, {reach}."
 
 
 def evidence(question: Question) -> str:
@@ -319,8 +321,8 @@ def _many(question: Question) -> str:
 
 
 def _outside(c: Comparison) -> bool:
-    rests_on = c.ratio if c.family is None else c.family.ratio
-    low, high = rests_on.low, rests_on.high
+    """Whether its own interval lies wholly beyond the margin, claimed together with others or not."""
+    low, high = c.ratio.low, c.ratio.high
     return low is not None and high is not None and (low > 1 + c.margin or high < 1 / (1 + c.margin))
 
 
