@@ -86,6 +86,11 @@ def test_a_large_difference_is_decided_at_the_first_look(tmp_path: Path) -> None
     assert later["ratio"]["confidence"] == comparison["ratio"]["confidence"]
     assert later["ratio"]["low"] == comparison["ratio"]["low"]
     assert "over all looks, at 3, 5, 8, 12 and 20 runs" in later["reason"]
+    page = assay(tmp_path, "report", "demo", "--format", "markdown", "-o", "-").stdout
+    assert "98.7 % intervals, so that 95 % hold over all looks planned" in page
+    assert "98.7 % intervals" in " ".join(assay(tmp_path, "compare", "demo").stdout.split())
+    [point, _] = json.loads(assay(tmp_path, "show", "demo", "--json").stdout)["points"]
+    assert point["estimate"]["confidence"] == comparison["ratio"]["confidence"]
 
 
 def test_what_stays_open_ends_at_the_most_and_a_larger_most_is_a_new_test(tmp_path: Path) -> None:

@@ -97,6 +97,17 @@ def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
     )
 
 
+def one_side(found: Group) -> Estimate:
+    """Mean of one group with its 95 % interval; surer where the runs were looked at before all were in.
+
+    Geometric; where a value is not above 0 arithmetic, and without an interval.
+    """
+    if min(found.values) <= 0:
+        return Estimate(mean(found.values), None, None, len(found.values), found.point.unit)
+    confidence = max(0.95, looked_at((found,), paired=True))
+    return intervals.one_mean(logs(found), confidence).estimate(found.point.unit, confidence)
+
+
 def looked_at(groups: Sequence[Group], *, paired: bool) -> float:
     """The confidence that intervals need for 95 % to hold at all looks together; 0 where there were none.
 

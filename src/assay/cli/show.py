@@ -121,14 +121,10 @@ def _numbers(found: Named, results: Sequence[Result]) -> Any:
 
 def _estimate(here: Group) -> tuple[Estimate, float | None]:
     """Mean with its interval, and the spread from run to run as a share; None where there is none."""
-    from assay.analyse import intervals
-    from assay.analyse.ratio import logs, mean
-    from assay.records import Estimate
+    from assay.analyse.intervals import spread
+    from assay.analyse.ratio import logs, one_side
 
-    values = here.values
-    if min(values) <= 0:
-        return Estimate(mean(values), None, None, len(values), here.point.unit), None
-    return intervals.one_mean(logs(here)).estimate(here.point.unit), intervals.spread(logs(here))
+    return one_side(here), spread(logs(here)) if min(here.values) > 0 else None
 
 
 def _sparks(results: Sequence[Result]) -> Iterator[str]:
@@ -211,7 +207,7 @@ def _points(found: Named) -> int:
 
 def _doubts(found: Named) -> list[tuple[Doubt, int]]:
     """Each doubt by code with the first evidence met and the number of points that it concerns."""
-    from assay.analyse import doubts
+    from assay.analyse import doubts, explanations
 
     by_code: dict[str, tuple[Doubt, int]] = {}
     for system, results in found.by_system().items():
@@ -219,7 +215,7 @@ def _doubts(found: Named) -> list[tuple[Doubt, int]]:
             for doubt in doubts.of(doubts.Case((doubts.Side(system, here),), _estimate(here)[0])):
                 kept, times = by_code.get(doubt.code, (doubt, 0))
                 by_code[doubt.code] = (kept, times + 1)
-    return list(by_code.values())
+    return sorted(by_code.values(), key=lambda at: explanations.rank(at[0].code))
 
 
 def _document(found: Named) -> Mapping[str, Any]:

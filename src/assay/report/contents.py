@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,7 +11,7 @@ from assay.analyse.expect import check
 from assay.analyse.expected import Flops
 from assay.analyse.families import claimed_together
 from assay.analyse.groups import Group, Key, Metrics, cause, counts, group
-from assay.analyse.intervals import one_mean
+from assay.analyse.ratio import one_side
 from assay.analyse.scaling import curves
 from assay.analyse.scaling_study import Study, study
 from assay.errors import InputError
@@ -251,17 +250,10 @@ def _primary(plan: Plan | None, groups: Mapping[str, Mapping[Key, Group]]) -> di
 
 def _summaries(side: str, groups: Mapping[Key, Group]) -> list[Summary]:
     return [
-        Summary(side, g.point, _estimate(g), tuple(g.values), tuple(s.result.run.id for s in g.samples))
+        Summary(side, g.point, one_side(g), tuple(g.values), tuple(s.result.run.id for s in g.samples))
         for g in groups.values()
         if g.samples
     ]
-
-
-def _estimate(found: Group) -> Estimate:
-    values = found.values
-    if min(values) <= 0:  # no geometric mean; the plain one, and no interval for it
-        return Estimate(math.fsum(values) / len(values), None, None, len(values), found.point.unit)
-    return one_mean([math.log(v) for v in values]).estimate(found.point.unit)
 
 
 def _failures(sides: Mapping[str, Sequence[Result]]) -> list[Failure]:

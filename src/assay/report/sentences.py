@@ -159,8 +159,16 @@ def evidence(question: Question) -> str:
     deciding = needed(points)
     if visible and not deciding:
         parts.append(f"so many runs can show {figures.span(min(visible), max(visible))}")
-    parts += filter(None, [*_beside(points), deciding])
+    parts += filter(None, [*_beside(points), deciding, looked_at(points)])
     return "; ".join(parts)
+
+
+def looked_at(points: Sequence[Comparison]) -> str:
+    """Where one looked at the runs before all were in, how the intervals allow for it; else ""."""
+    level = max(c.ratio.confidence for c in points)
+    if level <= 0.95:
+        return ""
+    return f"looked at as it ran: {100 * level:.3g} % intervals, so that 95 % hold over all looks planned"
 
 
 def _in_sessions(points: Sequence[Comparison]) -> str:

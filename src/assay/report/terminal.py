@@ -11,7 +11,15 @@ from rich.text import Text
 from assay.analyse import explanations
 from assay.records import Comparison, Doubt, Requirement, Scalar, Scaling, ScalingPoint, Verdict
 from assay.report import figures
-from assay.report.sentences import REQUIREMENT_SYMBOLS, SYMBOLS, headline, needed, questions, together
+from assay.report.sentences import (
+    REQUIREMENT_SYMBOLS,
+    SYMBOLS,
+    headline,
+    looked_at,
+    needed,
+    questions,
+    together,
+)
 from assay.report.tables import gathered
 
 _STYLES = {
@@ -70,7 +78,8 @@ def _how_to_read(comparisons: Sequence[Comparison]) -> str:
     words = f"margin ±{' and ±'.join(figures.percent(m) for m in margins)}; n runs a side"
     if visible:
         words += "; so many runs can show a difference of " + figures.span(min(visible), max(visible))
-    return "\n".join(filter(None, (words, *_runs_needed(comparisons), together(comparisons))))
+    more = (looked_at(comparisons), *_runs_needed(comparisons), together(comparisons))
+    return "\n".join(filter(None, (words, *more)))
 
 
 def _runs_needed(comparisons: Sequence[Comparison]) -> list[str]:
