@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from assay import __version__
+from assay.analyse import explanations
 from assay.report import scaling_section, split
 from assay.report.answers import answers
 from assay.report.charts import charts
@@ -55,6 +56,7 @@ def html(contents: Contents) -> str:
         sections=_sections(contents),
         answers=answers(contents),
         doubts=_doubts(contents),
+        severities=explanations.SEVERITIES,
         charts=_charts(contents),
         tables=(*tables(contents), *split.tables(contents.splits), *scaling_section.tables(contents.studies)),
         facts=_by_group(contents.facts),
@@ -130,9 +132,10 @@ def _sections(contents: Contents) -> list[tuple[str, str]]:
 
 
 def _doubts(contents: Contents) -> list[dict[str, Any]]:
-    """Each code with the evidences that reach farthest first, and the places that each concerns."""
+    """Each code, the gravest first, with the evidences that reach farthest first and their places."""
     made = []
-    for group in gathered(contents.doubts, lambda at: at[0].code):
+    by_code = gathered(contents.doubts, lambda at: at[0].code)
+    for group in sorted(by_code, key=lambda group: explanations.rank(group[0][0].code)):
         ordered = sorted(group, key=lambda at: -len(at[1]))
         entries = [
             {"evidence": doubt.evidence, "reach": _reach(places), "many": len(places) > MOST_PLACES}
@@ -141,6 +144,7 @@ def _doubts(contents: Contents) -> list[dict[str, Any]]:
         made.append(
             {
                 "code": ordered[0][0].code,
+                "severity": explanations.EXPLANATIONS[ordered[0][0].code].severity,
                 "remedy": ordered[0][0].remedy,
                 "first": entries[:MOST_EVIDENCE],
                 "more": entries[MOST_EVIDENCE:],
