@@ -19,7 +19,7 @@ from assay.import_logs import DEFAULT_MARGIN, Imported
 from assay.logs.numbers import Row, Table, load
 from assay.records import Better, Plan, Run, RunState, Trial, digest_of
 from assay.runfiles import SCHEMA, Header, safe_name, word
-from assay.workloads.numbers import NUMBERS, direction
+from assay.workloads.numbers import FACTS, NUMBERS, direction
 
 SHEET = "rows.csv"  # a run's log: the header of its sheet and its own rows
 
@@ -124,7 +124,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     undirected = sorted({row.metric for row in rows if direction(row.metric, said) is None})
     lonely = [
         name
-        for name in sorted({name for row in rows for name in row.labels})
+        for name in sorted({name for row in rows for name in row.labels} - set(FACTS))
         if _leaves_runs_alone(rows, name)
     ]
     return [
@@ -147,7 +147,7 @@ def _leaves_runs_alone(rows: Sequence[Row], column: str) -> bool:
     def most_runs(without: str) -> int:
         runs: dict[str, set[tuple[str, str]]] = {}
         for row in rows:
-            labels = {name: value for name, value in row.labels.items() if name != without}
+            labels = {name: value for name, value in row.labels.items() if name not in (without, *FACTS)}
             point = digest_of([row.system, row.workload, str(row.shape), row.metric, labels])
             runs.setdefault(point, set()).add((row.session, row.run))
         return max(map(len, runs.values()))
