@@ -225,6 +225,14 @@ def test_three_published_sets_are_one_curve(tmp_path: Path, mlperf_logs: Path) -
     assert len(assay.scale(*names.values(), runs=tmp_path)) == 1
 
 
+def test_layouts_of_one_size_alone_are_compared_and_follow_no_law() -> None:
+    found = studied(side([100.0, 101.0, 102.0], shape="1x2") + side([150.0, 151.0, 152.0], shape="2x1"))
+    assert (found.laws, found.predictions, found.limit) == ((), (), "unknown")
+    assert found.limit_reason == "one size has no law"
+    assert [round(x.speed.value, 2) for x in found.layouts] == [1.5]
+    assert found.doubts == (), "a faster layout is not superlinear"
+
+
 def test_the_report_says_what_follows_from_the_scaling() -> None:
     runs = with_batches(sweep(SHAPES, 0.05), 0, 256)
     contents = gather({"a": runs}, metrics())

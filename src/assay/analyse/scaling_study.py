@@ -112,7 +112,9 @@ def study(
     fitted = [] if batches else _fitted(sizes, blocked=blocked)  # of other trainings there is no one law
     found = tuple(_law(fit, held_out) for fit, held_out in fitted)
     chosen = fitted[0][0] if fitted else None
-    limit, reason = _limit(chosen, kind)
+    none = "sizes that trained with other batches follow no one law" if batches else "one size has no law"
+    unknown: tuple[Limit, str] = ("unknown", none)
+    limit, reason = unknown if chosen is None else _limit(chosen, kind)
     return Study(
         curve=scaling,
         kind=kind,
@@ -205,36 +207,33 @@ def _law(fit: Fit, held_out: tuple[HeldOut, ...]) -> Law:
     )
 
 
-def _limit(fit: Fit | None, kind: Kind) -> tuple[Limit, str]:
+def _limit(fit: Fit, kind: Kind) -> tuple[Limit, str]:
     """What takes most of what the largest size loses, where the runs can tell it from nothing."""
-    if fit is None:
-        return "unknown", "sizes that trained with other batches follow no one law"
     if not fit.fits:
         return "unknown", "the sizes' means miss the law by more than the runs' scatter explains"
     n = fit.sizes[-1].ranks
     serial, coherence = fit.share(0), fit.share(1) if fit.name == "usl" else None
     if serial.low is None:
         return "unknown", "runs are too few, or too much alike, for an interval: more runs of each size"
-    parts = [("contention" if kind == "weak" else "serial-share", serial, serial.value * (n - 1))]
+    parts: list[tuple[Limit, Estimate, float]] = [
+        ("contention" if kind == "weak" else "serial-share", serial, serial.value * (n - 1))
+    ]
     if coherence is not None:
         parts.append(("coherence", coherence, coherence.value * n * (n - 1)))
     seen = [part for part in parts if (part[1].low or 0) > 0]
     if not seen:
-        most = max(p.high or 0.0 for _, p, _ in parts[:1])
-        return (
-            "none-seen",
-            f"up to {n} ranks no loss is told from none (at most {percent(most)} a further rank)",
-        )
+        most = percent(serial.high or 0)
+        return "none-seen", f"up to {n} ranks no loss is told from none (at most {most} a further rank)"
     whole = 1 + math.fsum(lost for _, _, lost in parts)
     name, share, lost = max(seen, key=lambda part: part[2])
     reason = (
         f"{percent(lost / whole)} of the ideal speed of {n} ranks goes into it: {percent(share.value)} "
         f"({percent(share.low or 0)} to {percent(share.high or 0)}) {_MEANING[name]}"
     )
-    return name, reason  # type: ignore[return-value]
+    return name, reason
 
 
-_MEANING = {
+_MEANING: dict[Limit, str] = {
     "serial-share": "of one rank's work is not divided among the ranks",
     "contention": "of one rank's step is added by each further rank",
     "coherence": "of one rank's work is added by each pair of ranks",

@@ -21,8 +21,9 @@ def superlinear(groups: Sequence[Group], better: Better) -> Iterator[Doubt]:
     Of curves that scale perfectly at most 5 % raise it; sizes without an interval raise it from 5 % above.
     """
     first = groups[0]
-    confidence = 1 - 2 * FALSE_ALARMS / (len(groups) - 1)  # one side each, all sizes together
-    for group in groups[1:]:
+    larger = [group for group in groups if _ranks(group) > _ranks(first)]
+    confidence = 1 - 2 * FALSE_ALARMS / max(1, len(larger))  # one side each, all sizes together
+    for group in larger:
         ideal = _ranks(group) / _ranks(first)
         found = ratio(first, group.in_unit(first.point.unit), confidence=confidence).estimate
         low = found.low if better == "higher" else (None if found.high is None else 1 / found.high)
