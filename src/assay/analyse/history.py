@@ -168,7 +168,7 @@ def split(logs: Sequence[float]) -> Split:
 
     False alarms, simulated: 5 % of histories of independent normal values without a step, and as many show
     one too many beside a true one. With the heavy tails of Student's t with 3 degrees of freedom 4 % of 6
-    sessions, 7 % of 20, 12 % of 40 and 30 % of 100. Where each session resembles the one before
+    sessions, 8 % of 20, 12 % of 40 and 31 % of 100. Where each session resembles the one before
     (correlation 0.5) 15 % of 6 and 42 % of 20: a level that wanders is told as steps. A step of 3 spreads is
     found in 65 % of 8 sessions, 88 % of 12 and 97 % of 20; place and size then hold it in 94 to 99 %.
     """
