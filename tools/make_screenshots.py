@@ -1,7 +1,8 @@
 """Make docs/images from a finished session: `python tools/make_screenshots.py RUNS_DIR REFERENCE`.
 
 terminal.svg is what `assay compare` prints and the curves of `assay scale`, in colour; report.png the top of
-the page that `assay report` writes, as Chromium shows it ($ASSAY_CHROMIUM, else its usual names).
+the page that `assay report` writes, down to its first chart, in Chromium ($ASSAY_CHROMIUM, else its usual
+names).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ ASSAY = Path(sys.executable).with_name("assay")
 COLUMNS = 88
 VERDICTS = (0, 1, 3)  # exit codes that are answers: equivalent or faster, slower, undecided
 PAGE_WIDTH, PAGE_HEIGHT = 1280, 1000
+MARGIN, MOST_HEIGHT = 24, 1500  # below the first chart, which ends the picture
 MOST_PNG_BYTES = 400_000
 FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
 
@@ -46,7 +48,8 @@ def terminal_svg(runs_dir: Path, reference: str) -> str:
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
     verdicts = printed("compare", reference, runs_dir=runs_dir)
     curves = printed("scale", reference, runs_dir=runs_dir).splitlines()
-    head = next((at for at, line in enumerate(curves) if "! " in line), len(curves))
+    doubts = (at for at, line in enumerate(curves) if Text.from_ansi(line).plain.startswith(("! ", "· ")))
+    head = next(doubts, len(curves))
     for command, output in (
         (f"assay compare {reference}", verdicts),
         (f"assay scale {reference} | head -{head}", "\n".join(curves[:head])),
@@ -73,7 +76,13 @@ def report_png(runs_dir: Path, reference: str, target: Path) -> None:
         shown = browser.new_page(viewport={"width": PAGE_WIDTH, "height": PAGE_HEIGHT}, color_scheme="light")
         shown.goto(page.as_uri())
         shown.wait_for_selector("html[data-charts=drawn]")
-        shown.screenshot(path=target)
+        first = shown.locator("figure").first.bounding_box()
+        height = PAGE_HEIGHT if first is None else first["y"] + first["height"] + MARGIN
+        shown.screenshot(
+            path=target,
+            full_page=True,
+            clip={"x": 0, "y": 0, "width": PAGE_WIDTH, "height": min(height, MOST_HEIGHT)},
+        )
         browser.close()
     if target.stat().st_size > MOST_PNG_BYTES:
         sys.exit(f"{target} has {target.stat().st_size:,} bytes, more than {MOST_PNG_BYTES:,}")

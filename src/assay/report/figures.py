@@ -90,6 +90,8 @@ def ratio_value(estimate: Estimate) -> str:
     """The ratio alone, to the digits that its interval carries; a dash where there is none."""
     if math.isnan(estimate.value):
         return NONE
+    if estimate.value == 1 and estimate.low is None:  # a size against itself
+        return "1"
     return _ratio_number(estimate.value, _ratio_digits(estimate))
 
 

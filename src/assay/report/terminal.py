@@ -42,7 +42,9 @@ def verdicts(comparisons: Sequence[Comparison]) -> RenderableType:
     parts: list[RenderableType] = []
     for of_pair in gathered(comparisons, lambda c: (c.a, c.b)):
         parts += [_text(headline(questions(of_pair)), style="bold"), _verdict_table(of_pair)]
-    parts.append(doubts(figures.distinct_doubts(comparisons), len(comparisons)))
+    found = figures.distinct_doubts(comparisons)
+    parts += [Text()] * bool(found)
+    parts.append(doubts(found, len(comparisons)))
     return Group(*parts)
 
 
