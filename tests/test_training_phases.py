@@ -149,6 +149,26 @@ def test_a_run_that_did_not_converge_has_phases_and_what_it_trained_but_no_minut
     assert from_json(TrainingRun, to_json(run)) == run
 
 
+@pytest.mark.parametrize("behind", ["", " and text behind it"])
+def test_a_number_of_hundreds_of_digits_is_no_label_and_ends_no_reading(tmp_path: Path, behind: str) -> None:
+    huge = {"value": 10**400, "metadata": {"epoch_num": 10**400}}
+    entries: list[dict[str, Any]] = [
+        {"key": "run_start"},
+        *({"key": key, **huge} for key in ("epoch_start", "eval_start", "eval_accuracy")),
+        {"key": "run_stop", "metadata": {"status": "success"}},
+    ]
+    lines = (
+        f":::MLLOG {json.dumps({'time_ms': BEGAN_MS + 1000 * at, **entry})}{behind}\n"
+        for at, entry in enumerate(entries)
+    )
+    path = tmp_path / "result_0.txt"
+    path.write_text("".join(lines))
+    run = training_run(path)
+    assert run.status == "success"
+    assert run.phases is not None
+    assert run.phases.minutes == run.minutes
+
+
 # Real logs -----------------------------------------------------------------------------------------------
 
 

@@ -65,8 +65,13 @@ def training_length(evaluations: Sequence[Event], data_set_samples: int | None) 
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """A finite number and no boolean."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """A finite number and no boolean; a whole number of hundreds of digits is none either."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _counts_samples(points: Sequence[_Evaluation], size: int | None) -> tuple[bool, str]:
