@@ -171,6 +171,13 @@ def test_learns_nothing(name: str, course: list[float], is_raised: bool) -> None
     assert ("learns-nothing" in found) is is_raised
 
 
+def test_synthetic_data_hold_nothing_to_learn() -> None:
+    flat = with_series(side(QUIET[:3]), "loss", [[6.9, 6.9, 6.9]] * 3)
+    made_up = [replace(it, reading=replace(it.reading, facts={"data": "synthetic"})) for it in flat]
+    assert "learns-nothing" in of_side(flat)
+    assert "learns-nothing" not in of_side(made_up)
+
+
 def test_the_evaluations_of_a_training_log_are_its_accuracy() -> None:
     training = TrainingRun(
         "log", "success", "", "digits", None, 0.1, None, 3, 10.0, 32, 100, ((1, 0.1), (2, 0.1), (3, 0.1)), {}

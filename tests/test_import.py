@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from assay import read, rundir, store
+from assay import read, store
 from assay.cli import assay
 from assay.errors import InputError
-from assay.import_logs import Asked, import_sets
+from assay.intake.run_directories import LARGEST_FILE_BYTES, LARGEST_RECORD_BYTES, merge
+from assay.intake.training_logs import Asked, import_sets
 from assay.logs.result_sets import find_sets
-from assay.merge import LARGEST_FILE_BYTES, LARGEST_RECORD_BYTES, merge
 from assay.records import JobState, Rendered, RunState, Shape, TrainingRun
-from assay.run import update_index
-from assay.runfiles import Header
+from assay.run.drive import update_index
+from assay.rundir import session as rundir
+from assay.rundir.files import Header
 from assay.workloads import WORKLOADS
 from test_rundir import header, plan, trial
 

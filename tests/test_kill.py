@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from assay import rundir
 from assay.records import JobState, RunState
+from assay.rundir import session as rundir
 
 SEEDS = range(20)
 TRIALS = 3

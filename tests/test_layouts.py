@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from assay import read, rundir, store
+from assay import read, store
 from assay.analyse.compare import hold_against
 from assay.cli import assay
+from assay.rundir import session as rundir
 from stated_runs import metrics, side
 
 FEW, MANY = [100.0, 101.0, 102.0], [50.0, 50.5, 51.0]

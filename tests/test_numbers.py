@@ -13,12 +13,13 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay import read, rundir
+from assay import read
 from assay.cli import assay
 from assay.errors import InputError
-from assay.import_numbers import Asked, import_numbers
+from assay.intake.numbers import Asked, import_numbers
 from assay.logs.numbers import load, parse
 from assay.records import RunState
+from assay.rundir import session as rundir
 
 HEADER = "system,workload,shape,metric,unit,run,session,value"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from assay import rundir
-from assay.pace import LastFigure, Pace, figure_of
-from assay.progress import Lines, Screen, last_lines
 from assay.records import Measurement, Output, RankExit, Reading, Rendered, Result, Run, RunState, Shape
+from assay.run.pace import LastFigure, Pace, figure_of
+from assay.run.progress import Lines, Screen, last_lines
+from assay.rundir import session as rundir
 from assay.workloads import WORKLOADS
 from script_workload import SCRIPT
 from test_rundir import header, plan, trial

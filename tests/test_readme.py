@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from assay import plan, rundir, store
+from assay import plan, store
 from assay.launch import SYSTEM_MODELS
 from assay.records import Plan
-from assay.runfiles import Header
+from assay.rundir import session as rundir
+from assay.rundir.files import Header
 from assay.suite import load
 from assay.workloads import WORKLOADS
 from conftest import ROOT

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 import made_results
-from assay import rundir, store
+from assay import store
 from assay.cli import assay
 from assay.errors import InputError
 from assay.records import Comparison, Doubt, Estimate, Family, Point, RunsNeeded, RunsRange, Shape
@@ -19,7 +19,8 @@ from assay.report import charts, figures, markdown, page, sentences, terminal
 from assay.report.answers import answers
 from assay.report.contents import Contents, Fact, Recipe, gather
 from assay.report.tables import comparison, tables
-from assay.runfiles import Header
+from assay.rundir import session as rundir
+from assay.rundir.files import Header
 from made_results import by_system, failed, quickstart
 
 

@@ -19,14 +19,15 @@ from typing import Any
 
 import pytest
 
-from assay import rundir, store
+from assay import store
 from assay.errors import BusyError, HostError, InputError, InterruptedRun
 from assay.launch.local import LocalLauncher
-from assay.progress import Lines, Silence
 from assay.records import Job, JobState, RunState, to_json
-from assay.run import Asked, Completed, Standing, run_suite, standing, update_index
-from assay.runfiles import SCHEMA
-from assay.stopping import StopRequest
+from assay.run.drive import Asked, Completed, Standing, run_suite, standing, update_index
+from assay.run.progress import Lines, Silence
+from assay.run.stopping import StopRequest
+from assay.rundir import session as rundir
+from assay.rundir.files import SCHEMA
 from assay.workloads import WORKLOADS
 from script_workload import SCRIPT
 

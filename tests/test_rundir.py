@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from assay import rundir
 from assay.durable import append, write_atomic
 from assay.errors import BusyError, HostError, InputError
 from assay.records import Handle, Output, Plan, Provenance, Reading, Rendered, RunState, Shape, Trial
-from assay.runfiles import SCHEMA, Header
+from assay.rundir import session as rundir
+from assay.rundir.files import SCHEMA, Header
 
 PARAMS = {"argv": ["train", "--api-key", "hunter2"], "env": {"HF_TOKEN": "hunter3", "DEPTH": "50"}}
 
@@ -162,7 +162,7 @@ def test_a_second_assay_is_told_who_holds_the_session(tmp_path: Path) -> None:
 def test_a_lock_ends_with_the_process_that_was_killed(tmp_path: Path) -> None:
     session = new_session(tmp_path)
     code = (
-        "import sys, time; from pathlib import Path; from assay.rundir import Session\n"
+        "import sys, time; from pathlib import Path; from assay.rundir.session import Session\n"
         "with Session(Path(sys.argv[1])).lock(): print('held', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code, session.path], stdout=subprocess.PIPE) as holder:

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from assay import rundir
 from assay.analyse.sequential import nominal_p
+from assay.rundir import session as rundir
 
 UNDECIDED = 3  # a seed whose five blocks leave it open at a spread of 20 %
 # A figure that depends on the block's seed and the system alone: with it the whole run is the same each time.

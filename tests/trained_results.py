@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from assay import read
-from assay.import_logs import Asked, import_sets
+from assay.intake.training_logs import Asked, import_sets
 from assay.logs.result_sets import find_sets
 from assay.records import (
     Provenance,

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from assay.records import Metric, Reading, Result, Run, RunState, digest_of
 from assay.redact import redacted
-from assay.rundir import Attempt
+from assay.rundir.session import Attempt
 from assay.workloads import WORKLOADS, Workload
 from assay.workloads.loadgen_log import LOADGEN
 from assay.workloads.mlperf_log import MLPERF

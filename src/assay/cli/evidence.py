@@ -31,7 +31,7 @@ def ready(runs_dir: Path) -> None:
         raise InputError(
             f"{runs_dir}: there are no runs here; `assay run SUITE` makes some, --runs names others"
         )
-    from assay.run import update_index
+    from assay.run.drive import update_index
 
     click.echo(f"assay: {store.index_path(runs_dir)}: {why}; reading the run directories again", err=True)
     for problem in update_index(runs_dir):
@@ -72,7 +72,7 @@ class Named:
 def named(runs_dir: Path, reference: str) -> Named:
     """The runs that a reference names. Raises InputError with the nearest names where nothing fits."""
     from assay import store
-    from assay.rundir import Session
+    from assay.rundir.session import Session
 
     results = tuple(store.find(runs_dir, reference))
     newest = max(results, key=lambda result: result.run.session).run

@@ -13,9 +13,9 @@ from assay.cli.options import JSON, RUNS, echo_json
 from assay.errors import InputError
 
 if TYPE_CHECKING:
-    from assay.merge import Merged
+    from assay.intake.run_directories import Merged
     from assay.records import Run, Shape
-    from assay.rundir import Session
+    from assay.rundir.session import Session
 
 
 def _shape(_context: click.Context, _option: click.Parameter, text: str | None) -> Shape | None:
@@ -76,8 +76,8 @@ def command(
       assay import /mnt/other-machine/runs/resnet50-scaling
       assay import numbers.csv && assay compare numbers
     """
-    from assay.merge import is_run_directory, merge
-    from assay.run import update_index
+    from assay.intake.run_directories import is_run_directory, merge
+    from assay.run.drive import update_index
 
     runs = [path for path in paths if path.is_dir() and is_run_directory(path)]
     sheets = [path for path in paths if path.is_file() and path.suffix.lower() in SHEETS]
@@ -119,8 +119,8 @@ def _imported(
 ) -> list[dict[str, Any]]:
     """Training results and runs of inference become a session each."""
     from assay.cli.inference import told_apart
-    from assay.import_loadgen import import_inference
-    from assay.import_logs import Asked, import_sets
+    from assay.intake.loadgen import import_inference
+    from assay.intake.training_logs import Asked, import_sets
     from assay.logs.result_sets import find_sets
 
     training, inference = told_apart(paths)
@@ -131,8 +131,8 @@ def _imported(
 
 
 def _numbers(path: Path, runs_dir: Path, name: str | None) -> list[dict[str, Any]]:
-    from assay.import_numbers import Asked, import_numbers
-    from assay.runfiles import word
+    from assay.intake.numbers import Asked, import_numbers
+    from assay.rundir.files import word
 
     kept_as = name or word(path.stem)
     if not kept_as:

@@ -16,7 +16,7 @@ from assay.errors import InputError
 if TYPE_CHECKING:
     from assay.records import Metric, Plan, Result, Run, Scalar
     from assay.report.contents import Contents, Fact, Recipe
-    from assay.rundir import Session
+    from assay.rundir.session import Session
 
 SUFFIXES = {"html": ".html", "markdown": ".md"}
 MOST_COMMANDS = 24  # trials whose exact command a recipe shows, one of each kind
@@ -155,7 +155,7 @@ def _facts(sides: Mapping[str, Sequence[Result]]) -> list[Fact]:
 
 def _recipes(sides: Mapping[str, Sequence[Result]], runs_dir: Path) -> list[Recipe]:
     """How each session behind these runs is made again, in the order of their names."""
-    from assay.rundir import Session
+    from assay.rundir.session import Session
 
     runs: dict[str, list[Run]] = {}
     for results in sides.values():

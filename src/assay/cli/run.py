@@ -12,11 +12,11 @@ from assay.cli.options import JSON, RUNS, echo_json
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, BusyError, HostError, InterruptedRun
 
 if TYPE_CHECKING:
-    from assay.progress import Tell
     from assay.records import Result
     from assay.report.contents import Contents
-    from assay.run import Completed
-    from assay.until import Look
+    from assay.run.drive import Completed
+    from assay.run.progress import Tell
+    from assay.run.until import Look
 
 
 def _duration(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
@@ -101,8 +101,8 @@ def command(
     """
     from assay.cli.evidence import Named
     from assay.report.contents import gather
-    from assay.run import Asked, run_suite
-    from assay.until import MAX_REPEATS, Limits
+    from assay.run.drive import Asked, run_suite
+    from assay.run.until import MAX_REPEATS, Limits
 
     if until is None and (max_repeats or max_time):
         raise click.UsageError("--max-repeats and --max-time limit a run with --until decided; add that")
@@ -136,7 +136,7 @@ def command(
 def _index(runs_dir: Path) -> None:
     """Bring the index up to date, or say why not: it can be made again, and the results are shown anyway."""
     from assay import store
-    from assay.run import update_index
+    from assay.run.drive import update_index
 
     path, why = store.index_path(runs_dir), store.trouble(runs_dir)
     if why is not None and path.exists():
@@ -154,7 +154,7 @@ def _teller(quiet: bool) -> Tell:
     """Who shows the progress, on standard error."""
     from functools import partial
 
-    from assay.progress import Lines, Screen, Silence
+    from assay.run.progress import Lines, Screen, Silence
 
     if quiet:
         return Silence
@@ -169,10 +169,17 @@ def _show(completed: Completed, contents: Contents) -> None:
 
     console = Console(highlight=False)
     console.print()
-    if contents.comparisons:
-        console.print(terminal.verdicts(contents.comparisons))
+    primary = [c for c in contents.comparisons if c.point.metric == contents.primary.get(c.point.benchmark)]
+    if primary:
+        console.print(terminal.verdicts(primary, doubted=False))
+        console.print()
     if contents.curves:
-        console.print(terminal.scaling(contents.curves))
+        console.print(terminal.scaling(contents.curves, doubted=False))
+        console.print()
+    doubted = [d for c in primary for d in c.doubts]
+    doubted += [d for curve in contents.curves for point in curve.points for d in point.doubts]
+    if doubted:
+        console.print(terminal.doubts_in_short(doubted))
     if contents.requirements:
         console.print(terminal.requirements(contents.requirements))
     if not (contents.comparisons or contents.curves or contents.requirements):
@@ -208,11 +215,14 @@ def _line(summary: Any) -> str:
 
 def _next_commands(completed: Completed) -> list[str]:
     name = completed.session.id
-    found = [f"assay report {name} -o {completed.plan.suite}.html"]
-    if completed.failures:
-        found.append(f"assay show {completed.failures[0].run.id}")
-    else:
-        found.append(f"assay show {name}")
+    shown = completed.failures[0].run.id if completed.failures else name
+    found = [
+        f"assay show {shown}",
+        f"assay report {name} -o {completed.plan.suite}.html",
+        "assay explain CODE     what a doubt means and what to do about it",
+    ]
+    if len(completed.plan.systems) > 1:
+        found.insert(0, f"assay compare {name} --all")
     return found
 
 

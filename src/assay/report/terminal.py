@@ -35,14 +35,14 @@ Labels = Mapping[str, Scalar]
 Row = tuple[str | Text, ...]  # the place first, then one cell a column
 
 
-def verdicts(comparisons: Sequence[Comparison]) -> RenderableType:
+def verdicts(comparisons: Sequence[Comparison], *, doubted: bool = True) -> RenderableType:
     """Every comparison as a row under its pair and metric, then what is to be doubted about them."""
     if not comparisons:
         return Text("Nothing to compare: the sides have no metric at a common point.")
     parts: list[RenderableType] = []
     for of_pair in gathered(comparisons, lambda c: (c.a, c.b)):
         parts += [_text(headline(questions(of_pair)), style="bold"), _verdict_table(of_pair)]
-    found = figures.distinct_doubts(comparisons)
+    found = figures.distinct_doubts(comparisons) if doubted else []
     parts += [Text()] * bool(found)
     parts.append(doubts(found, len(comparisons)))
     return Group(*parts)
@@ -93,7 +93,7 @@ def _runs_needed(comparisons: Sequence[Comparison]) -> list[str]:
     ]
 
 
-def scaling(curves: Sequence[Scaling]) -> RenderableType:
+def scaling(curves: Sequence[Scaling], *, doubted: bool = True) -> RenderableType:
     """Value, speed-up and efficiency over sizes for each system and metric."""
     if not curves:
         return Text("Nothing to scale: no metric was measured at two sizes.")
@@ -106,7 +106,7 @@ def scaling(curves: Sequence[Scaling]) -> RenderableType:
             (heading, [_scaling_row(p, text) for p, text in zip(curve.points, texts, strict=True)])
         )
     table = _sections(("value", "speed-up", "95 % CI", "efficiency", "n"), sections)
-    every = [(d, p) for c in curves for p in c.points for d in p.doubts]
+    every = [(d, p) for c in curves for p in c.points for d in p.doubts if doubted]
     return Group(table, doubts(_by_code(every), sum(len(c.points) for c in curves)))
 
 
@@ -151,6 +151,18 @@ def doubts(found: Iterable[tuple[Doubt, Sequence[object]]], of: int) -> Renderab
         mark = "·" if explanations.EXPLANATIONS[doubt.code].severity == "note" else "!"
         reach = "" if len(concerned) == of else f" (this and the like: {len(concerned)} of {of})"
         table.add_row(_text(f"{mark} {doubt.code}"), _text(f"{doubt.evidence}{reach}. {doubt.remedy}."))
+    return table
+
+
+def doubts_in_short(found: Iterable[Doubt]) -> RenderableType:
+    """Each code once, the gravest first, with its first evidence; the remedies are left to the pages."""
+    table = Table.grid(padding=(0, 1), expand=False)
+    table.add_column("code", style="yellow", no_wrap=True)
+    table.add_column("evidence", overflow="fold")
+    first = {doubt.code: doubt for doubt in reversed(list(found))}
+    for doubt in sorted(first.values(), key=lambda d: explanations.rank(d.code)):
+        if explanations.EXPLANATIONS[doubt.code].severity != "note":
+            table.add_row(_text(f"! {doubt.code}"), _text(doubt.evidence))
     return table
 
 

@@ -71,9 +71,16 @@ def _rate(result: Result) -> Series | None:
 
 
 def learns_nothing(case: Case) -> Doubt | None:
-    """A loss that does not fall, or an accuracy that does not rise, in the runs of a side."""
+    """A loss that does not fall, or an accuracy that does not rise, in the runs of a side.
+
+    Runs that state `data` as synthetic are not asked: there is nothing to learn in them.
+    """
     for side in case.sides:
-        results = [sample.result for sample in side.group.samples]
+        results = [
+            sample.result
+            for sample in side.group.samples
+            if sample.result.reading.facts.get("data") != "synthetic"
+        ]
         for name, gain in _LEARNT.items():
             curves = [curve for result in results for curve in _curves(result, name)]
             if curves and (evidence := _no_gain(name, curves, gain)):

@@ -12,20 +12,22 @@ from enum import Enum, auto
 from itertools import groupby
 from pathlib import Path
 
-from assay import __version__, launch, plan, read, rundir, suite, until
+from assay import __version__, launch, plan, read, suite
 from assay.errors import InputError, InterruptedRun, Problem
-from assay.execute import Execution, begin, take_over
-from assay.gitstate import git_state
 from assay.launch.launcher import Launcher
 from assay.plan import task_of
-from assay.progress import Progress, Tell
 from assay.records import Job, JobState, Plan, Result, Run, RunState, Trial
 from assay.redact import redacted_yaml
-from assay.rundir import Session
-from assay.runfiles import SCHEMA, Header
-from assay.stopping import StopRequest, stop_requests
+from assay.run import until
+from assay.run.execute import Execution, begin, take_over
+from assay.run.gitstate import git_state
+from assay.run.progress import Progress, Tell
+from assay.run.stopping import StopRequest, stop_requests
+from assay.run.until import Limits, Look
+from assay.rundir import session as rundir
+from assay.rundir.files import SCHEMA, Header
+from assay.rundir.session import Session
 from assay.suite import Systems
-from assay.until import Limits, Look
 from assay.workloads import WORKLOADS
 
 

@@ -15,12 +15,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from assay import rundir
 from assay.durable import sync_directory, sync_file, write_atomic, writing
 from assay.errors import InputError, Problem
 from assay.records import digest_of, to_plain
-from assay.rundir import Session
-from assay.runfiles import record_json, safe_name
+from assay.rundir import session as rundir
+from assay.rundir.files import record_json, safe_name
+from assay.rundir.session import Session
 
 MOST_FILES = 1_000_000
 LARGEST_FILE_BYTES = 8 << 30

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from assay.pace import LastFigure, Pace, figure_of
 from assay.plan import metrics_of
 from assay.records import Output, Plan, Result, Run, RunState, Trial
-from assay.rundir import Attempt, Session
+from assay.run.pace import LastFigure, Pace, figure_of
+from assay.rundir.session import Attempt, Session
 from assay.units import human_seconds
 
 if TYPE_CHECKING:

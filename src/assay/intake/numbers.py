@@ -13,12 +13,13 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from assay import __version__, read, rundir
+from assay import __version__, read
 from assay.errors import InputError, Problem
-from assay.import_logs import DEFAULT_MARGIN, Imported
+from assay.intake.training_logs import DEFAULT_MARGIN, Imported
 from assay.logs.numbers import Row, Table, load
 from assay.records import Better, Plan, Run, RunState, Trial, digest_of
-from assay.runfiles import SCHEMA, Header, safe_name, word
+from assay.rundir import session as rundir
+from assay.rundir.files import SCHEMA, Header, safe_name, word
 from assay.workloads.numbers import FACTS, NUMBERS, direction
 
 SHEET = "rows.csv"  # a run's log: the header of its sheet and its own rows

@@ -32,7 +32,7 @@ from assay.records import (
     from_json,
     to_json,
 )
-from assay.runfiles import SCHEMA, Cached, Header, Sent, read_record, record_json, safe_name, sent_json
+from assay.rundir.files import SCHEMA, Cached, Header, Sent, read_record, record_json, safe_name, sent_json
 
 
 class Attempt:

@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from assay import __version__, read, rundir
+from assay import __version__, read
 from assay.analyse.inference_rules import doubts_of_inference
 from assay.errors import InputError
-from assay.import_logs import DEFAULT_MARGIN, UNKNOWN, Asked, Imported
+from assay.intake.training_logs import DEFAULT_MARGIN, UNKNOWN, Asked, Imported
 from assay.logs.loadgen import SCENARIOS, logs_of
 from assay.records import InferenceRun, Plan, Run, RunState, Shape, Trial, digest_of
-from assay.rundir import Session
-from assay.runfiles import SCHEMA, Header, safe_name, word
+from assay.rundir import session as rundir
+from assay.rundir.files import SCHEMA, Header, safe_name, word
+from assay.rundir.session import Session
 from assay.workloads.loadgen_log import LOADGEN, LoadgenLogParams, run_of
 
 

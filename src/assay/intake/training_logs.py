@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from assay import __version__, read, rundir
+from assay import __version__, read
 from assay.errors import InputError
 from assay.logs.result_sets import ResultSet
 from assay.records import Plan, Provenance, Run, RunState, Scalar, Shape, Trial, digest_of
-from assay.rundir import Session
-from assay.runfiles import SCHEMA, Header, safe_name, word
+from assay.rundir import session as rundir
+from assay.rundir.files import SCHEMA, Header, safe_name, word
+from assay.rundir.session import Session
 from assay.workloads.mlperf_log import MLPERF, TIME_PER_EPOCH, TIME_TO_TRAIN
 
 UNKNOWN = "unknown"

@@ -18,8 +18,8 @@ from assay.errors import AssayError, LaunchError
 from assay.launch.launcher import Launcher
 from assay.plan import task_of
 from assay.records import Handle, Job, JobState, JobStatus, Output, Run, RunState, Scalar, Task, Trial
-from assay.rundir import Attempt, Session
-from assay.stopping import StopRequest
+from assay.run.stopping import StopRequest
+from assay.rundir.session import Attempt, Session
 
 
 class Watcher(Protocol):

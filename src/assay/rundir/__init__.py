@@ -1,0 +1,1 @@
+"""The run directory: layout, states, atomic moves, attempts, tokens; its only writer."""
