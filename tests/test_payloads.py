@@ -212,6 +212,7 @@ def test_resnet50_states_what_it_trained_and_each_window(tmp_path: Path) -> None
         "deterministic",
         "throughput_spread",
     } <= reading.facts.keys()
+    assert reading.facts["gradient_bytes"] == 4 * 25_557_032, "ResNet-50's weights in fp32, whatever autocast"
     series = {series.name: series for series in reading.series}
     assert series["throughput"].x == (2.0, 3.0)  # the last window is what is left
     measured = {m.metric: m.value for m in reading.measurements}

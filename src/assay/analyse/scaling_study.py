@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
-from assay.analyse import laws
+from assay.analyse import communication, laws
 from assay.analyse.batches import Kind, kind_of
+from assay.analyse.communication import Communication
 from assay.analyse.doubts import percent
 from assay.analyse.doubts import scaling as scaling_doubts
 from assay.analyse.expected import Flops, Usage, of_group
@@ -20,7 +21,7 @@ from assay.analyse.pairing import pairing
 from assay.analyse.ratio import logs, ratio
 from assay.analyse.scaling import Curve
 from assay.analyse.spending import Prices, Spending, spending
-from assay.records import Better, Doubt, Estimate, Run, Scaling, Shape
+from assay.records import Better, Doubt, Estimate, Result, Run, Scaling, Shape
 
 FAR = 4  # times the largest size: predictions beyond say more of the law than of the machine
 Limit = Literal["serial-share", "contention", "coherence", "none-seen", "unknown"]
@@ -78,6 +79,7 @@ class Study:
 
     kind_reason   the global batch sizes that tell weak from strong scaling
     limit_reason  what the largest size loses and to what, in words
+    communication the sizes at which an all-reduce measured in the same sessions tells what an exchange takes
     """
 
     curve: Scaling
@@ -91,16 +93,23 @@ class Study:
     spending: tuple[Spending, ...]
     usage: tuple[Usage, ...]
     doubts: tuple[Doubt, ...]
+    communication: tuple[Communication, ...] = ()
 
 
 def study(
-    curve: Curve, *, at: Sequence[int] = (), prices: Prices | None = None, flops: Flops | None = None
+    curve: Curve,
+    *,
+    at: Sequence[int] = (),
+    prices: Prices | None = None,
+    flops: Flops | None = None,
+    beside: Iterable[Result] = (),
 ) -> Study:
     """What follows from a curve.
 
     at      ranks to predict for; none: twice and four times the largest size
     prices  of an accelerator-hour and watts an accelerator, where known
     flops   what a sample needs, for each size's MFU
+    beside  results of the curve's sessions, whose all-reduces tell what communication takes
 
     Where several shapes have equally many ranks, laws are fitted to those with the fewest workers.
     """
@@ -131,6 +140,7 @@ def study(
             *scaling_doubts.off_the_curve(found[0].held_out if found else ()),
             *batches,
         ),
+        communication=tuple(communication.of_curve(curve, scaling, beside)),
     )
 
 

@@ -102,7 +102,7 @@ def studies_of(
     made = curves(results, metrics=found[0].metrics(), metric=metric, across=across)
     if not made:
         raise InputError(_no_curve(found, systems, metric))
-    return tuple(study(curve, at=at, prices=prices, flops=flops) for curve in made)
+    return tuple(study(curve, at=at, prices=prices, flops=flops, beside=results) for curve in made)
 
 
 def _common(systems: Sequence[str]) -> str:

@@ -153,6 +153,7 @@ def build(rank: Rank, options: argparse.Namespace) -> Callable[[], torch.Tensor]
     torch.backends.cudnn.benchmark = True  # shapes never change
     torch.manual_seed(options.seed)
     model = resnet50(weights=None).to(rank.device, memory_format=layout)
+    rank.log("gradient_bytes", sum(p.numel() * p.element_size() for p in model.parameters()))
     if rank.size > 1:
         model = torch.nn.parallel.DistributedDataParallel(model)
     torch.manual_seed(options.seed + rank.rank)

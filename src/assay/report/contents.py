@@ -184,7 +184,9 @@ def gather(
         (
             replace(found, curve=replace(found.curve, system=name))
             for name, results in held.items()
-            for found in (study(curve, flops=flops) for curve in curves(results, metrics=metrics))
+            for found in (
+                study(curve, flops=flops, beside=results) for curve in curves(results, metrics=metrics)
+            )
         ),
         key=lambda found: rank[found.curve.benchmark],
     )

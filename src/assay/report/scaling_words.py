@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from assay.analyse.communication import Communication
 from assay.analyse.scaling_study import Law, Layout, Prediction, Study
 from assay.analyse.spending import Spending
 from assay.records import Estimate
@@ -30,6 +31,7 @@ def heading(study: Study) -> str:
 def words(study: Study) -> list[tuple[str, str]]:
     """Each thing that follows, under its name."""
     told = [("kind", _kind(study)), ("limited by", f"{_LIMITS[study.limit]}: {study.limit_reason}")]
+    told += [("communication", communication(found)) for found in study.communication]
     told += [("law", law(found)) for found in study.laws]
     told += [("predicted", prediction(p)) for p in study.predictions]
     told += [("layout", layout(found)) for found in study.layouts]
@@ -41,6 +43,39 @@ def _kind(study: Study) -> str:
     if study.kind == "unknown":
         return f"weak or strong scaling is not known: {study.kind_reason}"
     return f"{study.kind} scaling: {study.kind_reason}"
+
+
+def communication(found: Communication) -> str:
+    """What one exchange of the gradients takes, of a step and of what the step lost."""
+    size, took = human(found.gradient_bytes, "B"), human(found.exchange.value, "s")
+    beyond = f", extrapolated from {figures.binary_bytes(found.measured_bytes)}" if found.extrapolated else ""
+    return (
+        f"{figures.shape(found.shape)}: one exchange of {size} takes {took} alone{beyond}, "
+        f"{_of_step(found.share)} of a step (at most: overlap hides some){_lost(found)}"
+    )
+
+
+def _lost(found: Communication) -> str:
+    if found.lost is None:
+        return ""
+    base = figures.shape(found.base)
+    if (found.lost.low is not None and found.lost.low <= 0) or found.lost.value <= 0:
+        return f"; what the step lost over {base} is not told from nothing"
+    seconds = human(found.step.value * found.lost.value, "s")
+    text = f"; the step lost {seconds} over {base}, {_of_step(found.lost)} of it"
+    if found.explained is None:
+        return text
+    return f"{text}: communication explains {_explained(found.explained)}, unless computing slows it down"
+
+
+def _explained(share: float) -> str:
+    return "up to all of that" if share >= 1 else f"at most {figures.percent(share)} of that"
+
+
+def _of_step(share: Estimate) -> str:
+    """`25 % (23 to 27 %)`."""
+    ends = "no interval" if share.low is None or share.high is None else figures.span(share.low, share.high)
+    return f"{figures.percent(share.value)} ({ends})"
 
 
 def law(found: Law) -> str:
