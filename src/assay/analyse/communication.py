@@ -30,8 +30,8 @@ class Communication:
     share           exchange over step. Backward passes overlap with the exchange, which hides some of it;
                     computing on the same cores or memory can slow it down, which this does not see
     lost            share of the step above what the smallest size's rate would need; None at that size
-    explained       of what was lost the most that communication takes, 0 to 1, unless computing slows it;
-                    None where a loss can't be told from none
+    explained       share over lost, 1 at most: of what was lost the most that communication takes, unless
+                    computing slows it; None where the runs can't tell a loss from none
     """
 
     shape: str
