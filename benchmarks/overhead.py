@@ -1,7 +1,8 @@
 """What Assay itself costs: the same payload through `assay run` and started by hand, in turn.
 
 Two questions, one run:
-- the fixed cost of a trial: wall time of a suite of K trials less that of K runs by hand, over K;
+- the fixed cost of a trial: wall time of a suite of 11 trivial trials less that of a suite of one, over 10;
+  and with Assay's start-up, index and verdict in it, that of a suite of two less that of two runs by hand;
 - the effect on what is measured: throughput through Assay over throughput by hand, 90 % interval.
 """
 
@@ -18,20 +19,21 @@ import tempfile
 import time
 from pathlib import Path
 
-from paired import in_turn, ratio
+from paired import in_turn, ratio, wall_s
 
 from assay.records import Shape
 from assay.workloads import WORKLOADS
 
 ASSAY = str(Path(sys.executable).with_name("assay"))
-WORKLOAD = "resnet50"
-PARAMS = {"batch_size": 8, "image_size": 64, "steps": 60, "warmup": 10}
+WORKLOAD = "matmul"
+PARAMS = {"sizes": [1024], "dtypes": ["fp32"], "min_time_s": 0.4}
+ENV = {"OMP_NUM_THREADS": "1"}  # one thread on a core of its own: the quietest thing there is to measure
 REPEATS = 2  # trials of one `assay run`, so that its start-up is seen apart from a trial's own cost
-THROUGHPUT = re.compile(rb'"key": ?"throughput", ?"value": ?([0-9.eE+]+)')
+THROUGHPUT = re.compile(rb'"key": ?"flop_rate", ?"value": ?([0-9.eE+]+)')
 
 
 class ByHand:
-    """The payload started as its user would, with the one variable that the launcher sets."""
+    """The payload started as its user would."""
 
     def __init__(self, folder: Path) -> None:
         workload = WORKLOADS[WORKLOAD]
@@ -39,7 +41,7 @@ class ByHand:
         for file in task.files:
             (folder / file.name).write_bytes(file.data)
         self.argv = [sys.executable if part == "{python}" else part for part in task.argv]
-        self.env = os.environ | dict(task.env) | {"OMP_NUM_THREADS": str(len(os.sched_getaffinity(0)))}
+        self.env = os.environ | dict(task.env) | ENV
         self.folder = folder
         self.throughputs: list[float] = []
 
@@ -64,10 +66,11 @@ class ThroughAssay:
                     "workload": WORKLOAD,
                     "params": PARAMS,
                     "repeats": REPEATS,
-                    "systems": ["local"],
+                    "systems": ["here"],
                 }
             )
         )
+        (folder / "systems.yaml").write_text(json.dumps({"here": {"launcher": "local", "env": ENV}}))
         self.runs = folder / "runs"
         self.throughputs: list[float] = []
 
@@ -83,17 +86,42 @@ class ThroughAssay:
         return wall
 
 
+def further_trial_s(folder: Path, pairs: int = 5) -> float:
+    """What one more trial of a program that does nothing costs, seconds."""
+    argv = {}
+    for repeats in (1, 11):
+        suite = folder / f"trivial-{repeats}.yaml"
+        params = {"argv": ["echo", "1"], "metrics": {"one": {"pattern": "(?P<value>1)", "unit": ""}}}
+        suite.write_text(
+            json.dumps(
+                {
+                    "suite": "trivial",
+                    "workload": "command",
+                    "params": params,
+                    "repeats": repeats,
+                    "systems": ["here"],
+                }
+            )
+        )
+        argv[repeats] = [ASSAY, "run", str(suite), "--runs", str(folder / "trivial"), "--quiet"]
+    many, one = in_turn(lambda: wall_s(argv[11]), lambda: wall_s(argv[1]), pairs)
+    return statistics.median((a - b) / 10 for a, b in zip(many, one, strict=True))
+
+
 def main() -> None:
     """Print the fixed cost and the effect on throughput."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--pairs", type=int, default=55)
     pairs = parser.parse_args().pairs
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "hand").mkdir()
         hand, ours = ByHand(Path(folder) / "hand"), ThroughAssay(Path(folder))
+        print(
+            f"cost of a further trial            {further_trial_s(Path(folder)):.3f} s  (to be at most 0.5 s)"
+        )
         wall_ours, wall_hand = in_turn(ours, hand, pairs)
         extra = [(a - b) / REPEATS for a, b in zip(wall_ours, wall_hand, strict=True)]
-        print(f"cost of a trial, start-up shared   {statistics.median(extra):.3f} s  (to be at most 0.5 s)")
+        print(f"cost of a trial, start-up shared   {statistics.median(extra):.3f} s  (two trials a run)")
         skip = REPEATS  # the warm-up pair
         effect = ratio(
             _per_pair(ours.throughputs[skip:]), _per_pair(hand.throughputs[skip:]), confidence=0.90
