@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import socket
 import time
 import uuid
@@ -14,6 +13,7 @@ from pathlib import Path
 from assay import __version__, read
 from assay.analyse.inference_rules import doubts_of_inference
 from assay.errors import InputError
+from assay.intake.content import sha256
 from assay.intake.training_logs import DEFAULT_MARGIN, UNKNOWN, Asked, Imported
 from assay.logs.loadgen import SCENARIOS, logs_of
 from assay.records import InferenceRun, Plan, Run, RunState, Shape, Trial, digest_of
@@ -91,16 +91,8 @@ def _of_accuracy(run: InferenceRun) -> bool:
 
 def _content(found: Sequence[_Found], asked: Asked) -> str:
     said = [asked.system, str(asked.shape), asked.benchmark]
-    files = [[run.system, run.benchmark, log.name, _sha256(log)] for run in found for log in run.logs]
+    files = [[run.system, run.benchmark, log.name, sha256(log)] for run in found for log in run.logs]
     return digest_of(["inference", said, sorted(files)])
-
-
-def _sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"{path}: can't be read ({error.strerror})") from error
 
 
 def _notes(found: Sequence[_Found], asked: Asked) -> list[str]:
@@ -114,7 +106,7 @@ def _notes(found: Sequence[_Found], asked: Asked) -> list[str]:
         notes.append("no log says how many accelerators took part; they stand as 1x1. Say it with --shape")
     alike: dict[str, list[str]] = {}
     for run in found:
-        alike.setdefault(digest_of([_sha256(log) for log in run.logs]), []).append(str(run.path))
+        alike.setdefault(digest_of([sha256(log) for log in run.logs]), []).append(str(run.path))
     notes += [
         f"{' and '.join(paths)} hold the same bytes: a copy is no repetition; remove it"
         for paths in alike.values()

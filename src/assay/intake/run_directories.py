@@ -6,7 +6,6 @@ made again here from the logs, since a cache can say what no log does.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from assay.durable import sync_directory, sync_file, write_atomic, writing
 from assay.errors import InputError, Problem
+from assay.intake.content import sha256
 from assay.records import digest_of, to_plain
 from assay.rundir import session as rundir
 from assay.rundir.files import record_json, safe_name
@@ -157,13 +157,8 @@ def _walk(directory: Path) -> Iterator[tuple[str, os.stat_result]]:
 def _content(session: Session, files: Sequence[str]) -> str:
     """Digest of a session's content, the same here and where it was made."""
     header = to_plain(replace(session.header, content="", finished_at=None))
-    digests = [[name, _sha256(session.path / name)] for name in files if name != "session.json"]
+    digests = [[name, sha256(session.path / name)] for name in files if name != "session.json"]
     return digest_of([header, digests])
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _take(source: _Source, root: Path) -> Merged:

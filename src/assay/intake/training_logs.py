@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import socket
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from assay import __version__, read
 from assay.errors import InputError
+from assay.intake.content import sha256
 from assay.logs.result_sets import ResultSet
 from assay.records import Plan, Provenance, Run, RunState, Scalar, Shape, Trial, digest_of
 from assay.rundir import session as rundir
@@ -95,16 +95,8 @@ def import_sets(sets: Sequence[ResultSet], asked: Asked) -> Imported:
 def _content(sets: Sequence[ResultSet], asked: Asked) -> str:
     """Digest of the files' bytes and of what is said of them; where they lie does not matter."""
     said = [asked.system, str(asked.shape), asked.round, asked.benchmark]
-    files = [[s.benchmark, s.system, s.round, f.name, _sha256(f)] for s in sets for f in s.files]
+    files = [[s.benchmark, s.system, s.round, f.name, sha256(f)] for s in sets for f in s.files]
     return digest_of([said, sorted(files, key=str), [dict(s.system_facts) for s in sets]])
-
-
-def _sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"{path}: can't be read ({error.strerror})") from error
 
 
 def _refuse_a_suites_name(asked: Asked) -> None:
