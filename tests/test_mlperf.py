@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.errors import InputError
+from assay.logs.epoch_num import counted
 from assay.logs.mlperf import training_run, training_runs
 from assay.logs.result_sets import find_sets
+from assay.logs.training_length import MOST_EPOCHS
 from assay.records import TrainingRun
 
 START_MS = 1_700_000_000_000
@@ -59,7 +61,9 @@ def test_a_whole_run_gives_minutes_epochs_and_throughput(tmp_path: Path) -> None
     assert run.samples_per_s == pytest.approx(3000 / 180)
     assert run.evaluations == ((1.0, 0.1), (2.0, 0.2), (3.0, pytest.approx(0.3)))
     assert run.hyperparameters["seed"] == 7
-    assert run.notes == run.doubts == ()
+    assert run.doubts == ()
+    [how] = run.notes
+    assert how.startswith("epoch_num counts epochs: resnet in an unknown round, by ")
 
 
 def cut(text: list[str]) -> bytes:
@@ -116,7 +120,7 @@ def test_ranks_that_repeat_each_other_change_nothing_but_a_note(tmp_path: Path) 
         alone.evaluations,
     )
     assert many.hyperparameters == alone.hyperparameters
-    assert many.notes == ("8 run_start and 8 run_stop lines: the first and the last count",)
+    assert many.notes == ("8 run_start and 8 run_stop lines: the first and the last count", *alone.notes)
 
 
 def test_of_seeds_that_differ_by_rank_the_smallest_stands_for_the_run(tmp_path: Path) -> None:
@@ -125,8 +129,9 @@ def test_of_seeds_that_differ_by_rank_the_smallest_stands_for_the_run(tmp_path: 
     assert "3 seeds, one a rank; the smallest stands for the run" in run.notes
 
 
-def evaluated(points: list[dict[str, Any]], samples: int | None) -> list[str]:
+def evaluated(points: list[dict[str, Any]], samples: int | None, benchmark: str | None = None) -> list[str]:
     size = [] if samples is None else [line("train_samples", 0, samples)]
+    size += [] if benchmark is None else [line("submission_benchmark", 0, benchmark)]
     evaluations = [line("eval_accuracy", 60 + n, 0.5, **point) for n, point in enumerate(points)]
     return [line("run_start"), *size, *evaluations, line("run_stop", 600, status="success")]
 
@@ -146,7 +151,7 @@ def evaluated(points: list[dict[str, Any]], samples: int | None) -> list[str]:
         ([{}], 1000, None, None),
     ],
 )
-def test_epochs_and_samples_are_told_apart_by_magnitude(
+def test_what_a_log_of_no_known_benchmark_counts_is_told_by_magnitude_and_said(
     tmp_path: Path,
     points: list[dict[str, Any]],
     data_set: int | None,
@@ -156,10 +161,72 @@ def test_epochs_and_samples_are_told_apart_by_magnitude(
     run = read(tmp_path, evaluated(points, data_set))
     assert run.epochs == (None if epochs is None else pytest.approx(epochs))
     assert run.samples == (None if samples is None else pytest.approx(samples))
-    decided = "samples_count" not in points[0] and (points[0].get("epoch_num") or 0) not in (0.95, 4, 35)
-    assert bool(run.notes) == (
-        decided and (points, data_set) != ([{"epoch_num": 1000}, {"epoch_num": 1020}], 168)
-    )
+    by_name = any("isn't known of unknown benchmark in an unknown round" in note for note in run.notes)
+    assert by_name == ("epoch_num" in points[0] and "samples_count" not in points[0])
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "round_", "at", "data_set", "epochs", "samples"),
+    [
+        ("unet3d", "v3.0", 3560, 168, 3560, 598_080),
+        ("unet3d", "v3.1", 598_080, 168, 3560, 598_080),
+        ("bert", "v2.1", 2_400_000, None, None, 2_400_000),
+        ("gpt3", "v3.1", 1_157_627_904, None, None, 565_248),
+        ("retinanet", "v5.0", 5, 1_170_301, 5, 5 * 1_170_301),
+        ("resnet", None, 35, 1_281_167, 35, 35 * 1_281_167),
+    ],
+)
+def test_what_epoch_num_counts_follows_from_benchmark_and_round(
+    tmp_path: Path, benchmark: str, round_: str | None, at: float, data_set: int | None,
+    epochs: float | None, samples: float,
+) -> None:  # fmt: skip
+    path = tmp_path / "result_0.txt"
+    path.write_text("".join(evaluated([{"epoch_num": at}], data_set, benchmark)))
+    run = training_run(path, round_=round_)
+    assert (run.epochs, run.samples, run.doubts) == (epochs, samples, ())
+    [note] = run.notes
+    assert note.startswith("epoch_num counts ")
+    assert f"{benchmark} in {round_ or 'an unknown round'}, by " in note
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "round_", "points", "data_set", "why"),
+    [
+        ("resnet", "v3.1", [35 * 1_281_167], None, "goes to 4.48408e+07, and no benchmark trains for more"),
+        ("unet3d", "v3.0", [168_000, 171_360], 168, "no benchmark trains for more than 10,000 epochs"),
+        ("ssd", "v1.1", [1000, 2000], 1000, "in whole multiples of the 1000 training samples"),
+        ("unet3d", "v3.1", [600], 168, "it goes to 600 only"),
+        ("bert", "v1.0", [1, 2], None, "it goes to 2 only"),
+    ],
+)
+def test_positions_that_contradict_the_table_give_no_length_and_a_doubt(
+    tmp_path: Path, benchmark: str, round_: str, points: list[int], data_set: int | None, why: str
+) -> None:
+    path = tmp_path / "result_0.txt"
+    path.write_text("".join(evaluated([{"epoch_num": at} for at in points], data_set, benchmark)))
+    run = training_run(path, round_=round_)
+    assert (run.status, run.minutes, run.epochs, run.samples) == ("success", 10.0, None, None)
+    [doubt] = run.doubts
+    assert doubt.code == "length-contradicts"
+    assert why in doubt.evidence
+
+
+def test_the_table_of_what_epoch_num_counts_agrees_with_the_reference_convergence_points() -> None:
+    import mlperf_logging
+
+    folder = Path(mlperf_logging.__file__).parent
+    held = 0
+    for file in sorted(folder.glob("rcp_checker/training_[1-5].?.0/rcps_*.json")):
+        benchmark, round_ = file.stem.removeprefix("rcps_"), f"v{file.parent.name[9:12]}"
+        entry = counted(benchmark, round_)
+        if entry is None:
+            assert benchmark in {"stable_diffusion", "llama2_70b_lora", "flux1"}, "these log no epoch_num"
+            continue
+        points = json.loads(file.read_text()).values()
+        lengths = [length for point in points for length in point["Epochs to converge"]]
+        assert max(lengths) < MOST_EPOCHS if entry.what == "epochs" else min(lengths) > MOST_EPOCHS
+        held += 1
+    assert held > 50
 
 
 def test_train_samples_told_after_the_run_is_no_size_of_a_data_set(tmp_path: Path) -> None:
@@ -176,7 +243,7 @@ def test_an_evaluation_may_be_text_several_values_or_not_a_number(tmp_path: Path
     lines[6:9] = [line("eval_accuracy", 60, {"accuracy": {"BBOX": 0.2, "SEGM": 0.1}}, epoch_num=1)]
     run = read(tmp_path, lines)
     assert run.evaluations == ((1.0, 0.2),)
-    assert run.notes == ("an evaluation has several values; the series shows BBOX",)
+    assert "an evaluation has several values; the series shows BBOX" in run.notes
 
 
 def test_clearing_caches_that_failed_is_doubted(tmp_path: Path) -> None:
@@ -340,7 +407,7 @@ def test_a_benchmark_that_the_log_does_not_name_comes_from_the_folder_and_is_not
     (path / "result_0.txt").write_text("".join(whole_run()[1:]))
     (run,) = training_runs(find_sets([tmp_path])[0], round_="v2.0")
     assert (run.benchmark, run.round) == ("resnet", "v2.0")
-    assert run.notes == ("the log names no benchmark; resnet is taken from the folder",)
+    assert "the log names no benchmark; resnet is taken from the folder" in run.notes
 
 
 @pytest.mark.mlperf_logs
@@ -352,3 +419,6 @@ def test_real_logs_of_every_round_are_read_without_a_skipped_line(mlperf_logs: P
     assert all(run.benchmark and run.round and run.evaluations for run in runs)
     unet3d = next(run for run in runs if run.benchmark == "unet3d")
     assert (unet3d.epochs, unet3d.samples) == (3560.0, 598_080.0)
+    assert "epoch_num counts samples: unet3d in v3.1" in unet3d.notes[0]
+    assert not [doubt for run in runs for doubt in run.doubts if doubt.code == "length-contradicts"]
+    assert not [note for run in runs for note in run.notes if "isn't known of" in note]

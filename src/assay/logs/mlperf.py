@@ -68,21 +68,24 @@ def training_run(
     status, problem = _status(log)
     succeeded = status == "success"
     minutes = log.minutes if succeeded else None
-    length = training_length(log.before_stop(), log.data_set_samples)
+    named = benchmark_name(log.benchmark) if log.benchmark else benchmark
+    of_round = log.round or round_of(path.absolute()) or round_
+    length = training_length(log.before_stop(), log.data_set_samples, named, of_round)
     notes = _notes(log) + list(length.notes)
     if log.benchmark is None and benchmark is not None:
         notes.append(f"the log names no benchmark; {benchmark} is taken from the folder")
     not_cleared = cache_doubt(log.reader.head) if log.claims_cache_cleared else None
     doubts = (
         not_cleared,
+        length.doubt,
         _throughput_doubt(minutes, length.samples, log.throughputs),
     )
     return TrainingRun(
         file=name or path.name,
         status=status,
         problem=problem,
-        benchmark=benchmark_name(log.benchmark) if log.benchmark else benchmark,
-        round=log.round or round_of(path.absolute()) or round_,
+        benchmark=named,
+        round=of_round,
         minutes=minutes,
         init_minutes=log.init_minutes,
         epochs=length.epochs if succeeded else None,

@@ -1,8 +1,9 @@
 """How far a training went until its target: epochs and samples, from its evaluations.
 
-Rounds and benchmarks count differently under the same key: `epoch_num` is epochs in most logs and samples in
-some (Unet3D from v3.0, BERT); from v4.0 `samples_count` says samples outright; v0.5 puts the epoch into the
-value. What was decided is said in the notes.
+Rounds and benchmarks count differently under the same key: what `epoch_num` counts is decided by the table of
+`epoch_num.py`, and said in the notes. From v4.0 `samples_count` says samples outright; v0.5 puts the epoch
+into the value. Magnitude only checks: where it contradicts the table, neither is given and a doubt says why.
+It decides where the table knows nothing, and the notes say so.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
+from assay.logs.epoch_num import Counted, What, counted
 from assay.logs.mllog import Event
+from assay.records import Doubt
 
-MOST_EPOCHS: Final = 10_000  # no benchmark's reference trains longer; a larger epoch_num counts samples
+MOST_EPOCHS: Final = 10_000  # no benchmark's reference trains longer (Unet3D: 4,472 epochs)
+FEWEST_SAMPLES: Final = 1_000  # no reference that counts samples or tokens has fewer (LoRA: 2,688)
 
 
 @dataclass(frozen=True)
@@ -22,12 +26,15 @@ class TrainingLength:
     """Epochs and samples at the last evaluation, the one that ended the run; None where the log can't tell.
 
     evaluations  (epochs, or samples where epochs are unknown; value) in the log's order
+    notes        how the log's positions were understood, and by what
+    doubt        that its positions can't be what the table says; then neither length is given
     """
 
     epochs: float | None = None
     samples: float | None = None
     evaluations: tuple[tuple[float, float], ...] = ()
     notes: tuple[str, ...] = ()
+    doubt: Doubt | None = None
 
 
 @dataclass(frozen=True)
@@ -38,8 +45,14 @@ class _Evaluation:
     metric: str  # where one evaluation logs several
 
 
-def training_length(evaluations: Sequence[Event], data_set_samples: int | None) -> TrainingLength:
-    """What eval_accuracy events say; `data_set_samples` is the size of the training set, None if unknown."""
+def training_length(
+    evaluations: Sequence[Event], data_set_samples: int | None, benchmark: str | None, round_: str | None
+) -> TrainingLength:
+    """What eval_accuracy events say.
+
+    data_set_samples   of the training set, None if unknown
+    benchmark, round_  as the result folders name them, None if unknown
+    """
     found = [point for event in evaluations if (point := _evaluation(event)) is not None]
     if not found:
         return TrainingLength(notes=("no eval_accuracy that names an epoch: epochs unknown",))
@@ -49,19 +62,20 @@ def training_length(evaluations: Sequence[Event], data_set_samples: int | None) 
     metric = found[0].metric
     if metric:
         notes.append(f"an evaluation has several values; the series shows {metric}")
-    in_samples, why = _counts_samples(found, data_set_samples)
-    if why:
-        notes.append(why)
-    last, size = found[-1].at, data_set_samples
-    if not in_samples:
+    understood = _understood(found, data_set_samples, benchmark, round_)
+    notes.append(understood.note)
+    last, size = found[-1].at / understood.per_sample, data_set_samples
+    if understood.what == "epochs":
         epochs, samples, scale = last, None if size is None else last * size, 1.0
     elif size is None:
-        epochs, samples, scale = None, last, 1.0
+        epochs, samples, scale = None, last, 1 / understood.per_sample
     else:
-        epochs, samples, scale = last / size, last, 1 / size
+        epochs, samples, scale = last / size, last, 1 / (size * understood.per_sample)
     series = ((e.at * scale, e.value) for e in found if e.value is not None and e.metric == metric)
     once = tuple(dict.fromkeys(series))  # ranks repeat each other
-    return TrainingLength(epochs, samples, once, tuple(notes))
+    if understood.doubt is not None:
+        epochs = samples = None
+    return TrainingLength(epochs, samples, once, tuple(notes), understood.doubt)
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -74,16 +88,56 @@ def is_number(value: object) -> TypeGuard[int | float]:
         return False
 
 
-def _counts_samples(points: Sequence[_Evaluation], size: int | None) -> tuple[bool, str]:
-    """Whether the positions are samples, and in words how that was decided where it is not said."""
+@dataclass(frozen=True)
+class _Understood:
+    """What the positions count, how that is known, and what speaks against it."""
+
+    what: What
+    note: str
+    per_sample: int = 1
+    doubt: Doubt | None = None
+
+
+def _understood(
+    points: Sequence[_Evaluation], size: int | None, benchmark: str | None, round_: str | None
+) -> _Understood:
     if all(e.in_samples for e in points):
-        return True, ""
-    taken = f"epoch_num {max(e.at for e in points):g} is taken as samples, not epochs: "
-    if max(e.at for e in points) > MOST_EPOCHS:
-        return True, taken + f"no benchmark trains for more than {MOST_EPOCHS:,} epochs"
+        return _Understood("samples", "lengths are in samples: the log states samples_count")
+    of = f"{benchmark or 'unknown benchmark'} in {round_ or 'an unknown round'}"
+    known, samples = counted(benchmark, round_), _in_samples(points, size)
+    if known is None:
+        told = f"taken as samples: {samples}" if samples else "taken as epochs, as the key is called"
+        note = f"what epoch_num counts isn't known of {of}; {told}"
+        return _Understood("samples" if samples else "epochs", note)
+    note = f"epoch_num counts {known.what}: {of}, by {known.source}"
+    against = samples if known.what == "epochs" else _too_few(points)
+    return _Understood(known.what, note, known.per_sample, _contradicts(known, of, against))
+
+
+def _in_samples(points: Sequence[_Evaluation], size: int | None) -> str:
+    """Why the positions look like samples, in words; "" where they don't."""
+    most = max(e.at for e in points)
+    if most > MOST_EPOCHS:
+        return f"it goes to {most:g}, and no benchmark trains for more than {MOST_EPOCHS:,} epochs"
     if size is not None and size > 1 and all(e.at % size == 0 for e in points):
-        return True, taken + f"all are whole multiples of the {size} training samples"
-    return False, ""
+        return f"it goes to {most:g} in whole multiples of the {size} training samples"
+    return ""
+
+
+def _too_few(points: Sequence[_Evaluation]) -> str:
+    """Why the positions look like epochs, in words; "" where they don't."""
+    most = max(e.at for e in points)
+    return f"it goes to {most:g} only" if most < FEWEST_SAMPLES else ""
+
+
+def _contradicts(known: Counted, of: str, against: str) -> Doubt | None:
+    if not against:
+        return None
+    return Doubt(
+        "length-contradicts",
+        f"epoch_num counts {known.what} in {of} by {known.source}, but here {against}",
+        "Find out what the log counts; until then it has no epochs and no samples, and time to train stands",
+    )
 
 
 def _evaluation(event: Event) -> _Evaluation | None:

@@ -33,6 +33,7 @@ def scored_set(scored: ScoredSet, *, with_runs: bool = True) -> RenderableType:
     parts.append(_score_line(scored))
     if (taken := set_of_runs(scored.name, scored.runs)) is not None:
         parts.append(Text(split.of_set(taken)))
+        parts += [Text(f"{note}.", style="dim") for note in taken.notes]
     parts += [
         Padding(Text(f"? {doubt.code}: {doubt.evidence}; {doubt.remedy}"), (0, 0, 0, 2))
         for doubt in scored.doubts

@@ -83,5 +83,5 @@ MLPERF = Workload(
     flops=lambda _params: None,
     task=_task,
     read=_read,
-    version=2,
+    version=3,
 )

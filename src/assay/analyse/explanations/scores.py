@@ -79,6 +79,14 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Data came from memory: start and first epoch are faster than by the rules.",
         "Clear the page cache on the host (a container can't), or say that caches were warm.",
     ),
+    "length-contradicts": Explanation(
+        "invalid",
+        "`epoch_num` counts epochs, samples or tokens by benchmark and round, and the log's numbers can't be "
+        "that: more than 10,000 epochs, whole multiples of the training set, or fewer than 1,000 samples.",
+        "Time per epoch and per sample would be wrong by the size of the training set, so neither is given.",
+        "Find out what the log counts: another benchmark or round than believed, or a program that counts "
+        "otherwise. Time to train does not depend on it.",
+    ),
     "throughput-contradicts": Explanation(
         "invalid",
         "Samples over time and the log's own tracked throughput are far apart.",
