@@ -246,14 +246,55 @@ class RankExit:
 
 
 @dataclass(frozen=True)
+class NodeCounts:
+    """What the kernel of one node counted while a job's ranks ran there; None where it does not count it.
+
+    elapsed_s           between the two looks
+    cpus                that the job may run on; busy and stolen time are of these alone
+    busy_cpu_s          of all processes, the job's own too
+    stolen_cpu_s        wanted on a virtual machine, and withheld by its host
+    cpu_wait_s          in which some task of the node waited for a CPU; memory_wait_s: for memory
+    job_cpu_s           of the job's own processes
+    job_major_faults    pages that they had to wait for
+    quota_cores         cores' worth of time that the tightest cgroup allows; None without a quota too
+    periods             of the quota; throttled_periods: those in which the job was stopped
+    throttled_s         for which it was stopped, summed over its CPUs
+    heat_events, heat_s  slow-downs of its CPUs' packages for heat, and how long, all together
+
+    Source: payloads/counters.py.
+    """
+
+    elapsed_s: float
+    cpus: int
+    busy_cpu_s: float | None = None
+    stolen_cpu_s: float | None = None
+    cpu_wait_s: float | None = None
+    memory_wait_s: float | None = None
+    job_cpu_s: float | None = None
+    job_major_faults: int | None = None
+    quota_cores: float | None = None
+    periods: int | None = None
+    throttled_periods: int | None = None
+    throttled_s: float | None = None
+    swapped_in_bytes: int | None = None
+    swapped_out_bytes: int | None = None
+    heat_events: int | None = None
+    heat_s: float | None = None
+
+
+@dataclass(frozen=True)
 class JobStatus:
-    """A job's state, with the cause in words and each rank's end once it is final."""
+    """A job's state, with the cause in words and each rank's end once it is final.
+
+    nodes  what their kernels counted meanwhile, in the order of the nodes that told it
+    """
 
     state: JobState
     cause: str = ""
     exits: tuple[RankExit, ...] = ()
     started_at: float | None = None
     ended_at: float | None = None
+    nodes: tuple[NodeCounts, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -295,6 +336,7 @@ class Run:
     adopted     a later Assay than the one that submitted it took it over, running or lost
     source      for an imported log: the file or directory it came from
     looks       of its plan: intervals from such runs have to allow for the looks
+    nodes       what their kernels counted while the ranks ran; () where nobody looked
     """
 
     schema: int
@@ -319,6 +361,7 @@ class Run:
     adopted: bool = False
     source: str | None = None
     looks: tuple[int, ...] = ()
+    nodes: tuple[NodeCounts, ...] = ()
 
 
 @dataclass(frozen=True)
