@@ -504,3 +504,19 @@ def test_a_damaged_index_is_made_again(site: Site) -> None:
     store.index_path(site.runs).write_bytes(b"not an index")
     assert not update_index(site.runs)
     assert len(store.known(site.runs)) == 2
+
+
+def test_a_log_that_lost_bytes_on_the_way_is_a_failure_and_gives_no_figure(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = LocalLauncher.follow
+
+    def lossy(*asked: Any) -> Iterator[Any]:
+        for output in whole(*asked):
+            yield replace(output, data=output.data[:-5]) if output and output.stream == "rank-0" else output
+
+    monkeypatch.setattr(LocalLauncher, "follow", lossy)
+    completed = site.run(site.suite("print('v 2.5'); print('more')", repeats=1))
+    (failure,) = completed.failures
+    assert "rank-0: the job printed 11 bytes in 2 lines and 6 bytes arrived" in failure.run.cause
+    assert failure.run.state is RunState.FAILED

@@ -246,6 +246,15 @@ class RankExit:
 
 
 @dataclass(frozen=True)
+class StreamEnd:
+    """What the job says that one of its streams held in the end; its log has to hold the same."""
+
+    bytes: int
+    lines: int
+    sha256: str
+
+
+@dataclass(frozen=True)
 class NodeCounts:
     """What the kernel of one node counted while a job's ranks ran there; None where it does not count it.
 
@@ -286,7 +295,8 @@ class NodeCounts:
 class JobStatus:
     """A job's state, with the cause in words and each rank's end once it is final.
 
-    nodes  what their kernels counted meanwhile, in the order of the nodes that told it
+    streams  those that the job accounts for; {} where it ended without a word
+    nodes    what their kernels counted meanwhile, in the order of the nodes that told it
     """
 
     state: JobState
@@ -294,6 +304,7 @@ class JobStatus:
     exits: tuple[RankExit, ...] = ()
     started_at: float | None = None
     ended_at: float | None = None
+    streams: Mapping[str, StreamEnd] = field(default_factory=dict)
     nodes: tuple[NodeCounts, ...] = ()
 
 
@@ -707,7 +718,8 @@ class Comparison:
 class Requirement:
     """An absolute requirement held against the runs of one system at one point: an acceptance test.
 
-    estimate  geometric mean; each end of its 90 % interval is a one-sided 95 % bound. None: nothing measured
+    estimate  geometric mean; each end of its interval, of 90 % or more, is a one-sided 95 % bound.
+              None: nothing measured
     verdict   `holds` when the bound on the unfavourable side meets the requirement, `fails` when not even
               the favourable one does, else `undecided`
     """

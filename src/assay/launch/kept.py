@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 from assay.errors import LaunchError
 from assay.launch import processes
 from assay.launch.outputs import CHUNK_BYTES
-from assay.records import JobState, JobStatus, Output, RankExit
+from assay.records import JobState, JobStatus, Output, RankExit, StreamEnd
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,7 @@ class KeptJob:
         end = _read(self.directory / "ended.json")
         if end is None:
             return None
-        exits = tuple(RankExit(**rank) for rank in end["exits"])
-        return JobStatus(JobState(end["state"]), end["cause"], exits, end["started_at"], end["ended_at"])
+        return job_status(end)
 
     def _why_lost(self, keeper: Keeper | None) -> str:
         if keeper is None:
@@ -126,6 +125,18 @@ class KeptJob:
         if shutil.disk_usage(self.directory).free < 1 << 20:
             return f"the job's keeper ended without a word: the disk of {self.directory} is full"
         return f"the job's keeper (process {keeper.pid}) was killed while the job ran"
+
+
+def job_status(end: Mapping[str, Any]) -> JobStatus:
+    """How a job ended, from what its keeper wrote into `ended.json`."""
+    return JobStatus(
+        JobState(end["state"]),
+        end["cause"],
+        tuple(RankExit(**rank) for rank in end["exits"]),
+        end["started_at"],
+        end["ended_at"],
+        {name: StreamEnd(**of) for name, of in end["streams"].items()},
+    )
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -28,6 +28,7 @@ from assay import units
 from assay.errors import InputError, LaunchError
 from assay.launch import outputs, processes
 from assay.launch.kept import KeptJob
+from assay.payloads.relay import stamps
 from assay.records import Handle, Job, JobStatus, Output, Rendered
 
 LOOK_EVERY_S = 0.1  # far below what a measured program would notice; the job's end wakes at once
@@ -253,13 +254,14 @@ class LocalLauncher:
             "cwd": str(cwd),
             "env": self._env(job),
             "ranks": job.shape.ranks,
+            "nodes": 1,
             "seed": job.seed,
             "timeout_s": job.timeout_s,
             "grace_s": self.system.grace,
             "pin_cpus": self.system.pin_cpus,
             "probe": [self._python(), str(directory / "probe.py")],
             "probe_timeout_s": PROBE_TIMEOUT_S,
-            "files_before": outputs.stamps(cwd, job.task.outputs),
+            "files_before": stamps(cwd, job.task.outputs),
         }
         unfinished = directory / "spec.part"  # a killed Assay leaves no half of a spec.json
         unfinished.write_text(json.dumps(spec))

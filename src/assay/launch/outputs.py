@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
 from assay.errors import InputError, LaunchError
+from assay.payloads.relay import Stamp, stamps
 from assay.records import Output
-
-Stamp = tuple[int, int, int]
-"""Time of change in ns, size in bytes, inode: equal as long as nobody wrote the file."""
 
 CHUNK_BYTES = 1 << 20
 
@@ -22,24 +19,6 @@ def check_name(name: str) -> None:
         raise InputError(
             f"{name!r} is not a file below the working directory; write a relative path without .."
         )
-
-
-def stamps(directory: Path, patterns: Sequence[str]) -> dict[str, Stamp]:
-    """Regular files below a directory that match one of the globs: name → stamp.
-
-    Links are followed only as far as they stay inside.
-    """
-    inside = directory.resolve()
-    found = {}
-    for pattern in patterns:
-        for path in directory.glob(pattern):
-            try:
-                facts = path.stat()
-            except FileNotFoundError:  # a link to nowhere
-                continue
-            if stat.S_ISREG(facts.st_mode) and path.resolve().is_relative_to(inside):
-                found[str(path.relative_to(directory))] = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
-    return dict(sorted(found.items()))
 
 
 def written(

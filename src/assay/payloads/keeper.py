@@ -3,14 +3,17 @@
 Runs alone with the standard library (3.9 or newer), so that it works the same on this machine, in a pod or
 below a batch system, and does not depend on whoever started it:
 
-    python -I -S keeper.py DIRECTORY [--detach]
+    python -I -S keeper.py DIRECTORY [--detach] [--node-from VARIABLE]
 
-DIRECTORY holds `spec.json` (see `Spec`); the keeper adds
+DIRECTORY holds `spec.json` (see `Spec`). Where a job has several nodes, each has a keeper: the variable of
+the environment says which node this one is, from 0, and its own directory is DIRECTORY/node-N. The keeper
+adds to its directory
   claim.json        it took the job: its process id, start time, boot id and host; made exactly once
   started.json      the ranks run: time, port, cores
-  ended.json        how it ended; the last thing written
-  streams/NAME.log  what `rank-0`, `rank-1`, … and `probe-0` print, standard output and error together
-Each JSON file is there whole or not at all.
+  ended.json        how it ended, with size and digest of each stream; the last thing written
+  streams/NAME.log  what `rank-0`, `rank-1`, … and `probe-0` (one a node) print, output and error together
+Each JSON file is there whole or not at all. It exits 0 when all its ranks did, else as the first that failed
+(124 at the time limit, 143 when cancelled), so that a platform that watches it ends the other nodes.
 
 No process of the job outlives it. Ranks get SIGKILL from the kernel when the keeper dies. When the job
 ends, for whatever reason, every process below the keeper is asked with SIGTERM and killed after the grace
@@ -20,8 +23,10 @@ SIGTERM or SIGINT to the keeper cancels the job.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import ctypes
+import hashlib
 import json
 import os
 import signal
@@ -35,7 +40,7 @@ from typing import Any, NamedTuple, NoReturn
 WAKING = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 KILL_WAIT_S = 5.0  # SIGKILL needs no consent; what is left then hangs in the kernel (a driver, a dead NFS)
-EXIT_NOT_OURS = 75
+EXIT_NOT_OURS, EXIT_TIMED_OUT, EXIT_CANCELLED = 75, 124, 143
 USUAL_MEANING = {126: "a program could not be executed", 127: "a program was not found"}
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -44,16 +49,23 @@ Spec = dict[str, Any]
 
 token      in the environment of every process of the job, so that none is ever lost from sight
 argv, cwd  of every rank; env: added to the keeper's own environment
-ranks      how many; seed: what they get as ASSAY_SEED
+ranks      how many on this node; nodes: how many nodes run as many each
+seed       what ranks get as ASSAY_SEED
 timeout_s  from the start of the ranks; grace_s: between SIGTERM and SIGKILL
 pin_cpus   each rank on its own cores
 probe      argv that is run before the ranks, or null; probe_timeout_s
+
+A job of one node meets at the loopback address and a free port; one of several at MASTER_ADDR and
+MASTER_PORT (or PET_MASTER_ADDR, PET_MASTER_PORT) of the keeper's environment.
 """
 
 
-def main(directory: Path, *, detach: bool) -> int:
+def main(directory: Path, *, detach: bool, node: int) -> int:
     """Take the job and keep it to its end; EXIT_NOT_OURS where somebody else has taken it."""
     spec = json.loads((directory / "spec.json").read_bytes())
+    if spec["nodes"] > 1:
+        directory = directory / f"node-{node}"
+        directory.mkdir(exist_ok=True)
     taken = detached() if detach else None
     signal.pthread_sigmask(signal.SIG_BLOCK, WAKING)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -63,31 +75,45 @@ def main(directory: Path, *, detach: bool) -> int:
     if taken is not None:
         os.write(taken, b"+")
         os.close(taken)
-    write_whole(directory / "ended.json", keep(spec, directory))
-    return 0
+    ended = keep(spec, directory, node)
+    write_whole(directory / "ended.json", ended)
+    return exit_code(ended)
 
 
-def keep(spec: Spec, directory: Path) -> dict[str, Any]:
-    """Run the job; how it ended, as `ended.json` holds it."""
+def keep(spec: Spec, directory: Path, node: int) -> dict[str, Any]:
+    """Run this node's share of the job; how it ended, as `ended.json` holds it."""
     cores, ranks = sorted(os.sched_getaffinity(0)), spec["ranks"]
     if spec["pin_cpus"] and ranks > len(cores):
         return outcome("failed", f"pin_cpus: {ranks} ranks can't each have a core of {len(cores)}")
     (directory / "streams").mkdir(exist_ok=True)
-    port = reserve_port()
-    number = port.getsockname()[1]
+    port = reserve_port() if spec["nodes"] == 1 else None
+    meeting = ("127.0.0.1", str(port.getsockname()[1])) if port else given_meeting()
+    if meeting is None:
+        return outcome("failed", "a job of several nodes needs MASTER_ADDR and MASTER_PORT; they are not set")
     sets = share(cores, ranks) if spec["pin_cpus"] else None
-    env = job_environment(spec, number)
+    env = job_environment(spec, node, meeting)
     if sets:
         env["ASSAY_PINNED_CORES"] = "|".join(",".join(map(str, own)) for own in sets)
-    probe = run_probe(spec, env, directory) if spec["probe"] else None
+    probe = run_probe(spec, env, directory / "streams" / f"probe-{node}.log") if spec["probe"] else None
     if probe is not None and probe["state"] == "cancelled":
         return outcome("cancelled", "cancelled before the ranks started", probe=probe)
-    job = Processes([rank_program(spec, env, directory, rank, sets) for rank in range(ranks)], "rank {}")
+    programs = [rank_program(spec, env, directory, node, local, sets) for local in range(ranks)]
+    job = Processes(programs, "rank {}", first=node * ranks)
     job.start()
-    stated = {"port": number, "omp_num_threads": env["OMP_NUM_THREADS"], "cores": sets}
+    stated = {"meeting": ":".join(meeting), "omp_num_threads": env["OMP_NUM_THREADS"], "cores": sets}
     write_whole(directory / "started.json", {"started_at": job.started_at, **stated})
     state, cause = job.run_to_end(spec["timeout_s"], spec["grace_s"])
-    return outcome(state, cause, job, probe)
+    return {**outcome(state, cause, job, probe), "streams": digests(directory / "streams")}
+
+
+def exit_code(ended: dict[str, Any]) -> int:
+    """What whoever started the keeper is told: 0 only where all ranks ended well."""
+    if ended["state"] == "succeeded":
+        return 0
+    first = next((end for end in ended["exits"] if end["first"]), None)
+    if first is not None:
+        return first["exit_code"] or 128 + getattr(signal, first["signal"], signal.SIGTERM)
+    return {"timed out": EXIT_TIMED_OUT, "cancelled": EXIT_CANCELLED}.get(ended["state"], 1)
 
 
 def outcome(
@@ -102,12 +128,25 @@ def outcome(
         "ended_at": job.started_at + job.duration_s if job else time.time(),
         "duration_s": job.duration_s if job else 0.0,
         "probe": probe,
+        "streams": {},
     }
 
 
-def run_probe(spec: Spec, env: dict[str, str], directory: Path) -> dict[str, Any]:
+def digests(streams: Path) -> dict[str, Any]:
+    """Bytes, lines and SHA-256 of what each stream holds: whoever copies it can tell whether all came."""
+    found = {}
+    for path in sorted(streams.glob("*.log")):
+        digest, size, lines = hashlib.sha256(), 0, 0
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+                size, lines = size + len(block), lines + block.count(b"\n")
+        found[path.stem] = {"bytes": size, "lines": lines, "sha256": digest.hexdigest()}
+    return found
+
+
+def run_probe(spec: Spec, env: dict[str, str], log: Path) -> dict[str, Any]:
     """Run the probe to its end or its time limit. That it failed is recorded and fails nothing."""
-    log = directory / "streams" / "probe-0.log"
     probe = Processes([Program(spec["probe"], env, spec["cwd"], log, None)], "the probe")
     probe.start()
     state, cause = probe.run_to_end(spec["probe_timeout_s"], 0.1)
@@ -131,10 +170,13 @@ class Program(NamedTuple):
 
 
 class Processes:
-    """Programs that run side by side and end together; each leads its own process group."""
+    """Programs that run side by side and end together; each leads its own process group.
 
-    def __init__(self, programs: list[Program], called: str) -> None:
-        self.programs, self.called = programs, called
+    They are ranks from `first` on.
+    """
+
+    def __init__(self, programs: list[Program], called: str, first: int = 0) -> None:
+        self.programs, self.called, self.first = programs, called, first
         self.running: dict[int, int] = {}  # process id → rank
         self.ended: dict[int, int] = {}  # rank → wait status
         self.first_failed: int | None = None  # of those that nobody asked to end
@@ -146,7 +188,7 @@ class Processes:
     def start(self) -> None:
         """Start them all."""
         self.started_at, self.began = time.time(), time.monotonic()
-        for rank, program in enumerate(self.programs):
+        for rank, program in enumerate(self.programs, self.first):
             self.running[spawn(program, rank, self.reporter)] = rank
 
     def run_to_end(self, timeout_s: float, grace_s: float) -> tuple[str, str]:
@@ -334,20 +376,21 @@ def descendants() -> dict[int, int]:
 
 
 def rank_program(
-    spec: Spec, env: dict[str, str], directory: Path, rank: int, cores: list[list[int]] | None
+    spec: Spec, env: dict[str, str], directory: Path, node: int, local: int, cores: list[list[int]] | None
 ) -> Program:
     """What one rank runs, and with what that is its own."""
+    rank = node * spec["ranks"] + local
     return Program(
         spec["argv"],
-        {**env, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+        {**env, "RANK": str(rank), "LOCAL_RANK": str(local)},
         spec["cwd"],
         directory / "streams" / f"rank-{rank}.log",
-        cores[rank] if cores else None,
+        cores[local] if cores else None,
     )
 
 
-def job_environment(spec: Spec, port: int) -> dict[str, str]:
-    """Variables that all ranks share. One node is one group of ranks, as torchrun would number it.
+def job_environment(spec: Spec, node: int, meeting: tuple[str, str]) -> dict[str, str]:
+    """Variables that all ranks of a node share. A node is one group of ranks, as torchrun would number it.
 
     A rendezvous of whoever started Assay must not leak in: TORCHELASTIC_USE_AGENT_STORE, for one, makes
     rank 0 look for a store that nobody serves.
@@ -360,15 +403,24 @@ def job_environment(spec: Spec, port: int) -> dict[str, str]:
         "OMP_NUM_THREADS": str(max(1, int(allowed_cores() // ranks))),
         **{k: v for k, v in inherited.items() if k not in foreign},
         **spec["env"],
-        "WORLD_SIZE": str(ranks),
+        "WORLD_SIZE": str(ranks * spec["nodes"]),
         "LOCAL_WORLD_SIZE": str(ranks),
-        "GROUP_RANK": "0",
-        "NODE_RANK": "0",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
+        "GROUP_RANK": str(node),
+        "NODE_RANK": str(node),
+        "MASTER_ADDR": meeting[0],
+        "MASTER_PORT": meeting[1],
         "ASSAY_TOKEN": spec["token"],
         "ASSAY_SEED": str(spec["seed"]),
     }
+
+
+def given_meeting() -> tuple[str, str] | None:
+    """Address and port of rank 0 as the environment gives them, under the platform's name or torchrun's."""
+    for prefix in ("", "PET_"):
+        address, port = (os.environ.get(f"{prefix}MASTER_{what}") for what in ("ADDR", "PORT"))
+        if address and port:
+            return address, port
+    return None
 
 
 def reserve_port() -> socket.socket:
@@ -484,5 +536,16 @@ def detached() -> int:
     return telling
 
 
+def asked() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Keeps one node's share of a job.")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--detach", action="store_true")
+    parser.add_argument("--node-from", metavar="VARIABLE")
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), detach="--detach" in sys.argv[2:]))
+    args = asked()
+    number = int(os.environ[args.node_from]) if args.node_from else 0
+    sys.exit(main(args.directory, detach=args.detach, node=number))

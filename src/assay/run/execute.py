@@ -7,17 +7,31 @@ handle; or a final one whose job is yet to be forgotten. `take_over` goes on fro
 
 from __future__ import annotations
 
+import hashlib
 import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 from assay import provenance, read
 from assay.errors import AssayError, LaunchError
 from assay.launch.launcher import Launcher
 from assay.plan import task_of
-from assay.records import Handle, Job, JobState, JobStatus, Output, Run, RunState, Scalar, Task, Trial
+from assay.records import (
+    Handle,
+    Job,
+    JobState,
+    JobStatus,
+    Output,
+    Run,
+    RunState,
+    Scalar,
+    StreamEnd,
+    Task,
+    Trial,
+)
 from assay.run.stopping import StopRequest
 from assay.rundir.session import Attempt, Session
 
@@ -109,7 +123,7 @@ def _follow(execution: Execution, attempt: Attempt, handle: Handle) -> None:
 
 def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus, task: Task) -> Run:
     """Keep what there is, judge it, and move to the final state; the launcher forgets only after that."""
-    problems = _keep_outputs(execution, attempt, run, task)
+    problems = _not_whole(attempt, status) + _keep_outputs(execution, attempt, run, task)
     probes = [
         p.read_text(errors="replace") for name, p in attempt.logs().items() if name.startswith("probe-")
     ]
@@ -131,6 +145,36 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
     if run.handle is not None:
         execution.launcher.forget(run.handle)
     return run
+
+
+def _not_whole(attempt: Attempt, status: JobStatus) -> tuple[str, ...]:
+    """Logs that don't hold what the job says it printed: a collection that failed, not a shorter result."""
+    logs = attempt.logs()
+    return tuple(
+        words
+        for name, end in sorted(status.streams.items())
+        if (words := _difference(name, logs.get(f"{name}.log"), end)) is not None
+    )
+
+
+def _difference(name: str, log: Path | None, end: StreamEnd) -> str | None:
+    size = log.stat().st_size if log else 0
+    if size != end.bytes:
+        return (
+            f"{name}: the job printed {end.bytes} bytes in {end.lines} lines and {size} bytes arrived: "
+            "output was lost on the way, the figures in it are not used"
+        )
+    if log is not None and sha256_of(log) != end.sha256:
+        return (
+            f"{name}: {size} bytes arrived, as many as the job printed, but not the same: they are not used"
+        )
+    return None
+
+
+def sha256_of(file: Path) -> str:
+    """Hexadecimal digest of a file's bytes."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _keep_outputs(execution: Execution, attempt: Attempt, run: Run, task: Task) -> tuple[str, ...]:

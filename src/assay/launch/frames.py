@@ -1,0 +1,109 @@
+"""Reads the frames that payloads/relay.py writes, from a channel that may lose, repeat and cut."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from assay.payloads.relay import FRAME_BYTES, MARK
+
+_HEAD: Final = re.compile(rb"%s (\S+) (\d+) (\d+) ([0-9a-f]{8})" % MARK.encode())
+_LONGEST_HEAD_BYTES = 4096
+_LONGEST_LINE_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Bytes of a stream and their place in it."""
+
+    stream: str
+    offset: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A line, without its end, that the platform printed between frames; or what is left of a cut frame."""
+
+    line: bytes
+
+
+class FrameReader:
+    """Bytes in, frames and lines out; memory is bounded by one frame.
+
+    After a gap it goes on at the next header: a frame whose bytes don't match their checksum comes out as
+    lines, so that what is lost shows as an offset that was jumped over, never as wrong data.
+    """
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame | Said]:
+        """All that is whole with these bytes."""
+        self._rest += data
+        at = 0
+        try:
+            while (found := self._next(at)) is not None:
+                item, at = found
+                yield item
+        finally:
+            del self._rest[:at]
+
+    def _next(self, at: int) -> tuple[Frame | Said, int] | None:
+        rest = self._rest
+        end = rest.find(b"\n", at, at + _LONGEST_LINE_BYTES)
+        if end < 0:
+            if len(rest) - at < _LONGEST_LINE_BYTES:
+                return None
+            end = at + _LONGEST_LINE_BYTES - 1
+        head = _HEAD.fullmatch(rest, at, end) if end - at < _LONGEST_HEAD_BYTES else None
+        if head is None or int(head[3]) > FRAME_BYTES:
+            return Said(bytes(rest[at:end])), end + 1
+        begin = end + 1
+        stop = begin + int(head[3])
+        if stop + 1 > len(rest):
+            return None
+        data = bytes(rest[begin:stop])
+        if rest[stop] != ord("\n") or zlib.crc32(data) != int(head[4], 16):
+            return Said(bytes(rest[at:end])), begin
+        return Frame(head[1].decode(), int(head[2]), data), stop + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Bytes of a stream that the channel lost."""
+
+    stream: str
+    begin: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"bytes {self.begin} to {self.end} of {self.stream}"
+
+
+class Joiner:
+    """Puts the frames of each stream together: each byte once and in order, whatever came twice.
+
+    taken  stream → bytes that are kept already; counted up
+    gaps   what was lost; a stream ends before its gap, so that what is kept is the beginning of the truth
+    """
+
+    def __init__(self, taken: dict[str, int]) -> None:
+        self.taken = taken
+        self.gaps: dict[str, Gap] = {}
+
+    def join(self, frame: Frame) -> bytes:
+        """The bytes of this frame that are new and follow on what is there."""
+        have = self.taken.get(frame.stream, 0)
+        if frame.offset > have:
+            self.gaps.setdefault(frame.stream, Gap(frame.stream, have, frame.offset))
+            return b""
+        new = frame.data[have - frame.offset :]
+        self.taken[frame.stream] = have + len(new)
+        gap = self.gaps.get(frame.stream)
+        if gap is not None and have + len(new) >= gap.end:  # it came after all, read once more
+            del self.gaps[frame.stream]
+        return new
