@@ -74,7 +74,10 @@ def job_use() -> dict[str, float]:
 
 
 def cpu_times(root: str, cpus: set[int]) -> dict[str, float]:
-    """Seconds that these CPUs were busy with anything, and that their host withheld from them."""
+    """Seconds that these CPUs were busy with anything, and that their host withheld from them.
+
+    Nothing where they were never busy: some sandboxes show zeros for what they don't tell.
+    """
     busy = stolen = 0
     lines = [line.split() for line in read(f"{root}/proc/stat").splitlines() if line.startswith("cpu")]
     for name, *fields in lines:
@@ -82,7 +85,7 @@ def cpu_times(root: str, cpus: set[int]) -> dict[str, float]:
             user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, fields[:8])
             busy += user + nice + system + irq + softirq
             stolen += steal
-    return {"busy_cpu_s": busy / TICKS_PER_S, "stolen_cpu_s": stolen / TICKS_PER_S} if lines else {}
+    return {"busy_cpu_s": busy / TICKS_PER_S, "stolen_cpu_s": stolen / TICKS_PER_S} if busy else {}
 
 
 def pressures(root: str) -> dict[str, float]:
