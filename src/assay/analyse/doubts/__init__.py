@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from assay.analyse import explanations
-from assay.analyse.doubts import design, inference, machine, paths, plausible, sequence, sides, timing, within
+from assay.analyse.doubts import (
+    design,
+    inference,
+    machine,
+    meanwhile,
+    paths,
+    plausible,
+    sequence,
+    sides,
+    timing,
+    within,
+)
 from assay.analyse.doubts.case import Case, Side, percent
 from assay.records import Doubt
 
@@ -34,6 +45,11 @@ DOUBTS: dict[str, Callable[[Case], Doubt | None]] = {
     "too-short": timing.too_short,
     "fast-path-off": paths.fast_path_off,
     "fast-path-unused": paths.fast_path_unused,
+    "cpu-throttled": meanwhile.throttled,
+    "busy-neighbours": meanwhile.busy_neighbours,
+    "stolen-time": meanwhile.stolen,
+    "heat-throttled": meanwhile.heat,
+    "swapping": meanwhile.swapping,
     "clock-changed": machine.clock_changed,
     "cpu-quota": machine.quota,
     "busy-machine": machine.busy_machine,

@@ -50,6 +50,8 @@ def _throttled(side: Side) -> Iterator[str]:
     counts: dict[tuple[Scalar, Scalar, str], dict[int, str]] = {}
     for sample in side.group.samples:
         run = sample.result.run
+        if any(node.heat_events is not None for node in run.nodes):
+            continue  # what was counted while it ran tells more: `heat-throttled`
         for table in probed(sample.result):
             count = table.get("cpu.throttled_count_now")
             if isinstance(count, int):
@@ -90,6 +92,8 @@ def quota(case: Case) -> Doubt | None:
     """A cgroup gives fewer cores' worth of time than the job has threads or may see cores."""
     for side in case.sides:
         for sample in side.group.samples:
+            if any(node.throttled_s is not None for node in sample.result.run.nodes):
+                continue  # whether it was stopped is known: `cpu-throttled`
             for table in probed(sample.result):
                 cores, seen = table.get("cpu.quota"), _tasks(sample.result, table)
                 if isinstance(cores, int | float) and seen is not None and cores < seen:
@@ -109,6 +113,8 @@ def busy_machine(case: Case) -> Doubt | None:
     worst: dict[str, tuple[float, float]] = {}
     for side in case.sides:
         for sample in side.group.samples:
+            if any(node.busy_cpu_s is not None for node in sample.result.run.nodes):
+                continue  # what others used while it ran is known: `busy-neighbours`
             loads = [pair for table in probed(sample.result) if (pair := _overload(sample.result, table))]
             if loads:
                 busy[side.name] += 1

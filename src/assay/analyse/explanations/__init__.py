@@ -5,7 +5,7 @@ Whoever raises a new code adds it to the table of its subject here; a test holds
 
 from __future__ import annotations
 
-from assay.analyse.explanations import inference, machine, runs, scores, sides
+from assay.analyse.explanations import inference, machine, meanwhile, runs, scores, sides
 from assay.analyse.explanations.explanation import SEVERITIES, Explanation, Severity
 
 __all__ = ["EXPLANATIONS", "SEVERITIES", "SUBJECTS", "Explanation", "Severity", "rank"]
@@ -14,6 +14,7 @@ SUBJECTS: dict[str, dict[str, Explanation]] = {
     "The runs": runs.EXPLANATIONS,
     "Two sides, several sizes": sides.EXPLANATIONS,
     "The machines, and what they can do": machine.EXPLANATIONS,
+    "On the nodes, while the runs ran": meanwhile.EXPLANATIONS,
     "Training logs and published scores": scores.EXPLANATIONS,
     "Inference runs": inference.EXPLANATIONS,
 }

@@ -8,21 +8,23 @@ EXPLANATIONS: dict[str, Explanation] = {
     "clock-changed": Explanation(
         "biased",
         "Governor, boost, clock limits, power limit or PCIe width of one node were not the same in all "
-        "runs of a side, a CPU slowed down for heat between two runs of a session (the kernel's count), or "
-        "a GPU began a run at 83 °C or more.",
+        "runs of a side, a CPU slowed down for heat between two runs of a session (the kernel's count, where "
+        "none was taken while the runs ran), or a GPU began a run at 83 °C or more.",
         "The runs were made by machines of different speed; a hot GPU lowers its clock while it is measured.",
         "Fix governor, boost, clocks and power limit, let GPUs cool between runs, and run again.",
     ),
     "cpu-quota": Explanation(
         "biased",
-        "A cgroup gives the job fewer cores' worth of time than it has threads, or sees cores.",
+        "A cgroup gives the job fewer cores' worth of time than it has threads, or sees cores, and nobody "
+        "counted whether it was stopped (where that was counted, `cpu-throttled` tells).",
         "Above its quota a job is stopped for tens of milliseconds at a time, on each node at another "
         "moment: every collective waits for the one that is stopped.",
         "Whole cores as limit and as many threads (`OMP_NUM_THREADS`), or no CPU limit.",
     ),
     "busy-machine": Explanation(
         "biased",
-        "More tasks wanted to run than there are CPUs, before the run's own ranks had started.",
+        "More tasks wanted to run than there are CPUs, before the run's own ranks had started, and nobody "
+        "counted what others used while they ran (where that was counted, `busy-neighbours` tells).",
         "Something else takes time from the run, and rarely the same on both sides.",
         "Find what else runs there (other pods, other jobs of the node) and run again alone.",
     ),

@@ -1,0 +1,228 @@
+"""Doubts about what happened on the nodes while the runs ran, from what their kernels counted meanwhile.
+
+Each trouble is put as the share of a run that it may have cost, and speaks where the mean over a side's runs
+is above half of the margin: below, it can't turn a verdict. Of a run's nodes the worst counts, because the
+others wait for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from assay.analyse.doubts.case import Case, Side, counted, percent
+from assay.analyse.doubts.timing import DEFAULT_MARGIN
+from assay.records import Doubt, NodeCounts
+from assay.units import human
+
+# A count in steps of 10 ms, cut off at both ends, is off by 8 ms or less in 95 % of cases; a CPU's busy time
+# is the sum of five
+COUNT_ERROR_S, BUSY_ERROR_S = 0.008, 0.018
+SWAP_WAIT_S = 1e-4  # for one page from a flash disk, where the kernel does not count the waiting itself
+PAGE_BYTES = 4096
+
+Share = Callable[[NodeCounts], float | None]
+"""Share of a run that a trouble may have cost on a node; None where its kernel does not count it."""
+
+
+@dataclass(frozen=True)
+class _Met:
+    """What one side's runs met: the mean share over those that counted it, and the worst of them."""
+
+    name: str
+    share: float
+    runs: int
+    worst: NodeCounts
+    worst_trial: str
+
+
+def throttled(case: Case) -> Doubt | None:
+    """A CPU quota stopped the job."""
+    evidence = _evidence(case, "for {} of its CPU time a quota stopped it", throttled_share, _stops)
+    if evidence is None:
+        return None
+    return Doubt(
+        "cpu-throttled",
+        evidence,
+        "Raise the limit to whole cores for every thread, or take it away; else fewer threads "
+        "(OMP_NUM_THREADS)",
+    )
+
+
+def busy_neighbours(case: Case) -> Doubt | None:
+    """Other processes used CPUs that the job may run on."""
+    evidence = _evidence(
+        case, "up to {} of its CPU time went to other processes", neighbours_share, _neighbours
+    )
+    if evidence is None:
+        return None
+    return Doubt(
+        "busy-neighbours",
+        evidence,
+        "Find what else runs there (`top`, other pods, other jobs of the node), and run again alone",
+    )
+
+
+def stolen(case: Case) -> Doubt | None:
+    """The host of a virtual machine gave its CPUs to others."""
+    evidence = _evidence(
+        case, "{} of its CPU time was withheld by the host of its virtual CPUs", stolen_share, _withheld
+    )
+    if evidence is None:
+        return None
+    return Doubt(
+        "stolen-time",
+        evidence,
+        "Take a machine with CPUs of its own (dedicated, not burstable), and run again",
+    )
+
+
+def heat(case: Case) -> Doubt | None:
+    """A CPU slowed down for heat."""
+    evidence = _evidence(case, "for {} of the time its CPUs were slowed down for heat", heat_share, _heat)
+    if evidence is None:
+        return None
+    return Doubt("heat-throttled", evidence, "Mend the cooling, or let the node cool down between runs")
+
+
+def swapping(case: Case) -> Doubt | None:
+    """The node read memory back from its swap."""
+    evidence = _evidence(
+        case, "for {} of the time it waited for memory, with swap in use", swap_share, _swapped
+    )
+    if evidence is None:
+        return None
+    return Doubt(
+        "swapping",
+        evidence,
+        "Free memory, take a smaller batch or fewer workers, or switch swap off so that it fails instead",
+    )
+
+
+# Shares --------------------------------------------------------------------------------------------------
+
+
+def throttled_share(node: NodeCounts) -> float | None:
+    """Of the CPU time that the job would have had: for what part it was stopped."""
+    if node.throttled_s is None or not node.job_cpu_s:
+        return None
+    return node.throttled_s / (node.throttled_s + node.job_cpu_s)
+
+
+def others_cpus(node: NodeCounts) -> float | None:
+    """CPUs' worth of time that processes other than the job's used, less what the counting may be off by."""
+    if node.busy_cpu_s is None or node.job_cpu_s is None:
+        return None
+    others = node.busy_cpu_s - node.job_cpu_s - BUSY_ERROR_S * node.cpus
+    return max(0.0, others) / node.elapsed_s
+
+
+def neighbours_share(node: NodeCounts) -> float | None:
+    """Share of the job's CPUs that others used: what it loses to them where they fall upon it blindly.
+
+    Never more than the share of time in which some task had to wait for a CPU, where that is counted.
+    """
+    others = others_cpus(node)
+    if others is None:
+        return None
+    waited = math.inf if node.cpu_wait_s is None else node.cpu_wait_s / node.elapsed_s
+    return min(others / node.cpus, waited)
+
+
+def stolen_share(node: NodeCounts) -> float | None:
+    """Of the CPU time that the virtual machine wanted, what its host withheld."""
+    if node.stolen_cpu_s is None or not node.busy_cpu_s:
+        return None
+    stolen_s = max(0.0, node.stolen_cpu_s - COUNT_ERROR_S * node.cpus)
+    return stolen_s / (stolen_s + node.busy_cpu_s)
+
+
+def heat_share(node: NodeCounts) -> float | None:
+    """Share of the time in which a package was slowed down; all of it where only the times are counted."""
+    if node.heat_s is None:
+        return None if node.heat_events is None else float(node.heat_events > 0)
+    return min(1.0, node.heat_s / node.elapsed_s)
+
+
+def swap_share(node: NodeCounts) -> float | None:
+    """Share of the time in which some task waited for memory, where anything came back from swap."""
+    if node.swapped_in_bytes is None:
+        return None
+    estimated_s = node.swapped_in_bytes / PAGE_BYTES * SWAP_WAIT_S
+    waited_s = estimated_s if node.memory_wait_s is None else node.memory_wait_s
+    return min(1.0, waited_s / node.elapsed_s) if node.swapped_in_bytes else 0.0
+
+
+# Words ---------------------------------------------------------------------------------------------------
+
+
+def _stops(node: NodeCounts) -> str:
+    quota = "" if node.quota_cores is None else f" of {node.quota_cores:g} cores"
+    return f"stopped in {node.throttled_periods} of {node.periods} periods{quota}"
+
+
+def _neighbours(node: NodeCounts) -> str:
+    own = (node.job_cpu_s or 0.0) / node.elapsed_s
+    return f"others used {others_cpus(node):.2g} of {node.cpus} CPUs and the job {own:.2g}"
+
+
+def _withheld(node: NodeCounts) -> str:
+    return f"{human(node.stolen_cpu_s or 0.0, 's')} of CPU time in {human(node.elapsed_s, 's')}"
+
+
+def _heat(node: NodeCounts) -> str:
+    return f"{node.heat_events} times in {human(node.elapsed_s, 's')}"
+
+
+def _swapped(node: NodeCounts) -> str:
+    return f"{human(float(node.swapped_in_bytes or 0), 'B')} read back in {human(node.elapsed_s, 's')}"
+
+
+def _evidence(case: Case, what: str, share: Share, words: Callable[[NodeCounts], str]) -> str | None:
+    """What each side met, in figures, and whether both did; None where no side met what could matter."""
+    matters = (case.margin or DEFAULT_MARGIN) / 2
+    sides = [met for side in case.sides if (met := _met(side, share)) is not None]
+    if max((met.share for met in sides), default=0.0) < matters:
+        return None
+    told = [
+        f"{met.name}: {what.format(percent(met.share))} over {counted(met.runs, 'run')} "
+        f"(most in {met.worst_trial}: {words(met.worst)})"
+        for met in sides
+        if met.share >= matters
+    ]
+    told += [f"{met.name}: {percent(met.share)}" for met in sides if met.share < matters]
+    if len(case.sides) > 1:
+        told.append(_between(case, sides, matters))
+    return "; ".join(told)
+
+
+def _between(case: Case, sides: list[_Met], matters: float) -> str:
+    """What it means for a comparison."""
+    unknown = {side.name for side in case.sides} - {met.name for met in sides}
+    if unknown:
+        return f"of {', '.join(sorted(unknown))} nothing was counted"
+    shares = [met.share for met in sides]
+    if max(shares) - min(shares) < matters:
+        return "both sides about alike, so their ratio suffers less than either figure"
+    least = min(sides, key=lambda met: met.share)
+    return f"so the ratio may favour {least.name} by about {percent(max(shares) - min(shares))}"
+
+
+def _met(side: Side, share: Share) -> _Met | None:
+    """A side's runs by their worst nodes; None where none of them counted it."""
+    found = [
+        (worst, node, sample.result.run.trial.id)
+        for sample in side.group.samples
+        for worst, node in [_worst(sample.result.run.nodes, share)]
+        if node is not None
+    ]
+    if not found:
+        return None
+    _, node, trial = max(found, key=lambda met: met[0])
+    return _Met(side.name, math.fsum(worst for worst, _, _ in found) / len(found), len(found), node, trial)
+
+
+def _worst(nodes: tuple[NodeCounts, ...], share: Share) -> tuple[float, NodeCounts | None]:
+    shares = [(cost, node) for node in nodes if (cost := share(node)) is not None]
+    return max(shares, key=lambda met: met[0], default=(0.0, None))

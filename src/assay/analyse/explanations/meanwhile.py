@@ -1,0 +1,70 @@
+"""Doubts about what the nodes' kernels counted while the runs ran."""
+
+from __future__ import annotations
+
+from assay.analyse.explanations.explanation import Explanation
+
+_RULE = (
+    " Raised where the mean over a side's runs is above half of the margin (above 1 % where nothing is "
+    "compared); of a run's nodes the worst counts."
+)
+_SIDES = (
+    " Where both sides met it alike, their ratio suffers less than either figure; where one side did, the "
+    "ratio favours the other by about the difference."
+)
+
+EXPLANATIONS: dict[str, Explanation] = {
+    "cpu-throttled": Explanation(
+        "biased",
+        "The kernel stopped the job because a cgroup had used up its CPU quota: time stopped, as a share of "
+        "the CPU time that the job would otherwise have had." + _RULE,
+        "The figure is that of the quota, not of the machine. A job is stopped for tens of milliseconds at a "
+        "time, on each node at another moment: every collective waits for the one that is stopped." + _SIDES,
+        "Raise the limit to whole cores for every thread, or take it away; else use fewer threads "
+        "(`OMP_NUM_THREADS`).",
+        "A count of the kernel's, not a test: without a quota, or below it, it is 0. It is the whole "
+        "group's, so another process in the same container counts too.",
+    ),
+    "busy-neighbours": Explanation(
+        "biased",
+        "Other processes used CPUs that the job may run on, while it ran: busy time of those CPUs less the "
+        "job's own CPU time, as a share of their whole time, and no more than the share of time in which "
+        "some task waited for a CPU, where the kernel tells that (pressure stall information)." + _RULE,
+        "Neighbours that fall upon the CPUs blindly take this share from the job. A kernel that finds them "
+        "idle CPUs takes less; a job whose ranks wait for each other loses more." + _SIDES + " Caches, "
+        "memory bandwidth and clock that neighbours take are not in it.",
+        "Find what else runs there (other pods, other jobs of the node), and run again alone.",
+        "The kernel counts in steps of 10 ms, so 18 ms a CPU (two standard deviations of the sum) are taken "
+        "off first: a run of 1 s shows neighbours from 2.8 % on, one of 60 s from 1.03 %. Assay itself uses "
+        "0.4 % of one CPU while it follows a run; on a machine of one or two CPUs other daemons can reach "
+        "1 %, and then it is no false alarm.",
+    ),
+    "stolen-time": Explanation(
+        "biased",
+        "The machine is virtual, and its host withheld CPU time that it wanted: stolen time, as a share of "
+        "the time that its CPUs wanted." + _RULE,
+        "The figure is that of the machine's share of its host at that hour; the next hour has another."
+        + _SIDES,
+        "Take a machine with CPUs of its own (dedicated, not burstable), and run again.",
+        "A count of the kernel's in steps of 10 ms; 8 ms a CPU are taken off first. A host that does not "
+        "tell its guest steals unseen.",
+    ),
+    "heat-throttled": Explanation(
+        "biased",
+        "A package of the job's CPUs was slowed down for heat while it ran: time slowed down, as a share of "
+        "the run. Where the kernel counts only how often, once is enough." + _RULE,
+        "The clock was lower than it will be in a cooler hour, and most at the end of a session, so the "
+        "order of the runs decides who suffers." + _SIDES,
+        "Mend the cooling, lower the room's temperature, or let the node cool down between runs.",
+        "A count of the CPU's own (Intel; others don't tell it). None on a CPU that is cool enough.",
+    ),
+    "swapping": Explanation(
+        "biased",
+        "The node read memory back from its swap while the job ran, and some task waited for memory for this "
+        "share of the time (without pressure stall information: 0.1 ms a page read back)." + _RULE,
+        "A wait for the disk stands in the figure; which run meets it depends on what ran before." + _SIDES,
+        "Free memory, take a smaller batch or fewer workers, or switch swap off so that a job too large "
+        "fails instead.",
+        "The wait is any task's of the node, not only the job's. Nothing read back from swap raises nothing.",
+    ),
+}

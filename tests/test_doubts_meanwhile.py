@@ -1,0 +1,137 @@
+"""Doubts about what happened on the nodes while the runs ran: what raises each, what must not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from assay.analyse.doubts import Case, Side, of
+from assay.analyse.groups import group
+from assay.records import Doubt, Estimate, NodeCounts, Provenance, Result
+from stated_runs import metrics, result
+
+QUIET = NodeCounts(
+    elapsed_s=10.0,
+    cpus=2,
+    busy_cpu_s=19.03,
+    stolen_cpu_s=0.0,
+    cpu_wait_s=2.0,
+    memory_wait_s=0.0,
+    job_cpu_s=19.0,
+    job_major_faults=0,
+    quota_cores=None,
+    swapped_in_bytes=0,
+    swapped_out_bytes=0,
+    heat_events=0,
+    heat_s=0.0,
+)
+TROUBLES: dict[str, dict[str, Any]] = {
+    "cpu-throttled": {"quota_cores": 1.5, "periods": 100, "throttled_periods": 60, "throttled_s": 4.75},
+    "busy-neighbours": {"job_cpu_s": 12.0},
+    "stolen-time": {"stolen_cpu_s": 1.0},
+    "heat-throttled": {"heat_events": 7, "heat_s": 3.0},
+    "swapping": {"swapped_in_bytes": 8 << 20, "memory_wait_s": 0.5},
+}
+BELOW: dict[str, dict[str, Any]] = {
+    "cpu-throttled": {"quota_cores": 1.5, "periods": 100, "throttled_periods": 2, "throttled_s": 0.1},
+    "busy-neighbours": {"job_cpu_s": 18.9},
+    "stolen-time": {"stolen_cpu_s": 0.1},
+    "heat-throttled": {"heat_events": 1, "heat_s": 0.05},
+    "swapping": {"swapped_in_bytes": 8 << 20, "memory_wait_s": 0.05},
+}
+
+
+def runs(
+    *nodes: Sequence[NodeCounts], system: str = "a", facts: dict[str, Any] | None = None
+) -> list[Result]:
+    """One run for each of these lists of nodes."""
+    found = []
+    for block, counts in enumerate(nodes, start=1):
+        made = result(100 + 0.1 * block, block=block, system=system)
+        provenance = None if facts is None else Provenance((facts,))
+        found.append(Result(replace(made.run, nodes=tuple(counts)), made.reading, provenance))
+    return found
+
+
+def raised(*sides: Sequence[Result], margin: float | None = None) -> dict[str, Doubt]:
+    """The doubts about these sides' only points, by code."""
+    found = []
+    for name, results in zip("AB", sides, strict=False):
+        [at] = group(results, metrics()).values()
+        found.append(Side(name, at))
+    return {d.code: d for d in of(Case(tuple(found), Estimate(1.0, None, None, 3, ""), margin))}
+
+
+@pytest.mark.parametrize("code", TROUBLES)
+def test_each_trouble_raises_its_own_doubt_alone(code: str) -> None:
+    met = runs(*[[replace(QUIET, **TROUBLES[code])]] * 3)
+    assert set(TROUBLES) & set(raised(met)) == {code}
+
+
+@pytest.mark.parametrize("code", BELOW)
+def test_less_than_half_of_the_margin_raises_nothing(code: str) -> None:
+    met = runs(*[[replace(QUIET, **BELOW[code])]] * 3)
+    assert not set(TROUBLES) & set(raised(met, margin=0.02))
+    assert set(TROUBLES) & set(raised(met, margin=0.001)) == {code}
+
+
+def test_runs_that_nobody_counted_raise_nothing() -> None:
+    unknown = NodeCounts(elapsed_s=10.0, cpus=2)
+    assert not set(TROUBLES) & set(raised(runs([], [unknown], [])))
+
+
+def test_one_troubled_run_of_many_is_weighed_by_what_it_does_to_the_mean() -> None:
+    troubled = [replace(QUIET, job_cpu_s=18.0)]  # 5 % of the CPUs
+    assert "busy-neighbours" in raised(runs(troubled, [QUIET], [QUIET]))
+    assert "busy-neighbours" not in raised(runs(troubled, *[[QUIET]] * 9))
+
+
+def test_of_a_runs_nodes_the_worst_counts() -> None:
+    troubled = replace(QUIET, **TROUBLES["stolen-time"])
+    found = raised(runs([QUIET, QUIET, troubled]))["stolen-time"]
+    assert "1 s of CPU time in 10 s" in found.evidence
+
+
+def test_neighbours_of_one_side_are_told_from_neighbours_of_both() -> None:
+    busy, quiet = [[replace(QUIET, job_cpu_s=12.0)]] * 3, [[QUIET]] * 3
+    one = raised(runs(*quiet), runs(*busy, system="b"))["busy-neighbours"].evidence
+    assert "B: up to 20 % of its CPU time went to other processes over 3 runs" in one
+    assert "others used 0.7 of 2 CPUs and the job 1.2" in one
+    assert "; A: 0 %; so the ratio may favour A by about 20 %" in one
+    both = raised(runs(*busy), runs(*busy, system="b"))["busy-neighbours"].evidence
+    assert "both sides about alike" in both
+    unknown = raised(runs(*busy), runs([], [], system="b"))["busy-neighbours"].evidence
+    assert unknown.endswith("of B nothing was counted")
+
+
+def test_neighbours_on_idle_cpus_for_which_nobody_waited_raise_nothing() -> None:
+    idle = replace(QUIET, cpus=64, job_cpu_s=80.0, busy_cpu_s=160.0)
+    assert "busy-neighbours" in raised(runs([idle]))
+    assert "busy-neighbours" not in raised(runs([replace(idle, cpu_wait_s=0.01)]))
+    assert "busy-neighbours" in raised(runs([replace(idle, cpu_wait_s=None)]))
+
+
+def test_a_short_run_is_not_blamed_for_the_kernels_coarse_counting() -> None:
+    short = replace(QUIET, elapsed_s=0.5, busy_cpu_s=1.0, job_cpu_s=0.96, cpu_wait_s=None)
+    assert "busy-neighbours" not in raised(runs([short]))
+
+
+def test_slow_downs_that_are_counted_but_not_timed() -> None:
+    assert "heat-throttled" in raised(runs([replace(QUIET, heat_events=1, heat_s=None)]))
+
+
+def test_swap_without_a_count_of_the_waiting() -> None:
+    read_back = {"memory_wait_s": None, "swapped_in_bytes": 8 << 20}  # 2,048 pages, 0.2 s of 10 s
+    assert "swapping" in raised(runs([replace(QUIET, **read_back)]))
+    assert "swapping" not in raised(runs([replace(QUIET, memory_wait_s=5.0)]))
+
+
+def test_what_was_counted_stands_in_place_of_what_was_feared() -> None:
+    facts = {"host": "n", "cpu.logical": 2, "cpu.allowed": 2, "cpu.quota": 1.0, "load.1min": 9.0}
+    feared = runs([], [], facts=facts)
+    assert {"cpu-quota", "busy-machine"} <= set(raised(feared))
+    counted = replace(QUIET, quota_cores=1.0, periods=100, throttled_periods=0, throttled_s=0.0)
+    assert not {"cpu-quota", "busy-machine", *TROUBLES} & set(raised(runs([counted], [counted], facts=facts)))
