@@ -383,7 +383,7 @@ def test_the_probe_is_its_own_stream_and_names_the_trials_interpreter(launcher: 
 def test_a_failing_probe_is_told_in_its_stream_and_fails_nothing(
     launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch, probe: str, said: str
 ) -> None:
-    monkeypatch.setattr("assay.launch.local.PROBE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("assay.launch.sent.PROBE_TIMEOUT_S", 0.5)
     write = LocalLauncher._write
 
     def write_another_probe(self: LocalLauncher, asked: object, directory: Path) -> None:

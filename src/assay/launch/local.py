@@ -6,7 +6,6 @@ A job is a directory `SPOOL/TOKEN`: what is sent (`spec.json`, `keeper.py`, `pro
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -18,39 +17,23 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from importlib import resources
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from assay import units
 from assay.errors import InputError, LaunchError
-from assay.launch import outputs, processes
+from assay.launch import outputs, processes, sent
 from assay.launch.kept import KeptJob
 from assay.payloads.relay import stamps
 from assay.records import Handle, Job, JobStatus, Output, Rendered
 
 LOOK_EVERY_S = 0.1  # far below what a measured program would notice; the job's end wakes at once
 OUTPUT_LIMIT_BYTES = 1 << 30
-PROBE_TIMEOUT_S = 20.0
 KEEPER_START_S = 60.0  # it takes 30 ms; a machine that is short of memory may take long
 KEEPER_SLACK_S = 8.0  # beyond the grace time: a keeper's own wait after SIGKILL, and some
 KILL_PATIENCE_S = 10.0
 TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-OWN_VARIABLES = frozenset({
-    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK",
-    "MASTER_ADDR", "MASTER_PORT", "ASSAY_TOKEN", "ASSAY_SEED",
-})  # fmt: skip
-
-
-def _check_env(env: Mapping[str, str]) -> Mapping[str, str]:
-    for name, value in env.items():
-        if not name or "=" in name or "\0" in name + value:
-            raise ValueError(f"{name!r} can't be the name of a variable, or its value holds a NUL")
-        if name in OWN_VARIABLES:
-            raise ValueError(f"{name} is set by the launcher for each rank; leave it out")
-    return env
 
 
 @contextmanager
@@ -71,15 +54,9 @@ class LocalSystem(BaseModel):
     python: str | None = Field(
         None, description="Interpreter of the trials, one that has torch; by default the one that runs Assay."
     )
-    env: Annotated[dict[str, str], AfterValidator(_check_env)] = Field(
-        default_factory=dict, description="Variables added to the environment of every trial."
-    )
-    pin_cpus: bool = Field(
-        False, description="Give each rank its own cores: contiguous, disjoint, equally many."
-    )
-    grace: Annotated[float, BeforeValidator(units.seconds), Field(ge=0)] = Field(
-        5.0, description="Time between asking a trial to end and killing it: seconds, or like 10s, 1min."
-    )
+    env: sent.Env = Field(default_factory=dict, description=sent.ENV_HELP)
+    pin_cpus: bool = Field(False, description=sent.PIN_HELP)
+    grace: sent.Grace = Field(5.0, description=sent.GRACE_HELP)
 
 
 class LocalLauncher:
@@ -95,7 +72,7 @@ class LocalLauncher:
         """The command of each rank; what differs from rank to rank or run to run in angle brackets."""
         self._check(job)
         ranks = str(job.shape.ranks)
-        command = shlex.join(self._argv(job))
+        command = shlex.join(sent.argv(job, self._python()))
         if self.system.pin_cpus:  # what it amounts to; the keeper needs no taskset
             command = f"taskset --cpu-list '<cores of the rank>' {command}"
         if job.task.cwd is not None:
@@ -103,7 +80,8 @@ class LocalLauncher:
         env = {
             "PYTHONUNBUFFERED": "1",
             "OMP_NUM_THREADS": f"<allowed cores / {ranks}, unless set>",
-            **self._env(job),
+            **self.system.env,
+            **job.task.env,
             "WORLD_SIZE": ranks,
             "LOCAL_WORLD_SIZE": ranks,
             "GROUP_RANK": "0",
@@ -210,62 +188,35 @@ class LocalLauncher:
 
     def _check(self, job: Job) -> None:
         """Raises InputError for a job that can't be run on one machine."""
-        task, shape = job.task, job.shape
+        shape = job.shape
         if shape.nodes not in (None, 1):
             raise InputError(
                 f"{job.trial_id}: shape {shape} asks for {shape.nodes} nodes and launcher local has one: "
                 f"write {shape.workers}x{shape.accelerators}, or choose another system"
             )
-        try:
-            _check_env(task.env)
-        except ValueError as error:
-            raise InputError(f"{job.trial_id}: env: {error}") from error
-        for name in (*(file.name for file in task.files), *task.outputs):
-            outputs.check_name(name)
-        if task.cwd is not None and not Path(task.cwd).is_absolute():
-            raise InputError(f"{job.trial_id}: cwd: found {task.cwd!r}; expected an absolute path")
+        sent.check_task(job)
 
     def _python(self) -> str:
         return self.system.python or sys.executable
 
-    def _argv(self, job: Job) -> list[str]:
-        return [self._python() if word == "{python}" else word for word in job.task.argv]
-
-    def _env(self, job: Job) -> dict[str, str]:
-        return {**self.system.env, **job.task.env}
-
     def _write(self, job: Job, directory: Path) -> None:
         work = directory / "work"
-        work.mkdir()
-        for file in job.task.files:
-            path = work / file.name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(file.data)
-            if file.data.startswith(b"#!"):
-                path.chmod(0o755)
-        payloads = resources.files("assay.payloads")
-        for name in ("keeper.py", "probe.py"):
-            (directory / name).write_bytes((payloads / name).read_bytes())
+        sent.write_files(job, work)
+        for name, program in sent.programs("keeper.py", "probe.py").items():
+            (directory / name).write_bytes(program)
         cwd = Path(job.task.cwd or work)
-        spec = {
-            "token": job.token,
-            "trial": job.trial_id,
-            "argv": self._argv(job),
-            "cwd": str(cwd),
-            "env": self._env(job),
-            "ranks": job.shape.ranks,
-            "nodes": 1,
-            "seed": job.seed,
-            "timeout_s": job.timeout_s,
-            "grace_s": self.system.grace,
-            "pin_cpus": self.system.pin_cpus,
-            "probe": [self._python(), str(directory / "probe.py")],
-            "probe_timeout_s": PROBE_TIMEOUT_S,
-            "files_before": stamps(cwd, job.task.outputs),
-        }
-        unfinished = directory / "spec.part"  # a killed Assay leaves no half of a spec.json
-        unfinished.write_text(json.dumps(spec))
-        unfinished.replace(directory / "spec.json")
+        spec = sent.spec(
+            job,
+            python=self._python(),
+            env=self.system.env,
+            cwd=str(cwd),
+            probe=str(directory / "probe.py"),
+            nodes=1,
+            grace_s=self.system.grace,
+            pin_cpus=self.system.pin_cpus,
+            files_before=stamps(cwd, job.task.outputs),
+        )
+        sent.write_spec(spec, directory)
 
     def _start_keeper(self, job: Job, directory: Path) -> None:
         """Start it in a session of its own, where no Ctrl-C and no end of Assay reaches it.

@@ -1,0 +1,118 @@
+"""What every launcher sends for a job: the keeper's spec, the programs that travel, the task's files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from assay import units
+from assay.errors import InputError
+from assay.launch import outputs
+from assay.payloads.relay import Stamp
+from assay.records import Job
+
+PROBE_TIMEOUT_S = 20.0
+OWN_VARIABLES = frozenset({
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK",
+    "MASTER_ADDR", "MASTER_PORT", "ASSAY_TOKEN", "ASSAY_SEED",
+})  # fmt: skip
+
+
+def check_env(env: Mapping[str, str]) -> Mapping[str, str]:
+    """Variables that a user may set. Raises ValueError for the others."""
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise ValueError(f"{name!r} can't be the name of a variable, or its value holds a NUL")
+        if name in OWN_VARIABLES:
+            raise ValueError(f"{name} is set by the launcher for each rank; leave it out")
+    return env
+
+
+# Options that mean the same on every system
+Env = Annotated[dict[str, str], AfterValidator(check_env)]
+Grace = Annotated[float, BeforeValidator(units.seconds), Field(ge=0)]
+GRACE_HELP = "Time between asking a trial to end and killing it: seconds, or like 10s, 1min."
+ENV_HELP = "Variables added to the environment of every trial."
+PIN_HELP = "Give each rank its own cores: contiguous, disjoint, equally many."
+
+
+def check_task(job: Job) -> None:
+    """Raises InputError for a task that can't be sent anywhere: a variable, a file name, a directory."""
+    try:
+        check_env(job.task.env)
+    except ValueError as error:
+        raise InputError(f"{job.trial_id}: env: {error}") from error
+    for name in (*(file.name for file in job.task.files), *job.task.outputs):
+        outputs.check_name(name)
+    if job.task.cwd is not None and not Path(job.task.cwd).is_absolute():
+        raise InputError(f"{job.trial_id}: cwd: found {job.task.cwd!r}; expected an absolute path")
+
+
+def argv(job: Job, python: str) -> list[str]:
+    """What a rank runs, with the system's interpreter."""
+    return [python if word == "{python}" else word for word in job.task.argv]
+
+
+def spec(
+    job: Job,
+    *,
+    python: str,
+    env: Mapping[str, str],
+    cwd: str,
+    probe: str,
+    nodes: int,
+    grace_s: float,
+    pin_cpus: bool,
+    files_before: Mapping[str, Stamp],
+) -> dict[str, Any]:
+    """`spec.json` as payloads/keeper.py reads it, the same for each of a job's nodes.
+
+    python  the interpreter there; probe: where the probe lies there
+    env     the system's variables; the task's come on top
+    """
+    return {
+        "token": job.token,
+        "trial": job.trial_id,
+        "argv": argv(job, python),
+        "cwd": cwd,
+        "env": {**env, **job.task.env},
+        "ranks": job.shape.ranks // nodes,
+        "nodes": nodes,
+        "seed": job.seed,
+        "timeout_s": job.timeout_s,
+        "grace_s": grace_s,
+        "pin_cpus": pin_cpus,
+        "probe": [python, probe],
+        "probe_timeout_s": PROBE_TIMEOUT_S,
+        "outputs": list(job.task.outputs),
+        "files_before": dict(files_before),
+    }
+
+
+def write_files(job: Job, work: Path) -> None:
+    """The task's files into its working directory; those that are scripts can be executed."""
+    work.mkdir(parents=True)
+    for file in job.task.files:
+        path = work / file.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file.data)
+        if file.data.startswith(b"#!"):
+            path.chmod(0o755)
+
+
+def programs(*names: str) -> dict[str, bytes]:
+    """Programs that travel with a job: `keeper.py`, `relay.py`, `probe.py`."""
+    payloads = resources.files("assay.payloads")
+    return {name: (payloads / name).read_bytes() for name in names}
+
+
+def write_spec(value: Mapping[str, Any], directory: Path) -> None:
+    """`spec.json`, whole or not at all: a killed Assay leaves no half of it."""
+    unfinished = directory / "spec.part"
+    unfinished.write_text(json.dumps(value))
+    unfinished.replace(directory / "spec.json")
