@@ -41,6 +41,7 @@ def result(
     problems: Sequence[str] = (),
     facts: Mapping[str, Scalar] | None = None,
     source: str | None = None,
+    looks: tuple[int, ...] = (),
     created_at: float = 1_772_360_000.0,
     more: Sequence[Measurement] = (),
 ) -> Result:
@@ -69,6 +70,7 @@ def result(
         plan_digest="plan",
         session=session,
         interleaved=interleaved,
+        looks=looks,
         trial=trial,
         attempt=1,
         token="token",

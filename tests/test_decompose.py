@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from assay.analyse.decompose import Decomposition, decompose
 from assay.records import Result, from_json, to_json
+from assay.report.split import evidence
 from trained_results import imported, trained
 
 NAMES = ("a", "b")
@@ -182,3 +184,15 @@ def test_a_real_run_that_did_not_converge_has_a_system_factor_only(mlperf_logs: 
     assert found.convergence is None
     assert found.system.value == pytest.approx(1.035, abs=0.005)
     assert found.undecided.startswith("1 of 1 runs of b did not converge")
+
+
+def test_the_verdict_on_the_system_allows_for_the_looks_where_runs_were_looked_at() -> None:
+    sides = [trained([38, 40, 42, 39, 41], paces(5, 1, seed), system=s) for seed, s in ((1, "a"), (2, "b"))]
+    plain = only(*sides)
+    looks = (3, 5, 8, 12, 20)
+    looked = only(*([replace(r, run=replace(r.run, looks=looks)) for r in side] for side in sides))
+    assert plain.system.confidence == 0.95
+    assert looked.system.confidence > 0.98
+    assert (looked.system.low or 0) < (plain.system.low or 0)
+    assert "98.9 % intervals, so that 95 % hold over all looks" in evidence(looked).lower()
+    assert "looks" not in evidence(plain)

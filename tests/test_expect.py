@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import math
 
 import numpy as np
 import pytest
+from rich.console import Console, RenderableType
 from scipy import stats
 
 from assay.analyse.expect import check, decide
+from assay.analyse.sequential import nominal_p
 from assay.records import Estimate, Expectation, Requirement, Result, RunState
+from assay.report.terminal import requirements
 from stated_runs import metrics, result, side
+
+
+def printed(what: RenderableType) -> str:
+    """What a wide terminal shows."""
+    console = Console(width=200, file=io.StringIO(), record=True)
+    console.print(what)
+    return console.export_text()
 
 
 def held(results: list[Result], value: float, relation: str = ">=", unit: str = "images/s") -> Requirement:
@@ -87,3 +98,34 @@ def test_a_system_exactly_at_the_requirement_is_passed_and_failed_in_at_most_55_
     verdicts = [held(side(v), 1.0).verdict for v in np.exp(rng.normal(0, 0.02, (sets, 5))).tolist()]
     for wrong in ("holds", "fails"):
         assert 0.035 <= verdicts.count(wrong) / sets <= 0.065  # type: ignore[arg-type]
+
+
+LOOKS = (3, 5, 8, 12, 20)
+
+
+def test_runs_that_were_looked_at_are_held_by_the_plans_repeated_interval_which_says_so() -> None:
+    values = [100.0, 104.0, 98.0, 101.0, 99.0]
+    level = 1 - nominal_p(20, paired=True)
+    low, high = stats.ttest_1samp(np.log(values), 0).confidence_interval(level)
+    found = held(side(values, looks=LOOKS), 90)
+    assert found.estimate is not None
+    assert (found.estimate.low, found.estimate.high) == pytest.approx((math.exp(low), math.exp(high)))
+    assert found.estimate.confidence == level
+    assert "a 98.7 % interval, so that 95 % hold over all looks, at 3, 5, 8, 12 and 20 runs" in found.reason
+    assert "98.7 % intervals, so that 95 % hold over all looks" in printed(requirements([found]))
+    assert "over all looks" not in held(side(values), 90).reason
+
+
+def test_a_plan_of_one_look_needs_no_surer_bounds() -> None:
+    assert held(side([100.0, 104.0, 98.0], looks=(3,)), 90) == held(side([100.0, 104.0, 98.0]), 90)
+
+
+def test_a_system_at_the_requirement_is_passed_or_failed_at_any_look_in_at_most_5_of_100_sequences() -> None:
+    rng, sets = np.random.default_rng(12), 250
+    called = {"looked at": 0, "as if not": 0}
+    for values in np.exp(rng.normal(0, 0.02, (sets, LOOKS[-1]))).tolist():
+        for name, looks in (("looked at", LOOKS), ("as if not", ())):
+            verdicts = {held(side(values[:n], looks=looks), 1.0).verdict for n in LOOKS}
+            called[name] += bool(verdicts & {"holds", "fails"})
+    assert 0.01 <= called["looked at"] / sets <= 0.09  # three standard errors about 5 %
+    assert called["as if not"] / sets > 0.2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections.abc import Sequence
@@ -10,16 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 import assay
 from assay.analyse.scaling import curves
 from assay.analyse.scaling_study import Study, study
+from assay.analyse.sequential import nominal_p
 from assay.analyse.spending import Prices
 from assay.cli import assay as command_line
 from assay.errors import InputError
 from assay.records import Reading, Result
-from assay.report import markdown, page
+from assay.report import markdown, page, sentences
 from assay.report.contents import gather
+from assay.report.scaling_terminal import studies
 from stated_runs import metrics, side
 
 
@@ -244,3 +248,42 @@ def test_the_report_says_what_follows_from_the_scaling() -> None:
     assert "limited by" in page.html(contents)
     doubted = gather({"a": side([100.0, 101.0]) + side([230.0, 231.0], shape="2x1")}, metrics())
     assert "superlinear" in [doubt.code for doubt, _ in doubted.doubts]
+
+
+LOOKS = (3, 5, 8, 12, 20)
+
+
+def test_every_interval_of_a_curve_that_was_looked_at_allows_for_the_looks_and_says_so() -> None:
+    shapes = ["1x1", "1x2", "2x1", "1x4", "1x8"]
+    plain, looked = studied(sweep(shapes, 0.02)), studied(sweep(shapes, 0.02, looks=LOOKS))
+    level = 1 - nominal_p(20, paired=True)
+    for found, confidence in ((plain, 0.95), (looked, level)):
+        estimates = [e for p in found.curve.points[1:] for e in (p.value, p.speedup, p.efficiency)]
+        estimates += [found.laws[0].serial, *(e for p in found.predictions for e in (p.value, p.efficiency))]
+        estimates += [layout.speed for layout in found.layouts]
+        assert {e.confidence for e in estimates} == {confidence}
+    for of_plain, of_looked in (
+        (plain.curve.points[1].speedup, looked.curve.points[1].speedup),
+        (plain.laws[0].serial, looked.laws[0].serial),
+        (plain.predictions[0].value, looked.predictions[0].value),
+        (plain.layouts[0].speed, looked.layouts[0].speed),
+    ):
+        assert (of_looked.low or 0) < (of_plain.low or 0) < (of_plain.high or 0) < (of_looked.high or 0)
+    console = Console(width=200, file=io.StringIO(), record=True)
+    console.print(studies([looked]))
+    said = "98.7 % intervals, so that 95 % hold over all looks planned"
+    assert said in console.export_text()
+    assert said in sentences.scaling_evidence([(looked.curve, looked.curve.points[1])])
+
+
+def test_no_speed_up_misses_the_truth_at_any_look_in_more_than_5_of_100_sequences() -> None:
+    rng, sets, missed = np.random.default_rng(8), 300, 0
+    for table in np.exp(rng.normal(0, 0.02, (sets, 2, LOOKS[-1]))).tolist():
+        for n in LOOKS:
+            runs = [side(row[:n], shape=s, looks=LOOKS) for s, row in zip(("1x1", "1x2"), table, strict=True)]
+            [curve] = curves(runs[0] + runs[1], metrics=metrics())
+            speedup = curve.scaling().points[1].speedup
+            if not (speedup.low or 0) <= 1 <= (speedup.high or 0):
+                missed += 1
+                break
+    assert missed / sets <= 0.088  # 5 % and three standard errors

@@ -93,6 +93,18 @@ def test_a_large_difference_is_decided_at_the_first_look(tmp_path: Path) -> None
     assert point["estimate"]["confidence"] == comparison["ratio"]["confidence"]
 
 
+def test_a_requirement_is_held_by_intervals_that_allow_for_the_looks_and_says_so(tmp_path: Path) -> None:
+    document, said = until(site(tmp_path, factor=0.8, expect={"rate": ">= 70 x/s"}))
+    assert said.returncode == 0, said.stderr
+    level = 1 - nominal_p(20, paired=True)
+    assert [r["estimate"]["confidence"] for r in document["requirements"]] == [level, level]
+    for requirement in document["requirements"]:
+        assert requirement["verdict"] == "holds"
+        assert "over all looks, at 3, 5, 8, 12 and 20 runs" in requirement["reason"]
+    page = assay(tmp_path, "report", "demo", "--format", "markdown", "-o", "-").stdout
+    assert "each by its one-sided 95 % bound; looked at as it ran: 98.7 % intervals" in page
+
+
 def test_what_stays_open_ends_at_the_most_and_a_larger_most_is_a_new_test(tmp_path: Path) -> None:
     document, said = until(site(tmp_path, noise=0.2, seed=UNDECIDED), "--max-repeats", "4")
     assert said.returncode == 3, said.stderr

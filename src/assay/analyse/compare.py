@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from assay.analyse import doubts, power, rank
 from assay.analyse.doubts import percent
 from assay.analyse.groups import Group, Key, Metrics, group
-from assay.analyse.ratio import Ratio, has_ratio, ratio
+from assay.analyse.ratio import Ratio, has_ratio, looks_of, ratio
+from assay.analyse.sequential import allowance
 from assay.analyse.sessions import sessions
 from assay.errors import InputError
 from assay.records import Better, Comparison, Estimate, Point, Result, RunsNeeded, Shape, Verdict
@@ -139,10 +140,9 @@ def _left_out(a: Groups, b: Groups, names: tuple[str, str]) -> tuple[tuple[Point
 def _compare_point(found: Ratio, margin: float, names: tuple[str, str]) -> Comparison:
     interval, estimate = found.interval, found.estimate
     verdict, reason = decide(estimate, margin, found.a.point.better)
-    looks = max((s.result.run.looks for s in (*found.a.samples, *found.b.samples)), key=len, default=())
+    looks = looks_of((*found.a.samples, *found.b.samples))
     if looks and not interval.why and found.replication == "runs":
-        level = f"{100 * found.confidence:.3g} %"
-        reason += f" (a {level} interval, so that 95 % hold over all looks, {_listed(looks)})"
+        reason += f" ({allowance(found.confidence, looks)})"
     sides = (doubts.Side(names[0], found.a), doubts.Side(names[1], found.b))
     case = doubts.Case(sides, estimate, margin, found.paired, found.dropped)
     mean_a, mean_b = found.means
@@ -222,12 +222,6 @@ def decide(estimate: Estimate, margin: float, better: Better | None) -> tuple[Ve
     by_margin = beyond(estimate, margin)
     by = f"by more than the margin of ±{percent(margin)}" if by_margin else "though perhaps within the margin"
     return verdict, f"{reach} excludes 1, {by}"
-
-
-def _listed(looks: Sequence[int]) -> str:
-    """`at 3, 5, 8 and 12 runs`."""
-    *most, last = map(str, looks)
-    return f"at {', '.join(most)} and {last} runs" if most else f"at {last} runs"
 
 
 def _written(value: float) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from assay.analyse.compare import decide
@@ -15,6 +15,7 @@ from assay.analyse.groups import Place, Sample, place_of
 from assay.analyse.likeness import Likeness, likeness
 from assay.analyse.lmdi import Factor, Factors, factors, log_mean
 from assay.analyse.pairing import pairing
+from assay.analyse.ratio import looked_at
 from assay.analyse.training_sets import (
     TrainingSet,
     by_benchmark,
@@ -106,10 +107,15 @@ def decompose(
                 not_made.append(Undecomposed(benchmark, "no block holds a training of both sides"))
                 continue
         by_session = min(sessions(side_a), sessions(side_b)) > 1
+        confidence = 0.95
+        if not by_session:  # how many sessions there are was not decided by looking
+            looked = looked_at((_samples(side_a), _samples(side_b)), paired=design is not None)
+            confidence = max(confidence, looked)
         found = factors(
             replicates(side_a, unit, by_session=by_session),
             replicates(side_b, unit, by_session=by_session),
             paired=design is not None,
+            confidence=confidence,
         )
         sets = (training_set(names[0], side_a, unit), training_set(names[1], side_b, unit))
         alike = likeness(side_a, side_b, names=names, unit=unit)
@@ -155,16 +161,16 @@ def _decomposition(
     censored = _censored(sets)
     tied = a.tied and b.tied
     verdict, reason = _verdict(found, margin, alike)
-    convergence = found.convergence.estimate("")
+    convergence = found.convergence.estimate("", found.confidence)
     if tied:
-        convergence = Estimate(convergence.value, None, None, convergence.n, "")
+        convergence = replace(convergence, low=None, high=None)
     return Decomposition(
         benchmark=benchmark,
         a=a,
         b=b,
-        time=None if censored else found.time.estimate(""),
+        time=None if censored else found.time.estimate("", found.confidence),
         convergence=None if censored else convergence,
-        system=found.system.estimate(""),
+        system=found.system.estimate("", found.confidence),
         undecided=censored or (_on_grid(sets) if tied else found.convergence.why),
         grid=None if censored else _grid_range(sets, found),
         causes=() if censored else _causes(found, a),
@@ -182,7 +188,7 @@ def _verdict(found: Factors, margin: float, alike: Likeness) -> tuple[Verdict, s
         return "undecided", alike.claim
     if found.system.why:
         return "undecided", f"{found.system.why}: no interval"
-    return decide(found.system.estimate(""), margin, "lower")
+    return decide(found.system.estimate("", found.confidence), margin, "lower")
 
 
 def _censored(sets: Sequence[TrainingSet]) -> str:

@@ -1,17 +1,22 @@
-"""Absolute requirements held against runs: an acceptance test with a one-sided verdict."""
+"""Absolute requirements held against runs: an acceptance test with a one-sided verdict.
+
+Of runs that were looked at before all were in, the interval is the plan's repeated one: each of its ends is a
+bound that holds at all looks together, in 97.5 % of cases and so in more than the 95 % that are promised.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from assay.analyse import doubts, intervals
 from assay.analyse.groups import Group, Metrics, group, place_of
+from assay.analyse.ratio import logs, looks_of, one_side
+from assay.analyse.sequential import allowance
 from assay.records import Estimate, Expectation, Point, Requirement, Result
 from assay.units import convert, human
 
-CONFIDENCE = 0.9  # two-sided, so that each end is a one-sided 95 % bound
+CONFIDENCE = 0.9  # at least: two-sided, so that each end is a one-sided 95 % bound
 
 
 def check(
@@ -72,6 +77,8 @@ def _verdict(system: str, found: Group, expectation: Expectation) -> Requirement
     estimate, why = _estimate(found)
     needed = convert(expectation.value, expectation.unit, found.point.unit)
     verdict, reason = decide(estimate, expectation.relation, needed)
+    if looks := looks_of(found.samples):
+        reason += f" ({allowance(estimate.confidence, looks)})"
     case = doubts.Case((doubts.Side(system, found),), estimate)
     return Requirement(system, found.point, expectation, estimate, verdict, why or reason, doubts.of(case))
 
@@ -99,9 +106,7 @@ def decide(
 
 def _estimate(found: Group) -> tuple[Estimate, str]:
     """Geometric mean with its bounds, and why there are none."""
-    values, unit = found.values, found.point.unit
-    if min(values) <= 0:
-        mean = math.fsum(values) / len(values)
-        return Estimate(mean, None, None, len(values), unit, CONFIDENCE), "a value is not above 0: no bound"
-    interval = intervals.one_mean([math.log(value) for value in values], CONFIDENCE)
-    return interval.estimate(unit, CONFIDENCE), f"{interval.why}: no bound" if interval.why else ""
+    estimate = one_side(found, CONFIDENCE)
+    if min(found.values) <= 0:
+        return estimate, "a value is not above 0: no bound"
+    return estimate, f"{why}: no bound" if (why := intervals.one_mean(logs(found)).why) else ""

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from assay.analyse import fabrics, intervals
+from assay.analyse import fabrics
 from assay.analyse.accelerators import Accelerator, of_name
 from assay.analyse.groups import Group, Metrics, group
-from assay.analyse.ratio import logs
-from assay.analyse.references import Reference, matching
+from assay.analyse.ratio import one_side
+from assay.analyse.references import Reference, matching, workload_of
 from assay.records import Estimate, Point, Result, Run, Scalar, Shape
 from assay.units import factor
 
@@ -22,6 +22,7 @@ Flops = Callable[[Run], float | None]
 """FLOPs that a sample of the run's workload needs; None where unknown."""
 Kind = Literal["mfu", "arithmetic", "memory-bandwidth", "line-rate"]
 Verdict = Literal["below", "within", "above"]
+IN_16_BITS = frozenset({"resnet", "ssd", "retinanet", "maskrcnn", "unet3d"})
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def of_group(system: str, found: Group, flops: Flops) -> Usage | None:
         return None
     most = _most(kind, found, flops(run))
     up, base = factor(found.point.unit)
-    value = intervals.one_mean(logs(found)).estimate(found.point.unit)
+    value = one_side(found)
     value = _scaled(value, up, base)
     normal = _normal(found, value)
     if isinstance(most, str):
@@ -137,22 +138,37 @@ def _most(kind: Kind, found: Group, flops_per_sample: float | None) -> _Most | s
     ranks = Shape.parse(found.point.shape).ranks
     if kind == "memory-bandwidth":
         return _Most(device.memory_bytes_per_s * ranks, 1.0, f"{ranks} × {name}", device.source)
-    chosen = _format(found, device, kind)
+    chosen, assumed = _format(found, device, kind)
     peak = device.peak_flop_per_s.get(chosen)
     if peak is None:
         return f"no peak of {name} is known for {chosen or 'a number format that nothing states'}"
     words = f"{ranks} × {name}, {chosen} {peak / 1e12:g} TFLOP/s each"
+    words += ", assumed: the log states no number format" if assumed else ""
     return _Most(peak * ranks, flops_per_sample or 1.0, words, device.source)
 
 
-def _format(found: Group, device: Accelerator, kind: Kind) -> str:
-    """The number format that the arithmetic used, as far as it is stated.
+def _format(found: Group, device: Accelerator, kind: Kind) -> tuple[str, bool]:
+    """The number format that the arithmetic used, and whether it is only assumed.
 
     A training in fp32 may use TF32 where the device has it (PyTorch's convolutions do by default), so it is
     held against that: the larger peak, which flatters no one.
     """
+    chosen, assumed = arithmetic_of(found)
+    tf32 = kind == "mfu" and chosen == "fp32" and "tf32" in device.peak_flop_per_s
+    return "tf32" if tf32 else chosen, assumed
+
+
+def arithmetic_of(found: Group) -> tuple[str, bool]:
+    """The number format, and whether it is only assumed; "" where it is neither stated nor safe to assume.
+
+    MLPerf's image benchmarks are trained in 16 bits on every accelerator that has them; language models may
+    be trained in 8.
+    """
     stated = number_format(found)
-    return "tf32" if kind == "mfu" and stated == "fp32" and "tf32" in device.peak_flop_per_s else stated
+    training = found.samples[0].result.reading.training
+    if stated or training is None or training.benchmark not in IN_16_BITS:
+        return stated, False
+    return "fp16", True
 
 
 def number_format(found: Group) -> str:
@@ -204,10 +220,10 @@ def _normal(found: Group, value: Estimate) -> Normal | None:
     if name is None:
         return None
     nodes = shape.nodes or (len(result.provenance.nodes) if result.provenance else None)
-    workload = result.run.trial.workload
+    workload = workload_of(result)
     if workload == "resnet50" and result.reading.facts.get("image_size") not in (None, 224):
         return None
-    known = matching(workload, found.point.metric, name, number_format(found), shape.ranks, nodes)
+    known = matching(workload, found.point.metric, name, arithmetic_of(found)[0], shape.ranks, nodes)
     if not known:
         return None
     each = known[0].nodes is None

@@ -76,9 +76,10 @@ class Fit:
     """A law fitted to sizes.
 
     shares    σ, or σ and κ
-    edge      shares at the edge of what the data allow at 95 %; empty where they allow no interval
+    edge      shares at the edge of what the data allow; empty where they allow no interval
     variance  of one run about the law, with its degrees of freedom; None where there is nothing to see it by
     misfit    probability of so large a distance of the means from the law, were it true; None unknown
+    confidence  of every interval
     """
 
     name: Name
@@ -90,6 +91,7 @@ class Fit:
     variance: float | None
     degrees: int
     misfit: float | None
+    confidence: float = 0.95
 
     @property
     def fits(self) -> bool:
@@ -97,16 +99,17 @@ class Fit:
         return self.misfit is None or self.misfit >= MISFIT
 
     def share(self, number: int) -> Estimate:
-        """σ (0) or κ (1) with its 95 % interval."""
+        """σ (0) or κ (1) with its interval."""
         runs = sum(len(s.logs) for s in self.sizes)
         value = float(self.shares[number])
         if not len(self.edge):
-            return Estimate(value, None, None, runs, "")
+            return Estimate(value, None, None, runs, "", self.confidence)
         ends = self.edge[:, number]
-        return Estimate(value, min(value, float(ends.min())), max(value, float(ends.max())), runs, "")
+        low, high = min(value, float(ends.min())), max(value, float(ends.max()))
+        return Estimate(value, low, high, runs, "", self.confidence)
 
     def log_speed(self, ranks: int) -> tuple[float, float | None, float | None]:
-        """Logarithm of the mean throughput on so many ranks, and the ends of its 95 % interval."""
+        """Logarithm of the mean throughput on so many ranks, and the ends of its interval."""
         at, low, high = self._relative(ranks)
         value = self.centre + at
         variance = self.noise.centre_variance
@@ -115,7 +118,7 @@ class Fit:
         runs = sum(len(s.logs) for s in self.sizes)
         if not self.fits and self.variance is not None:
             variance += self.variance / runs
-        half = t_quantile(0.975, self.noise.centre_degrees) * math.sqrt(variance)
+        half = t_quantile((1 + self.confidence) / 2, self.noise.centre_degrees) * math.sqrt(variance)
         return value, value - _reach(half, at - low, high - at), value + _reach(half, high - at, at - low)
 
     def efficiency(self, ranks: int) -> Estimate:
@@ -129,10 +132,10 @@ class Fit:
 
         value = math.exp(float(efficiency(self.shares)))
         if not len(self.edge):
-            return Estimate(value, None, None, runs, "")
+            return Estimate(value, None, None, runs, "", self.confidence)
         ends = efficiency(self.edge)
         low, high = math.exp(float(ends.min())), math.exp(float(ends.max()))
-        return Estimate(value, min(low, value), max(high, value), runs, "")
+        return Estimate(value, min(low, value), max(high, value), runs, "", self.confidence)
 
     def _relative(self, ranks: int) -> tuple[float, float | None, float | None]:
         """Logarithm of the throughput against the mean over all runs, by the shares alone."""
@@ -180,14 +183,14 @@ def fit(sizes: Sequence[Size], name: Name, *, blocked: bool = False, confidence:
     if variance is not None:
         limit = least + variance * t_quantile((1 + confidence) / 2, degrees) ** 2
         edge = _edge(ranks, weights, best, squares, limit, math.sqrt(max(limit - least, _EXACT)))
-    return Fit(name, sizes, best, edge, centre, scatter, variance, degrees, misfit)
+    return Fit(name, sizes, best, edge, centre, scatter, variance, degrees, misfit, confidence)
 
 
 @dataclass(frozen=True)
 class HeldOut:
     """A size predicted from the others: measured over predicted − 1, and whether noise can explain it.
 
-    beyond  the interval of the error, 95 % over all sizes together, excludes 0; None where there is none
+    beyond  the interval of the error, holding over all sizes together, excludes 0; None where there is none
     """
 
     ranks: int
@@ -201,11 +204,16 @@ class HeldOut:
         return None if self.low is None or self.high is None else not self.low <= 0 <= self.high
 
 
-def held_out(sizes: Sequence[Size], name: Name, *, blocked: bool = False) -> tuple[HeldOut, ...]:
-    """Each size held against the law fitted to the others; empty where those are too few for it."""
+def held_out(
+    sizes: Sequence[Size], name: Name, *, blocked: bool = False, confidence: float = 0.95
+) -> tuple[HeldOut, ...]:
+    """Each size held against the law fitted to the others; empty where those are too few for it.
+
+    confidence  that all intervals hold together
+    """
     if len(sizes) < SHARES[name] + 2:
         return ()
-    confidence = 1 - 0.05 / len(sizes)  # Bonferroni: no point off the law in 95 % of true laws
+    confidence = 1 - (1 - confidence) / len(sizes)  # Bonferroni
     made = []
     for out in sizes:
         rest = fit([s for s in sizes if s is not out], name, blocked=blocked, confidence=confidence)

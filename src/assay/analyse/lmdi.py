@@ -71,12 +71,16 @@ class Parts:
 
 @dataclass(frozen=True)
 class Factors:
-    """The ratio of mean times and its two factors, B over A, with their intervals on the log scale."""
+    """The ratio of mean times and its two factors, B over A, with their intervals on the log scale.
+
+    confidence  of each interval
+    """
 
     parts: Parts
     time: LogInterval
     convergence: LogInterval
     system: LogInterval
+    confidence: float = 0.95
 
 
 def log_mean(a: float, b: float) -> float:
@@ -159,6 +163,7 @@ def factors(
         interval(lambda split: split.log_of()),
         interval(lambda split: split.log_of("convergence")),
         interval(lambda split: split.log_of("system")),
+        confidence,
     )
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from assay.analyse import intervals
-from assay.analyse.groups import Group
+from assay.analyse.groups import Group, Sample
 from assay.analyse.intervals import LogInterval
 from assay.analyse.pairing import pairing
-from assay.analyse.sequential import nominal_p
+from assay.analyse.sequential import looks, nominal_p
 from assay.analyse.sessions import replicated, session_means
 from assay.errors import InputError
 from assay.records import Estimate
@@ -73,7 +73,7 @@ def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
         b = replace(b, samples=tuple(pair[1] for pair in design.pairs))
     by_session = replicated(a.samples, b.samples)
     if not by_session:  # how many sessions there are was not decided by looking
-        confidence = max(confidence, looked_at((a, b), paired=design is not None))
+        confidence = max(confidence, looked_at((a.samples, b.samples), paired=design is not None))
     positive = min(*a.values, *b.values) > 0
     replicates = (_replicates(a, by_session), _replicates(b, by_session)) if positive else ([], [])
     if not positive:
@@ -97,30 +97,36 @@ def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
     )
 
 
-def one_side(found: Group) -> Estimate:
-    """Mean of one group with its 95 % interval; surer where the runs were looked at before all were in.
+def one_side(found: Group, confidence: float = 0.95) -> Estimate:
+    """Mean of one group with its interval; surer where the runs were looked at before all were in.
 
     Geometric; where a value is not above 0 arithmetic, and without an interval.
     """
     if min(found.values) <= 0:
-        return Estimate(mean(found.values), None, None, len(found.values), found.point.unit)
-    confidence = max(0.95, looked_at((found,), paired=True))
+        return Estimate(mean(found.values), None, None, len(found.values), found.point.unit, confidence)
+    confidence = max(confidence, looked_at((found.samples,), paired=True))
     return intervals.one_mean(logs(found), confidence).estimate(found.point.unit, confidence)
 
 
-def looked_at(groups: Sequence[Group], *, paired: bool) -> float:
-    """The confidence that intervals need for 95 % to hold at all looks together; 0 where there were none.
+def looks_of(samples: Iterable[Sample]) -> tuple[int, ...]:
+    """The numbers of runs at which these were looked at, of several plans the most; () where only once."""
+    looks = max({sample.result.run.looks for sample in samples}, key=len, default=())
+    return looks if len(looks) > 1 else ()
+
+
+def looked_at(sides: Sequence[Sequence[Sample]], *, paired: bool) -> float:
+    """The confidence that intervals need for 95 % to hold at all looks together; 0 where one looks once.
 
     paired  by block; also for the mean of one side alone
     Raises InputError where a run's looks are none that were planned by an Assay.
     """
-    looked = [s.result.run for found in groups for s in found.samples if s.result.run.looks]
+    looked = [sample.result.run for side in sides for sample in side if sample.result.run.looks]
     if not looked:
         return 0.0
     most = max(run.looks[-1] for run in looked)
-    equal_n = len({len(found.samples) for found in groups}) == 1
+    equal_n = len({len(side) for side in sides}) == 1
     try:
-        return 1 - nominal_p(most, paired, equal_n=equal_n)
+        return 1 - nominal_p(most, paired, equal_n=equal_n) if len(looks(most)) > 1 else 0.0
     except ValueError as error:
         raise InputError(f"{looked[0].id}: its looks are not ones that Assay plans ({error})") from error
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from assay.analyse import doubts, intervals
+from assay.analyse import doubts
 from assay.analyse.groups import Group, Key, Metrics, group
-from assay.analyse.ratio import logs, ratio
+from assay.analyse.ratio import one_side, ratio
 from assay.errors import InputError
 from assay.records import Better, Estimate, Metric, Result, Run, Scaling, ScalingPoint, Shape
 
@@ -26,7 +26,8 @@ def scale(
     metric   whose curves; None is each workload's first metric that scales with the ranks
     across   name of one curve over all systems, each of which is a size of it
 
-    The speed-up's interval is paired by block where sizes were shuffled together, else Welch's.
+    The speed-up's interval is paired by block where sizes were shuffled together, else Welch's; every one
+    allows for the looks where the runs were looked at before all were in.
     Metrics that don't scale (bus bandwidth, latency, accuracy), or of which neither direction is better,
     and those with values that are not above 0, have no curve.
     Raises InputError where two systems that are to be one curve have the same size.
@@ -104,7 +105,7 @@ class Curve:
     def _point(self, at: Group) -> ScalingPoint:
         first, at = self.groups[0], at.in_unit(self.groups[0].point.unit)
         ranks = Shape.parse(at.point.shape).ranks
-        value = intervals.one_mean(logs(at)).estimate(at.point.unit)
+        value = one_side(at)
         if at is first:
             one = Estimate(1.0, None, None, len(at.samples), "")
             alone = doubts.Case((doubts.Side(self.system, at),), value)
@@ -114,13 +115,13 @@ class Curve:
         speedup = replace(found.interval, centre=sign * found.interval.centre)
         ideal = math.log(ranks / Shape.parse(first.point.shape).ranks)
         sides = (doubts.Side(first.point.shape, found.a), doubts.Side(at.point.shape, found.b))
-        estimate = speedup.estimate("")
+        estimate = speedup.estimate("", found.confidence)
         return ScalingPoint(
             shape=at.point.shape,
             ranks=ranks,
             value=value,
             speedup=estimate,
-            efficiency=replace(speedup, centre=speedup.centre - ideal).estimate(""),
+            efficiency=replace(speedup, centre=speedup.centre - ideal).estimate("", found.confidence),
             method=found.method,
             doubts=doubts.of(doubts.Case(sides, estimate, None, found.paired, found.dropped)),
         )

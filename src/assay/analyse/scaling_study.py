@@ -15,11 +15,11 @@ from assay.analyse.doubts import percent
 from assay.analyse.doubts import scaling as scaling_doubts
 from assay.analyse.expected import Flops, Usage, of_group
 from assay.analyse.groups import Group, Sample
-from assay.analyse.intervals import LogInterval
 from assay.analyse.laws import Fit, HeldOut, Size
 from assay.analyse.pairing import pairing
-from assay.analyse.ratio import logs, ratio
+from assay.analyse.ratio import Ratio, logs, looked_at, ratio
 from assay.analyse.scaling import Curve
+from assay.analyse.sequential import IN_FAMILY
 from assay.analyse.spending import Prices, Spending, spending
 from assay.records import Better, Doubt, Estimate, Result, Run, Scaling, Shape
 
@@ -118,7 +118,9 @@ def study(
     kind, kind_reason = kind_of([(_ranks(g), g) for g in packed])
     sizes, blocked = _sizes(packed, curve.better)
     batches = tuple(scaling_doubts.batch_differs(scaling.metric, kind, kind_reason))
-    fitted = [] if batches else _fitted(sizes, blocked=blocked)  # of other trainings there is no one law
+    level = max(0.95, looked_at([g.samples for g in packed], paired=blocked))
+    # of other trainings there is no one law
+    fitted = [] if batches else _fitted(sizes, blocked=blocked, confidence=level)
     found = tuple(_law(fit, held_out) for fit, held_out in fitted)
     chosen = fitted[0][0] if fitted else None
     none = "sizes that trained with other batches follow no one law" if batches else "one size has no law"
@@ -186,16 +188,18 @@ def _block(sample: Sample) -> tuple[str, int]:
 Fitted = tuple[Fit, tuple[HeldOut, ...]]
 
 
-def _fitted(sizes: Sequence[Size], *, blocked: bool) -> list[Fitted]:
+def _fitted(sizes: Sequence[Size], *, blocked: bool, confidence: float) -> list[Fitted]:
     """Laws that the sizes allow with each size held out, first the one to go by.
 
     The one of two shares only where κ is seen, above 0, and it predicts sizes that it was not shown better.
     """
     names: tuple[laws.Name, ...] = ("amdahl", "usl") if len(sizes) >= laws.USL_SIZES else ("amdahl",)
+    # small errors add up faster over looks than 5 % does
+    together = confidence if confidence <= 0.95 else 1 - IN_FAMILY * (1 - confidence)
     found = [
-        (fit, laws.held_out(sizes, name, blocked=blocked))
+        (fit, laws.held_out(sizes, name, blocked=blocked, confidence=together))
         for name in names
-        if (fit := laws.fit(sizes, name, blocked=blocked)) is not None
+        if (fit := laws.fit(sizes, name, blocked=blocked, confidence=confidence)) is not None
     ]
     if len(found) < 2:
         return found
@@ -261,7 +265,7 @@ def _predictions(fit: Fit, curve: Curve, at: Sequence[int]) -> tuple[Prediction,
         if curve.better == "lower":
             value, ends = -value, (None if high is None else -high, None if low is None else -low)
         low, high = (None if end is None else math.exp(end) for end in ends)
-        estimate = Estimate(math.exp(value), low, high, runs, unit)
+        estimate = Estimate(math.exp(value), low, high, runs, unit, fit.confidence)
         outside = not least <= ranks <= most
         made.append(Prediction(ranks, estimate, fit.efficiency(ranks), outside, ranks > FAR * most))
     return tuple(made)
@@ -278,13 +282,14 @@ def _layouts(curve: Curve) -> tuple[Layout, ...]:
                     ranks,
                     base.point.shape,
                     other.point.shape,
-                    _speed(found.interval, curve.better),
+                    _speed(found, curve.better),
                     found.method,
                 )
             )
     return tuple(made)
 
 
-def _speed(interval: LogInterval, better: Better) -> Estimate:
+def _speed(found: Ratio, better: Better) -> Estimate:
     """A ratio as a speed: that of times is inverted, so that above 1 is faster."""
-    return replace(interval, centre=interval.centre if better == "higher" else -interval.centre).estimate("")
+    sign = 1 if better == "higher" else -1
+    return replace(found.interval, centre=sign * found.interval.centre).estimate("", found.confidence)

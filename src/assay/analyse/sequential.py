@@ -15,6 +15,7 @@ Source: Jennison and Turnbull, Group Sequential Methods (1999), chapter 9, for r
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 
 LOOKS = (3, 5, 8, 12, 20, 32, 50, 80, 125, 200)
 """Runs a side at which one looks, up to the largest number planned."""
@@ -59,6 +60,19 @@ def nominal_p(max_repeats: int, paired: bool, *, equal_n: bool = True) -> float:
         return ALPHA
     table = _PAIRED if paired else _UNPAIRED if equal_n else _UNPAIRED_UNEQUAL
     return table[LOOKS[bisect_left(LOOKS, max_repeats)]]
+
+
+def allowance(confidence: float, planned: Sequence[int]) -> str:
+    """How an interval of this confidence allows for the looks, in words.
+
+    planned  runs at which one looks
+
+    >>> allowance(0.9871, (3, 5, 8))
+    'a 98.7 % interval, so that 95 % hold over all looks, at 3, 5 and 8 runs'
+    """
+    *most, last = map(str, planned)
+    runs = f"{', '.join(most)} and {last}" if most else last
+    return f"a {100 * confidence:.3g} % interval, so that 95 % hold over all looks, at {runs} runs"
 
 
 # Largest number of runs a side → p, rounded down to three digits. The same seed gives the same table:

@@ -95,7 +95,8 @@ def _measured(group: Sequence[Requirement]) -> str:
         return "Nothing was measured"
     unit, texts = figures.column([min(e.value for e in known), max(e.value for e in known)], known[0].unit)
     span = texts[0] if len(known) == 1 else f"{texts[0]} to {texts[1]}"
-    return f"Measured {span} {unit}; each by its one-sided 95 % bound"
+    evidence = f"Measured {span} {unit}; each by its one-sided 95 % bound"
+    return "; ".join(filter(None, (evidence, sentences.looked_at(known))))
 
 
 def _scaled(contents: Contents) -> list[Answer]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assay.records import (
     Comparison,
     Doubt,
+    Estimate,
     Point,
     Requirement,
     RunsRange,
@@ -159,13 +160,13 @@ def evidence(question: Question) -> str:
     deciding = needed(points)
     if visible and not deciding:
         parts.append(f"so many runs can show {figures.span(min(visible), max(visible))}")
-    parts += filter(None, [*_beside(points), deciding, looked_at(points)])
+    parts += filter(None, [*_beside(points), deciding, looked_at([c.ratio for c in points])])
     return "; ".join(parts)
 
 
-def looked_at(points: Sequence[Comparison]) -> str:
+def looked_at(estimates: Iterable[Estimate]) -> str:
     """Where one looked at the runs before all were in, how the intervals allow for it; else ""."""
-    level = max(c.ratio.confidence for c in points)
+    level = max((estimate.confidence for estimate in estimates), default=0.0)
     if level <= 0.95:
         return ""
     return f"looked at as it ran: {100 * level:.3g} % intervals, so that 95 % hold over all looks planned"
@@ -250,7 +251,8 @@ def scaling_evidence(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
     n = sorted({p.value.n for _, p in points})
     runs = f"{n[0]} runs" if len(n) == 1 else f"{n[0]} to {n[-1]} runs"
     paired = all(p.method == "paired" for _, p in points)
-    return f"{runs} each; {'sizes paired by block' if paired else 'not paired'}"
+    method = "sizes paired by block" if paired else "not paired"
+    return "; ".join(filter(None, (f"{runs} each", method, looked_at([p.speedup for _, p in points]))))
 
 
 def _curve_name(curve: Scaling) -> str:

@@ -10,7 +10,7 @@ from assay.analyse.training_sets import TrainingSet
 from assay.records import Estimate, Verdict
 from assay.report import figures
 from assay.report.figures import NONE
-from assay.report.sentences import SYMBOLS
+from assay.report.sentences import SYMBOLS, looked_at
 from assay.report.tables import Body, Row, Table
 
 _LONG_MINUTES = 2.0  # shorter trainings are shown in seconds
@@ -45,6 +45,8 @@ def convergence_sentence(d: Decomposition) -> str:
 def evidence(d: Decomposition) -> str:
     """What the verdict rests on and how far it reaches; without a full stop at its end."""
     parts = [convergence_sentence(d), d.likeness.claim]
+    if looked := looked_at([d.system]):
+        parts.append(f"{looked.capitalize()}.")
     if d.replication == "runs" and d.system.low is not None:
         parts.append("A side has one session only: a claim about these runs, not about others.")
     return " ".join(parts).removesuffix(".")

@@ -105,7 +105,7 @@ def requirements(held: Sequence[Requirement]) -> Table:
     ]
     return Table(
         "Requirements",
-        ("", "measured", "90 % interval", "n", "verdict"),
+        ("", "measured", "95 % bounds", "n", "verdict"),
         tuple(bodies),
         frozenset({0, 4}),
     )

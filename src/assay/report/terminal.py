@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.analyse import explanations
-from assay.records import Comparison, Doubt, Requirement, Scalar, Scaling, ScalingPoint, Verdict
+from assay.records import Comparison, Doubt, Estimate, Requirement, Scalar, Scaling, ScalingPoint, Verdict
 from assay.report import figures
 from assay.report.sentences import (
     REQUIREMENT_SYMBOLS,
@@ -80,7 +80,7 @@ def _how_to_read(comparisons: Sequence[Comparison]) -> str:
     words = f"margin ±{' and ±'.join(figures.percent(m) for m in margins)}; n runs a side"
     if visible:
         words += "; so many runs can show a difference of " + figures.span(min(visible), max(visible))
-    more = (looked_at(comparisons), *_runs_needed(comparisons), together(comparisons))
+    more = (looked_at([c.ratio for c in comparisons]), *_runs_needed(comparisons), together(comparisons))
     return "\n".join(filter(None, (words, *more)))
 
 
@@ -107,7 +107,14 @@ def scaling(curves: Sequence[Scaling], *, doubted: bool = True) -> RenderableTyp
         )
     table = _sections(("value", "speed-up", "95 % CI", "efficiency", "n"), sections)
     every = [(d, p) for c in curves for p in c.points for d in p.doubts if doubted]
-    return Group(table, doubts(_by_code(every), sum(len(c.points) for c in curves)))
+    looked = _looked_at([p.speedup for c in curves for p in c.points])
+    return Group(table, *looked, doubts(_by_code(every), sum(len(c.points) for c in curves)))
+
+
+def _looked_at(estimates: Sequence[Estimate]) -> list[Text]:
+    """A line below a table whose intervals allow for looks."""
+    looked = looked_at(estimates)
+    return [Text(looked, style="dim")] if looked else []
 
 
 def _scaling_row(point: ScalingPoint, value: str) -> Row:
@@ -126,7 +133,7 @@ def requirements(held: Sequence[Requirement]) -> RenderableType:
     """Each requirement with what was measured, its one-sided bounds and whether it holds."""
     table = _table()
     table.add_column("requirement", ratio=1, overflow="fold")
-    for name in ("measured", "90 % CI"):
+    for name in ("measured", "95 % bounds"):
         table.add_column(name, justify="right")
     table.add_column("n", justify="right")
     table.add_column("verdict", no_wrap=True)
@@ -136,7 +143,8 @@ def requirements(held: Sequence[Requirement]) -> RenderableType:
         place = _text(f"{words}\n  {figures.where(r.point)}")
         table.add_row(place, *map(_text, figures.measured(r.estimate)), verdict)
     every = [(d, r) for r in held for d in r.doubts]
-    return Group(table, doubts(_by_code(every), len(held)))
+    looked = _looked_at([r.estimate for r in held if r.estimate is not None])
+    return Group(table, *looked, doubts(_by_code(every), len(held)))
 
 
 def doubts(found: Iterable[tuple[Doubt, Sequence[object]]], of: int) -> RenderableType:
