@@ -73,6 +73,18 @@ def quickstart(
     return plan, [_result(trial, plan, speeds[trial.system], dice) for trial in trials]
 
 
+def nightly(levels: Sequence[float], system: str = "here") -> list[Result]:
+    """One session a night of three ResNet-50 runs, as fast as that night's level says."""
+    results = []
+    for night, level in enumerate(levels):
+        _, of_night = quickstart(
+            (system,), (ONE,), ("resnet50",), blocks=3, ratios={system: level}, seed=100 + night
+        )
+        session, at = f"night-{night:02}", STARTED_AT + 86400.0 * night
+        results += [replace(r, run=replace(r.run, session=session, created_at=at)) for r in of_night]
+    return results
+
+
 def failed(result: Result, cause: str = "rank 1 exited 1: CUDA out of memory", exit_code: int = 1) -> Result:
     """The same run, had it failed: no measurement, a cause and a rank's end."""
     run = replace(

@@ -6,6 +6,7 @@ import json
 import math
 import random
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,36 @@ def test_the_command_shows_the_step_and_what_changed_there(nightly: Path) -> Non
     assert "env.NCCL_DEBUG WARN → INFO" in step["changes"]
     assert [len(session["runs"]) for session in history["sessions"]] == [2] * 8
     assert history["levels"][0]["sessions"] == 4
+
+
+def test_the_command_writes_a_page_that_names_the_step_and_what_changed(
+    nightly: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "rate.html"
+    said = assay("history", "rate", "--runs", nightly, "--report", page)
+    assert said.exit_code == 0, said.output
+    assert f"Report: {page}" in said.stderr
+    text = page.read_text()
+    assert "On dgx command rate on 1 worker stepped by −" in text
+    assert "<code>env.NCCL_DEBUG</code> WARN → INFO" in text
+
+
+def test_since_keeps_the_sessions_that_began_since_then(nightly: Path) -> None:
+    def sessions(since: str) -> list[str]:
+        said = assay("history", "rate", "--runs", nightly, "--json", "--since", since)
+        [history] = json.loads(said.stdout)["histories"]
+        return [session["session"] for session in history["sessions"]]
+
+    every = sessions("1d")
+    assert len(every) == 8
+    files = (nightly / "nightly" / every[2]).glob("*/*/run.json")
+    begun = sorted(json.loads(file.read_text())["created_at"] for file in files)
+    first, second = (datetime.fromtimestamp(at - 1e-5, UTC).isoformat() for at in begun)
+    assert sessions(first) == every[2:]
+    assert sessions(second) == every[3:]  # no session counts with a part of its runs
+    future = assay("history", "rate", "--runs", nightly, "--since", "2999-01-01")
+    assert "no session began after 2999-01-01 00:00 UTC; the newest did" in str(future.exception)
+    assert assay("history", "rate", "--runs", nightly, "--since", "soon").exit_code == 2
 
 
 def test_what_nobody_reports_is_answered_with_the_nearest_metric(nightly: Path) -> None:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import made_results
-from assay.report import page
+from assay.analyse.history import histories
+from assay.report import history, history_page, page
 from assay.report.contents import Fact, Recipe, gather
+from assay.report.history import Change
 from conftest import require
-from made_results import all_reduce, by_system, failed, quickstart
+from made_results import all_reduce, by_system, failed, nightly, quickstart
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -275,6 +277,31 @@ def test_a_curve_over_payload_sizes_draws_with_binary_units(opened: Opened, tmp_
     assert any(label.endswith("KiB") for label in labels)
     assert any(label.endswith("MiB") for label in labels)
     assert seen.console == []
+
+
+def test_a_history_draws_its_sessions_levels_and_steps_and_axe_finds_nothing(
+    opened: Opened, tmp_path: Path
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    nights = [*nightly([1.0] * 7 + [0.9] * 6), *nightly([1.0] * 8, system="there")]
+    found = histories(nights, "throughput", metrics=made_results.metrics)
+    told = [history.told(one, lambda _old, _new: (Change("env.NCCL_DEBUG", "WARN", EVIL),)) for one in found]
+    path = tmp_path / "history.html"
+    path.write_text(history_page.html(told, "assay history throughput"))
+    shown, seen = opened(path)
+    for at, sessions in enumerate((13, 8)):
+        figure = shown.locator("figure.history").nth(at)
+        assert figure.locator("svg .mark-symbol path").count() == sessions
+    assert shown.locator("figure.history svg .mark-text text", has_text="−").count() == 1
+    assert shown.evaluate("window.caught") is None
+    assert (seen.requests, seen.console) == ([], [])
+    for width in (375, 1280):
+        shown, _ = opened(path, width=width, bypass_csp=True)
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        for summary in shown.locator("summary").all():
+            summary.click()
+        violations = axe.Axe().run(shown).response["violations"]
+        assert [(v["id"], [n["html"] for n in v["nodes"][:3]]) for v in violations] == []
 
 
 def test_without_scripts_the_page_still_says_everything(browser: Browser, report: Path) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from assay.cli.evidence import ready
-from assay.cli.options import JSON, RUNS, echo_json
+from assay.cli.options import JSON, RUNS, SINCE, echo_json
+from assay.errors import InputError
 
 if TYPE_CHECKING:
-    from assay.analyse.history import Entry, History, Step
+    from assay.analyse.history import Entry, Step
     from assay.records import Result
+    from assay.report.history import Change, Told
+    from assay.store import Filter
 
 _BAR = 24  # characters of the widest bar
 _MOST_CHANGES = 12
@@ -25,6 +29,13 @@ _MOST_CHANGES = 12
 @click.option("--suite", help="Only this suite or imported set.")
 @click.option("--benchmark", help="Only this benchmark.")
 @click.option("--system", help="Only this system.")
+@SINCE
+@click.option(
+    "--report",
+    "report_file",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Write it as one HTML page there, too.",
+)
 @RUNS
 @JSON
 def command(
@@ -32,6 +43,8 @@ def command(
     suite: str | None,
     benchmark: str | None,
     system: str | None,
+    since: float | None,
+    report_file: Path | None,
     runs_dir: Path,
     as_json: bool,
 ) -> None:
@@ -44,46 +57,80 @@ def command(
     \b
     Examples:
       assay history throughput --suite nightly
+      assay history throughput --suite nightly --since 90d --report throughput.html
       assay history busbw --benchmark allreduce --system dgx-openshift --json
     """
+    from assay.store import Filter
+
+    found = _found(runs_dir, metric, Filter(suite=suite, benchmark=benchmark, system=system), since)
+    if as_json:
+        echo_json(
+            {"schema": "assay.history/1", "metric": metric, "histories": [_plain(one) for one in found]}
+        )
+    else:
+        click.echo("\n\n".join("\n".join(_lines(one)) for one in found))
+    if report_file is not None:
+        _write_report(found, report_file)
+
+
+def _found(runs_dir: Path, metric: str, only: Filter, since: float | None) -> list[Told]:
+    """Every history of the metric. Raises InputError where there is none."""
     from assay.analyse.history import histories
     from assay.read import metrics
-    from assay.store import Filter, reporting
+    from assay.report.history import told
+    from assay.store import reporting
 
     ready(runs_dir)
-    results = reporting(runs_dir, metric, Filter(suite=suite, benchmark=benchmark, system=system))
-    found = histories(results, metric, metrics=metrics)
-    if as_json:
-        echo_json({"schema": "assay.history/1", "metric": metric, "histories": [_plain(h) for h in found]})
-        return
-    for number, history in enumerate(found):
-        for line in _lines(history):
-            click.echo(line)
-        if number < len(found) - 1:
-            click.echo()
+    results = reporting(runs_dir, metric, only)
+    if since is not None:
+        results = _begun_since(results, since)
+    return [told(history, _changes) for history in histories(results, metric, metrics=metrics)]
 
 
-def _lines(history: History) -> Iterator[str]:
+def _begun_since(results: Sequence[Result], since: float) -> list[Result]:
+    """The runs of sessions whose first run is that new: no session counts with a part of its runs."""
+    from assay.report.history import when
+
+    begun: dict[tuple[str, str], float] = {}
+    for result in results:
+        session = result.run.suite, result.run.session
+        begun[session] = min(result.run.created_at, begun.get(session, result.run.created_at))
+    kept = [r for r in results if begun[r.run.suite, r.run.session] >= since]
+    if not kept:
+        raise InputError(
+            f"--since: no session began after {when(since)} UTC; the newest did {when(max(begun.values()))}"
+        )
+    return kept
+
+
+def _write_report(found: Sequence[Told], file: Path) -> None:
+    from assay.durable import deliver
+    from assay.report import history_page
+
+    deliver(file, history_page.html(found, shlex.join(["assay", *sys.argv[1:]])).encode())
+    click.echo(f"Report: {file}", err=True)
+
+
+# Text ----------------------------------------------------------------------------------------------------
+
+
+def _lines(one: Told) -> Iterator[str]:
     from assay.report import figures
+    from assay.report import history as words
 
-    point, entries = history.point, history.entries
-    unit, texts = figures.column([entry.value for entry in entries], point.unit)
-    count = f"{len(entries)} session{'s' * (len(entries) > 1)}"
-    steps = f"{len(history.steps)} step{'s' * (len(history.steps) > 1)}" if history.steps else history.reason
-    place = f"{point.benchmark} {figures.metric(point.metric)} on {figures.where(point)}"
-    yield f"{history.suite} · {history.system} · {place}: {count}, {steps}"
-    if history.dropped:
-        yield f"  {history.dropped} older sessions are not looked at"
+    history, entries = one.history, one.history.entries
+    unit, texts = figures.column([entry.value for entry in entries], history.point.unit)
+    yield f"{history.suite} · {history.system} · {words.place(history)}: {words.found(history)}"
     bars = _bars([entry.value for entry in entries])
-    by_place = {step.before: step for step in history.steps}
+    steps = {step.before: at for at, step in enumerate(history.steps)}
     wide = max(map(len, texts))
     for at, (entry, text, bar) in enumerate(zip(entries, texts, bars, strict=True)):
-        if at in by_place:
-            yield from (f"  {line}" for line in _step(history, by_place[at]))
+        if at in steps:
+            yield from (f"  {line}" for line in _step(one, steps[at]))
         runs = f"n = {len(entry.results)}"
-        yield f"  {_when(entry.at)}  {text:>{wide}} {unit}  {bar:<{_BAR}}  {runs}  {entry.session}".rstrip()
-    if history.spread is not None:
-        yield f"  {figures.percent(history.spread)} from one session to the next where nothing steps"
+        when = words.when(entry.at)
+        yield f"  {when}  {text:>{wide}} {unit}  {bar:<{_BAR}}  {runs}  {entry.session}".rstrip()
+    yield from (f"  {note}" for note in (words.spread(history), words.dropped(history)) if note)
 
 
 def _bars(values: Sequence[float]) -> list[str]:
@@ -93,59 +140,51 @@ def _bars(values: Sequence[float]) -> list[str]:
     return [" " * round((value - low) / width * (_BAR - 1)) + "•" for value in values]
 
 
-def _step(history: History, step: Step) -> Iterator[str]:
+def _step(one: Told, at: int) -> Iterator[str]:
     """What happened, where it may have, and what else changed there."""
-    ratio = step.ratio
-    way = {True: "better", False: "worse", None: "neither better nor worse by itself"}[step.better]
-    low, high = (_change(end) if end is not None else "?" for end in (ratio.low, ratio.high))
-    yield f"── step of {_change(ratio.value)} ({low} to {high}), {way}"
-    if step.earliest != step.latest:
-        first, last = history.entries[step.earliest], history.entries[step.latest]
-        yield f"   the new level began with any session from {first.session} to {last.session} (95 %)"
-    old, new = _around(history, step)
-    changes = list(_changes(old, new))
-    nothing = "" if changes else " nothing that is recorded"
-    yield f"   changed from {old.session} to {new.session}:{nothing}"
+    from assay.report import history as words
+
+    history, step, changes = one.history, one.history.steps[at], one.changes[at]
+    yield f"── step of {words.size(step)}, {words.way(step)}"
+    if began := words.began(history, step):
+        yield f"   {began}"
+    old, new = words.around(history, step)
+    yield f"   changed from {old.session} to {new.session}:{'' if changes else ' nothing that is recorded'}"
     yield from (f"     {change}" for change in changes[:_MOST_CHANGES])
     if len(changes) > _MOST_CHANGES:
         yield f"     and {len(changes) - _MOST_CHANGES} more; --json has all"
 
 
-def _around(history: History, step: Step) -> tuple[Entry, Entry]:
-    """The last session that is surely of the old level and the first that surely is of the new one."""
-    return history.entries[step.earliest - 1], history.entries[step.latest]
+# What changed --------------------------------------------------------------------------------------------
 
 
-def _changes(old: Entry, new: Entry) -> Iterator[str]:
+def _changes(old: Entry, new: Entry) -> list[Change]:
     """Facts that differ between two sessions and could have changed a number."""
     from assay import provenance
+    from assay.report.history import Change
 
+    made = []
     for name in ("suite_digest", "assay_version"):
         a, b = ({getattr(result.run, name) for result in entry.results} for entry in (old, new))
         if a != b:
-            yield f"{name} {'/'.join(sorted(a))} → {'/'.join(sorted(b))}"
+            made.append(Change(name, "/".join(sorted(a)), "/".join(sorted(b))))
     sides = [[r.provenance for r in entry.results if r.provenance is not None] for entry in (old, new)]
-    for fact in provenance.differences(*sides):
-        if fact.matters:
-            yield f"{fact.name} {_values(fact.a)} → {_values(fact.b)}"
+    differing = (fact for fact in provenance.differences(*sides) if fact.matters)
+    return [*made, *(Change(fact.name, _values(fact.a), _values(fact.b)) for fact in differing)]
 
 
 def _values(values: Sequence[Any]) -> str:
     return ", ".join("absent" if value is None else str(value) for value in values) or "unknown"
 
 
-def _change(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.2g} %"
+# JSON ----------------------------------------------------------------------------------------------------
 
 
-def _when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def _plain(history: History) -> dict[str, Any]:
+def _plain(one: Told) -> dict[str, Any]:
     from assay.analyse.history import FALSE_ALARM
     from assay.records import to_plain
 
+    history = one.history
     return {
         "suite": history.suite,
         "system": history.system,
@@ -156,28 +195,27 @@ def _plain(history: History) -> dict[str, Any]:
         "dropped": history.dropped,
         "levels": [{"mean": level, "sessions": count} for level, count in history.levels],
         "sessions": [
-            {"session": e.session, "at": e.at, "value": e.value, "runs": _ids(e.results)}
+            {"session": e.session, "at": e.at, "value": e.value, "runs": [r.run.id for r in e.results]}
             for e in history.entries
         ],
-        "steps": [_plain_step(history, step) for step in history.steps],
+        "steps": [
+            _plain_step(one, step, changes) for step, changes in zip(history.steps, one.changes, strict=True)
+        ],
     }
 
 
-def _plain_step(history: History, step: Step) -> dict[str, Any]:
+def _plain_step(one: Told, step: Step, changes: Sequence[Change]) -> dict[str, Any]:
     from assay.records import to_plain
+    from assay.report.history import around
 
-    old, new = _around(history, step)
+    entries = one.history.entries
     return {
-        "after": history.entries[step.after].session,
-        "before": history.entries[step.before].session,
-        "earliest": history.entries[step.earliest].session,
-        "latest": history.entries[step.latest].session,
+        "after": entries[step.after].session,
+        "before": entries[step.before].session,
+        "earliest": entries[step.earliest].session,
+        "latest": entries[step.latest].session,
         "ratio": to_plain(step.ratio),
         "better": step.better,
-        "compared": [old.session, new.session],
-        "changes": list(_changes(old, new)),
+        "compared": [entry.session for entry in around(one.history, step)],
+        "changes": list(map(str, changes)),
     }
-
-
-def _ids(results: Sequence[Result]) -> list[str]:
-    return [result.run.id for result in results]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,24 +10,7 @@ from typing import Any
 import click
 
 from assay.cli.evidence import ready
-from assay.cli.options import JSON, RUNS, echo_json
-
-_DAY_S = 86400.0
-_AGES = {"h": 3600.0, "d": _DAY_S, "w": 7 * _DAY_S}
-
-
-def _since(_ctx: click.Context, _option: click.Parameter, text: str | None) -> float | None:
-    """Seconds since the epoch from a date or an age."""
-    if text is None:
-        return None
-    age = re.fullmatch(r"(\d+)([hdw])", text)
-    if age is not None:
-        return time.time() - int(age[1]) * _AGES[age[2]]
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is neither a date like 2026-03-01 nor an age like 7d") from None
-    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+from assay.cli.options import JSON, RUNS, SINCE, echo_json
 
 
 @click.command()
@@ -40,7 +21,7 @@ def _since(_ctx: click.Context, _option: click.Parameter, text: str | None) -> f
 @click.option(
     "--state", type=click.Choice(["submitting", "running", "finished", "failed"]), help="Only runs in it."
 )
-@click.option("--since", callback=_since, metavar="WHEN", help="Only newer ones: 2026-03-01 (UTC), 7d, 12h.")
+@SINCE
 @click.option("--trials", is_flag=True, help="One line a run instead of one a session and system.")
 @click.option("--limit", type=click.IntRange(min=1), default=40, show_default=True, help="Lines at most.")
 @RUNS

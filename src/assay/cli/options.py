@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,28 @@ MARGIN = click.option(
     callback=_margin,
     metavar="SHARE",
     help="What counts as equal, like 2%. [default: the suite's, or 2%]",
+)
+
+
+_AGES_S = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+
+
+def _since(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    """Seconds since the epoch from a date or an age."""
+    if text is None:
+        return None
+    age = re.fullmatch(r"(\d+)([hdw])", text)
+    if age is not None:
+        return time.time() - int(age[1]) * _AGES_S[age[2]]
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is neither a date like 2026-03-01 nor an age like 7d") from None
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+
+
+SINCE = click.option(
+    "--since", callback=_since, metavar="WHEN", help="Only newer ones: 2026-03-01 (UTC), 7d, 12h."
 )
 
 
