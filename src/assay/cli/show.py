@@ -24,6 +24,8 @@ _WIDTH = 32  # characters of a spark line
 _FACTS = (
     "host", "cpu.model", "cpu.allowed", "memory.total_bytes", "gpu.0.name", "gpu.count", "gpu.driver", "os",
     "kernel", "virtualisation", "container", "python.version", "python.torch", "python.torch_cuda",
+    "mlperf.number_of_nodes", "mlperf.accelerators_per_node", "mlperf.accelerator_model_name",
+    "mlperf.operating_system", "mlperf.framework",
 )  # fmt: skip
 
 

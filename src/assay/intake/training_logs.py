@@ -7,7 +7,7 @@ import socket
 import time
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from assay import __version__, read
 from assay.errors import InputError
 from assay.intake.content import sha256
 from assay.logs.result_sets import ResultSet
-from assay.records import Plan, Provenance, Run, RunState, Scalar, Shape, Trial, digest_of
+from assay.records import Plan, Provenance, Run, RunState, Scalar, Shape, TrainingRun, Trial, digest_of
 from assay.rundir import session as rundir
 from assay.rundir.files import SCHEMA, Header, safe_name, word
 from assay.rundir.session import Session
@@ -64,6 +64,7 @@ class _Log:
     run: Run
     metrics: frozenset[str]
     provenance: Provenance | None
+    training: TrainingRun | None
 
 
 def import_sets(sets: Sequence[ResultSet], asked: Asked) -> Imported:
@@ -133,7 +134,18 @@ def _logs(sets: Sequence[ResultSet], asked: Asked) -> tuple[list[_Log], tuple[st
             numbers[stem] += 1
             trial = replace(log.run.trial, id=f"{stem}-r{numbers[stem]:02}", block=numbers[stem])
             logs.append(replace(log, run=replace(log.run, trial=trial)))
-    return logs, tuple(notes)
+    return logs, (*notes, *_told([log.training for log in logs if log.training]))
+
+
+def _told(trainings: Sequence[TrainingRun]) -> Iterator[str]:
+    """How the logs were understood, each thing once, and where a log contradicts itself."""
+    yield from dict.fromkeys(note for training in trainings for note in training.notes)
+    doubted: dict[str, list[str]] = {}
+    for training in trainings:
+        for doubt in training.doubts:
+            doubted.setdefault(doubt.code, []).append(f"{training.file}: {doubt.evidence}")
+    for code, found in doubted.items():
+        yield f"{code} in {len(found)} of {len(trainings)} logs, as {found[0]}"
 
 
 def _log(of_set: ResultSet, file: Path, shape: Shape, asked: Asked) -> _Log:
@@ -174,8 +186,11 @@ def _log(of_set: ResultSet, file: Path, shape: Shape, asked: Asked) -> _Log:
     training = found.training
     benchmark = _word((training.benchmark if training else None) or asked.benchmark or UNKNOWN)
     seed = training.hyperparameters.get("seed") if training else None
+    if training:
+        params = {"round": training.round, "benchmark": training.benchmark}
     trial = replace(
         trial,
+        params=params,
         id=f"{benchmark}-{shape}-{system}",
         benchmark=benchmark,
         seed=seed if isinstance(seed, int) else 0,
@@ -184,7 +199,7 @@ def _log(of_set: ResultSet, file: Path, shape: Shape, asked: Asked) -> _Log:
     state = RunState.FAILED if found.problems else RunState.FINISHED
     run = replace(run, trial=trial, state=state, cause="; ".join(found.problems))
     metrics = frozenset(m.metric for m in found.measurements)
-    return _Log(file, run, metrics, _provenance(of_set.system_facts))
+    return _Log(file, run, metrics, _provenance(of_set.system_facts), training)
 
 
 def _word(text: str) -> str:

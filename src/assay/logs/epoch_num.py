@@ -7,12 +7,12 @@ MiniGo's iterations are no epochs, and BERT and DLRM of v0.7 have no reference: 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from assay.logs.rounds import Round, number
+
 What = Literal["epochs", "samples", "tokens"]
-Round = tuple[int, int]
 
 _RULES: Final = "the round's compliance rules"
 _REFERENCES: Final = "mlperf-logging's reference convergence points"
@@ -70,10 +70,5 @@ def counted(benchmark: str | None, round_: str | None) -> Counted | None:
     known = [entry for entry in _TABLE if entry.benchmark == benchmark]
     if round_ is None:
         return known[-1] if len({entry.what for entry in known}) == 1 else None
-    at = _number(round_)
+    at = number(round_)
     return next((e for e in known if at is not None and e.first <= at <= e.last), None)
-
-
-def _number(round_: str) -> Round | None:
-    match = re.fullmatch(r"v(\d{1,3})\.(\d{1,3})", round_)
-    return (int(match[1]), int(match[2])) if match else None

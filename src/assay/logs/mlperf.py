@@ -14,7 +14,7 @@ Time to train is run_stop − run_start. What a file lacks or contradicts is sai
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -75,11 +75,10 @@ def training_run(
     if log.benchmark is None and benchmark is not None:
         notes.append(f"the log names no benchmark; {benchmark} is taken from the folder")
     not_cleared = cache_doubt(log.reader.head) if log.claims_cache_cleared else None
-    doubts = (
-        not_cleared,
-        length.doubt,
-        _throughput_doubt(minutes, length.samples, log.throughputs),
-    )
+    contradicted = _throughput_doubt(minutes, length.samples, log.throughputs)
+    if contradicted is not None and length.multiplied:
+        length = replace(length, samples=None)
+    doubts = (not_cleared, length.doubt, contradicted)
     return TrainingRun(
         file=name or path.name,
         status=status,

@@ -26,6 +26,7 @@ class TrainingLength:
     """Epochs and samples at the last evaluation, the one that ended the run; None where the log can't tell.
 
     evaluations  (epochs, or samples where epochs are unknown; value) in the log's order
+    multiplied   samples are epochs times the training set, not counted by the log
     notes        how the log's positions were understood, and by what
     doubt        that its positions can't be what the table says; then neither length is given
     """
@@ -33,6 +34,7 @@ class TrainingLength:
     epochs: float | None = None
     samples: float | None = None
     evaluations: tuple[tuple[float, float], ...] = ()
+    multiplied: bool = False
     notes: tuple[str, ...] = ()
     doubt: Doubt | None = None
 
@@ -75,7 +77,8 @@ def training_length(
     once = tuple(dict.fromkeys(series))  # ranks repeat each other
     if understood.doubt is not None:
         epochs = samples = None
-    return TrainingLength(epochs, samples, once, tuple(notes), understood.doubt)
+    multiplied = understood.what == "epochs"
+    return TrainingLength(epochs, samples, once, multiplied, tuple(notes), understood.doubt)
 
 
 def is_number(value: object) -> TypeGuard[int | float]:

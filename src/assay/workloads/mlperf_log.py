@@ -9,6 +9,7 @@ from assay.errors import InputError
 from assay.logs.mllog import EventReader
 from assay.logs.mlperf import training_run
 from assay.records import Measurement, Metric, Reading, Series, Shape, Task, TrainingRun
+from assay.workloads.mlperf_flops import sample_flops
 from assay.workloads.program import Params
 from assay.workloads.workload import Workload
 
@@ -25,6 +26,11 @@ class MlperfLogParams(Params):
 
     round: str | None = None
     benchmark: str | None = None
+
+
+def _flops(params: MlperfLogParams) -> float | None:
+    known = sample_flops(params.benchmark, params.round)
+    return None if known is None else known.flops
 
 
 def _task(_params: MlperfLogParams, _shape: Shape, _seed: int) -> Task:
@@ -80,7 +86,7 @@ MLPERF = Workload(
     params=MlperfLogParams,
     metrics=lambda _params: (TIME_PER_EPOCH, TIME_TO_TRAIN, EPOCHS, THROUGHPUT),
     sample="sample",
-    flops=lambda _params: None,
+    flops=_flops,
     task=_task,
     read=_read,
     version=3,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from assay.analyse.accelerators import of_name
 from assay.analyse.doubts.case import Case, Side
-from assay.analyse.expected import accelerator_name, number_format
+from assay.analyse.expected import accelerator_name, arithmetic_of, number_format
 from assay.analyse.ratio import mean
-from assay.analyse.references import HALF, Reference, matching
+from assay.analyse.references import HALF, Reference, matching, workload_of
 from assay.records import Doubt, Shape
 from assay.units import convert, factor, human
 
@@ -62,7 +62,7 @@ def _above_published(side: Side) -> str:
 def far_below_reference(case: Case) -> Doubt | None:
     """Less than half of the slowest published figure of this accelerator and number format."""
     for side in case.sides:
-        known = _published(side, number_format(side.group))
+        known = _published(side, arithmetic_of(side.group)[0])
         if not known:
             continue
         least = min(known, key=lambda reference: reference.each)
@@ -85,7 +85,9 @@ def _published(side: Side, number_format: str) -> tuple[Reference, ...]:
     size = result.reading.facts.get("image_size", trial.params.get("image_size"))
     if name is None or size not in (None, 224) or min(side.group.values) <= 0:
         return ()
-    known = matching(trial.workload, side.group.point.metric, name, number_format, trial.shape.ranks, None)
+    known = matching(
+        workload_of(result), side.group.point.metric, name, number_format, trial.shape.ranks, None
+    )
     return tuple(reference for reference in known if reference.nodes is None)
 
 

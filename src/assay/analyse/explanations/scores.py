@@ -90,8 +90,8 @@ EXPLANATIONS: dict[str, Explanation] = {
     "throughput-contradicts": Explanation(
         "invalid",
         "Samples over time and the log's own tracked throughput are far apart.",
-        "One of them counts something else, as batches for samples; figures per sample are wrong by that "
-        "factor.",
+        "One of them counts something else, as batches for samples, or one rank's for all. Samples that rest "
+        "on `train_samples` are not given then; the log's own count of samples is, and may be wrong.",
         "Check what `train_samples` counts here before using samples per second.",
     ),
 }

@@ -1,0 +1,96 @@
+"""FLOPs that MLPerf training's benchmarks need for one sample, with the source of each.
+
+2 × multiply-adds; training is 3 × forward: backward computes a gradient by the weights and one by the input.
+Benchmarks whose samples differ in length (GNMT, Transformer, BERT, RNN-T), whose time goes into tables (DLRM,
+NCF, GNN) or into play (MiniGo) have none: the logs don't tell what a sample of theirs took.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from assay.logs.rounds import Round, number
+from assay.workloads.resnet50 import TRAINING_FLOPS_AT_224
+
+
+@dataclass(frozen=True)
+class SampleFlops:
+    """What one sample takes in the rounds from `first` to `last`."""
+
+    benchmark: str
+    first: Round
+    last: Round
+    flops: float
+    sample: str
+    source: str
+
+
+def _dense_transformer(multiplied: float, layers: int, width: int, tokens: int) -> float:
+    """FLOPs to train on one sequence: 6 a parameter and token, and attention between all its tokens.
+
+    multiplied  parameters that take part in products: without the table that tokens are looked up in
+
+    Source: Chowdhery et al., PaLM (2022), appendix B.
+    """
+    return tokens * (6 * multiplied + 12 * layers * width * tokens)
+
+
+_TORCH: Final = "torch's FlopCounterMode, forward"
+_RETINANET: Final = 3 * 402.42e9 - 2 * 19.19e9  # the stem and the first stage are frozen: no way back
+_LLAMA: Final = (
+    "Grattafiori et al., The Llama 3 Herd of Models (2024), table 3, counted as in PaLM, appendix B"
+)
+_VOCABULARY: Final = 128_256
+
+SAMPLE_FLOPS: Final = (
+    SampleFlops(
+        "resnet", (0, 5), (4, 0), TRAINING_FLOPS_AT_224, "image, 224 × 224",
+        "torchvision's ResNet-50 v1.5: 4.09 G multiply-adds forward",
+    ),
+    SampleFlops(
+        "ssd", (0, 5), (1, 1), 3 * 31.72e9, "image, 300 × 300",
+        f"{_TORCH}: SSD300 on ResNet-34 with 38 × 38 features, 81 classes",
+    ),
+    SampleFlops(
+        "ssd", (2, 0), (4, 1), _RETINANET, "image, 800 × 800",
+        f"{_TORCH}: torchvision's RetinaNet on ResNeXt-50 32x4d, 264 classes",
+    ),
+    SampleFlops(
+        "retinanet", (2, 0), (5, 1), _RETINANET, "image, 800 × 800",
+        f"{_TORCH}: torchvision's RetinaNet on ResNeXt-50 32x4d, 264 classes",
+    ),
+    SampleFlops(
+        "maskrcnn", (0, 5), (3, 1), 3 * 2 * 134.38e9, "image, about 800 × 1,200",
+        "torchvision, MaskRCNN_ResNet50_FPN_Weights.COCO_V1: 134.38 G multiply-adds forward",
+    ),
+    SampleFlops(
+        "unet3d", (1, 0), (4, 0), 3 * 954.6e9, "patch, 128 × 128 × 128",
+        f"{_TORCH}: U-Net of 32 to 320 filters, 3 classes",
+    ),
+    SampleFlops(
+        "llama31_8b", (5, 1), (5, 1), _dense_transformer(8.03e9 - _VOCABULARY * 4096, 32, 4096, 8192),
+        "sequence, 8,192 tokens", _LLAMA,
+    ),
+    SampleFlops(
+        "llama31_405b", (5, 0), (5, 1), _dense_transformer(405.9e9 - _VOCABULARY * 16384, 126, 16384, 8192),
+        "sequence, 8,192 tokens", _LLAMA,
+    ),
+)  # fmt: skip
+
+
+def sample_flops(benchmark: str | None, round_: str | None) -> SampleFlops | None:
+    """What a sample of a benchmark, by its result folder's name, takes; None where that isn't known.
+
+    An unknown round is no matter where the benchmark's samples are alike in all of theirs.
+
+    >>> f"{sample_flops('ssd', 'v1.1').flops / 1e9:.1f}", f"{sample_flops('ssd', 'v2.1').flops / 1e9:.0f}"
+    ('95.2', '1169')
+    >>> sample_flops("ssd", None), sample_flops("bert", "v3.1")
+    (None, None)
+    """
+    known = [entry for entry in SAMPLE_FLOPS if entry.benchmark == benchmark]
+    if round_ is None:
+        return known[0] if len(known) == 1 else None
+    at = number(round_)
+    return next((entry for entry in known if at is not None and entry.first <= at <= entry.last), None)
