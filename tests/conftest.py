@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from assay.payloads import counters
 
 ROOT = Path(__file__).resolve().parent.parent
 REQUIRED = frozenset(filter(None, os.environ.get("ASSAY_REQUIRE", "").split(",")))
@@ -30,3 +34,16 @@ def mlperf_logs() -> Path:
         f"no real result files in {path}; set ASSAY_MLPERF_LOGS",
     )
     return path
+
+
+@pytest.fixture
+def half_a_core() -> Iterator[Path]:
+    """A cgroup, version 1, below this process's own, that allows half of a core's time."""
+    own = [Path(path) for path in counters.group_paths("") if os.access(f"{path}/cpu.cfs_quota_us", os.W_OK)]
+    require("cgroup-v1", bool(own), "no CPU controller of version 1 that this user may write to")
+    group = own[0] / f"assay-test-{uuid.uuid4().hex[:8]}"
+    group.mkdir()
+    (group / "cpu.cfs_period_us").write_text("50000")
+    (group / "cpu.cfs_quota_us").write_text("25000")
+    yield group
+    group.rmdir()

@@ -6,12 +6,9 @@ import json
 import os
 import subprocess
 import sys
-import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from assay.payloads import counters
 from assay.records import NodeCounts
@@ -28,26 +25,12 @@ for one in running:
     one.wait()
 print(json.dumps(counters["between"](before, counters["look"]())))
 """
-QUOTAS_V1 = Path("/sys/fs/cgroup/cpu")
 
 
 def around_busy(processes: int, **how: Any) -> NodeCounts:
     command = [sys.executable, "-I", "-S", "-c", LOOK_AROUND, str(processes)]
     told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60, **how)
     return NodeCounts(**json.loads(told.stdout))
-
-
-@pytest.fixture
-def half_a_core() -> Iterator[Path]:
-    """A cgroup, version 1, that allows half of a core's time."""
-    if not os.access(QUOTAS_V1 / "cgroup.procs", os.W_OK):
-        pytest.skip("needs root, and the CPU controller of cgroup version 1")
-    group = QUOTAS_V1 / f"assay-test-{uuid.uuid4().hex[:8]}"
-    group.mkdir()
-    (group / "cpu.cfs_period_us").write_text("50000")
-    (group / "cpu.cfs_quota_us").write_text("25000")
-    yield group
-    group.rmdir()
 
 
 def joining(group: Path) -> Mapping[str, Any]:
@@ -153,6 +136,25 @@ def test_the_groups_of_a_container_of_version_2(tmp_path: Path) -> None:
     [(path, group)] = counters.groups_with_quota(root)
     assert path == f"{root}/sys/fs/cgroup/worker"
     assert group == {"cores": 1.5, "periods": 40, "throttled_periods": 3, "throttled_s": 0.25}
+
+
+def test_the_groups_of_version_1(tmp_path: Path) -> None:
+    group = "sys/fs/cgroup/cpu,cpuacct/docker/1"
+    mounts = [
+        "30 29 0:26 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct",
+        "31 29 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory",
+    ]
+    files = {
+        "proc/self/mountinfo": "\n".join(mounts),
+        "proc/self/cgroup": "4:memory:/docker/1\n3:cpu,cpuacct:/docker/1\n",
+        "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
+        f"{group}/cpu.cfs_quota_us": "50000\n",
+        f"{group}/cpu.cfs_period_us": "100000\n",
+        f"{group}/cpu.stat": "nr_periods 40\nnr_throttled 3\nthrottled_time 250000000\n",
+    }
+    root = laid_out(tmp_path, files)
+    counted = {"cores": 0.5, "periods": 40, "throttled_periods": 3, "throttled_s": 0.25}
+    assert dict(counters.groups_with_quota(root)) == {f"{root}/{group}": counted}
 
 
 def test_of_several_groups_the_one_that_was_stopped_longest_counts() -> None:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assay.analyse.doubts import Case, Side, of
 from assay.analyse.groups import group
-from assay.records import Doubt, Estimate, NodeCounts, Provenance, Result
+from assay.launch.local import LocalLauncher, LocalSystem
+from assay.records import Doubt, Estimate, JobState, NodeCounts, Provenance, Result
+from launcher_contract import job, python, run
 from stated_runs import metrics, result
 
 QUIET = NodeCounts(
@@ -135,3 +142,54 @@ def test_what_was_counted_stands_in_place_of_what_was_feared() -> None:
     assert {"cpu-quota", "busy-machine"} <= set(raised(feared))
     counted = replace(QUIET, quota_cores=1.0, periods=100, throttled_periods=0, throttled_s=0.0)
     assert not {"cpu-quota", "busy-machine", *TROUBLES} & set(raised(runs([counted], [counted], facts=facts)))
+
+
+# Real troubles -------------------------------------------------------------------------------------------
+
+BUSY = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
+
+
+def counted_while_busy(spool: Path) -> tuple[NodeCounts, ...]:
+    """What a job of one busy rank tells, started as this process is now."""
+    status, streams = run(LocalLauncher(LocalSystem(), spool), job(python(BUSY.format(1.0))))
+    assert status.state is JobState.SUCCEEDED, (status, streams)
+    return status.nodes
+
+
+@contextmanager
+def this_process_in(group: Path) -> Iterator[None]:
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+    try:
+        yield
+    finally:
+        (group.parent / "cgroup.procs").write_text(str(os.getpid()))
+
+
+@contextmanager
+def this_process_on(cpus: set[int]) -> Iterator[None]:
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def test_a_real_quota_is_doubted(half_a_core: Path, tmp_path: Path) -> None:
+    with this_process_in(half_a_core):
+        nodes = counted_while_busy(tmp_path)
+    evidence = raised(runs(nodes))["cpu-throttled"].evidence
+    assert "periods of 0.5 cores" in evidence
+    assert "cpu-throttled" not in raised(runs(counted_while_busy(tmp_path)))
+
+
+def test_a_real_neighbour_on_the_only_cpu_is_doubted(tmp_path: Path) -> None:
+    with this_process_on({min(os.sched_getaffinity(0))}):
+        neighbour = subprocess.Popen([sys.executable, "-I", "-S", "-c", BUSY.format(60)])
+        try:
+            nodes = counted_while_busy(tmp_path)
+        finally:
+            neighbour.kill()
+            neighbour.wait()
+    evidence = raised(runs(nodes))["busy-neighbours"].evidence
+    assert "of 1 CPU and" in evidence

@@ -282,20 +282,33 @@ def test_cores_are_shared_contiguously_and_equally(
     assert keeper_program.share(cores, ranks) == shares
 
 
-def test_a_cgroups_quota_counts_where_it_is_less_than_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {
-        "/proc/self/cgroup": "0::/kubepods/pod1\n",
-        "/sys/fs/cgroup/kubepods/pod1/cpu.max": "max 100000\n",
-        "/sys/fs/cgroup/kubepods/cpu.max": "150000 100000\n",
-    }
-    monkeypatch.setattr(keeper_program, "read", lambda path: files.get(path, ""))
+@pytest.mark.parametrize(("quotas", "cores"), [([], 64), ([1.5, 0.5], 0.5), ([128.0], 64)])
+def test_a_cgroups_quota_counts_where_it_is_less_than_the_cores(
+    monkeypatch: pytest.MonkeyPatch, quotas: list[float], cores: float
+) -> None:
+    groups = [(f"/group{at}", {"cores": quota}) for at, quota in enumerate(quotas)]
+    monkeypatch.setattr(keeper_program, "counters", lambda: {"groups_with_quota": lambda _: groups})
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
-    assert keeper_program.allowed_cores() == 1.5
-    files["/sys/fs/cgroup/cpu/cpu.cfs_quota_us"] = "50000\n"
-    files["/sys/fs/cgroup/cpu/cpu.cfs_period_us"] = "100000\n"
-    assert keeper_program.allowed_cores() == 0.5
-    files["/sys/fs/cgroup/cpu/cpu.cfs_quota_us"] = "-1\n"
-    assert keeper_program.allowed_cores() == 1.5
+    assert keeper_program.allowed_cores() == cores
+
+
+def test_a_job_tells_what_its_node_counted_while_it_ran(launcher: LocalLauncher) -> None:
+    busy = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+    status, _ = run(launcher, job(python(busy), 2))
+    [node] = status.nodes
+    assert node.cpus == len(os.sched_getaffinity(0))
+    assert node.job_cpu_s is not None
+    assert 0.6 <= node.job_cpu_s < 2  # of both ranks
+    assert status.ended_at is not None
+    assert status.started_at is not None
+    assert node.elapsed_s >= status.ended_at - status.started_at
+
+
+def test_a_job_whose_ranks_never_started_counts_nothing(tmp_path: Path) -> None:
+    pinned = LocalLauncher(LocalSystem(pin_cpus=True), tmp_path / "jobs")
+    status, _ = run(pinned, job(python("pass"), 1000))
+    assert status.state is JobState.FAILED
+    assert status.nodes == ()
 
 
 def test_a_reserved_port_is_given_to_nobody_else_and_rank_0_can_listen_on_it() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from assay.errors import LaunchError
 from assay.launch import processes
 from assay.launch.outputs import CHUNK_BYTES
-from assay.records import JobState, JobStatus, Output, RankExit, StreamEnd
+from assay.records import JobState, JobStatus, NodeCounts, Output, RankExit, StreamEnd
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,7 @@ def job_status(end: Mapping[str, Any]) -> JobStatus:
         end["started_at"],
         end["ended_at"],
         {name: StreamEnd(**of) for name, of in end["streams"].items()},
+        () if end["node"] is None else (NodeCounts(**end["node"]),),
     )
 
 

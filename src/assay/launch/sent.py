@@ -106,9 +106,13 @@ def write_files(job: Job, work: Path) -> None:
 
 
 def programs(*names: str) -> dict[str, bytes]:
-    """Programs that travel with a job: `keeper.py`, `relay.py`, `probe.py`."""
+    """Programs that travel with a job: `keeper.py`, `relay.py`, `probe.py`.
+
+    `counters.py` comes along with the keeper, which loads it from beside itself.
+    """
     payloads = resources.files("assay.payloads")
-    return {name: (payloads / name).read_bytes() for name in names}
+    loaded = ["counters.py"] if "keeper.py" in names else []
+    return {name: (payloads / name).read_bytes() for name in (*names, *loaded)}
 
 
 def write_spec(value: Mapping[str, Any], directory: Path) -> None:

@@ -10,7 +10,8 @@ the environment says which node this one is, from 0, and its own directory is DI
 adds to its directory
   claim.json        it took the job: its process id, start time, boot id and host; made exactly once
   started.json      the ranks run: time, port, cores
-  ended.json        how it ended, with size and digest of each stream; the last thing written
+  ended.json        how it ended, with size and digest of each stream, and what the kernel counted meanwhile
+                    (counters.py, which lies beside this file); the last thing written
   streams/NAME.log  what `rank-0`, `rank-1`, … and `probe-0` (one a node) print, output and error together
 Each JSON file is there whole or not at all. It exits 0 when all its ranks did, else as the first that failed
 (124 at the time limit, 143 when cancelled), so that a platform that watches it ends the other nodes.
@@ -26,9 +27,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import functools
 import hashlib
 import json
 import os
+import runpy
 import signal
 import socket
 import sys
@@ -99,11 +102,13 @@ def keep(spec: Spec, directory: Path, node: int) -> dict[str, Any]:
         return outcome("cancelled", "cancelled before the ranks started", probe=probe)
     programs = [rank_program(spec, env, directory, node, local, sets) for local in range(ranks)]
     job = Processes(programs, "rank {}", first=node * ranks)
+    before = counters()["look"]()
     job.start()
     stated = {"meeting": ":".join(meeting), "omp_num_threads": env["OMP_NUM_THREADS"], "cores": sets}
     write_whole(directory / "started.json", {"started_at": job.started_at, **stated})
     state, cause = job.run_to_end(spec["timeout_s"], spec["grace_s"])
-    return {**outcome(state, cause, job, probe), "streams": digests(directory / "streams")}
+    met = counters()["between"](before, counters()["look"]())
+    return {**outcome(state, cause, job, probe), "node": met, "streams": digests(directory / "streams")}
 
 
 def exit_code(ended: dict[str, Any]) -> int:
@@ -128,6 +133,7 @@ def outcome(
         "ended_at": job.started_at + job.duration_s if job else time.time(),
         "duration_s": job.duration_s if job else 0.0,
         "probe": probe,
+        "node": None,
         "streams": {},
     }
 
@@ -444,26 +450,14 @@ def share(cores: list[int], ranks: int) -> list[list[int]]:
 
 def allowed_cores() -> float:
     """Cores that this process may use: its affinity, or its cgroup's quota where that is less."""
-    return min([len(os.sched_getaffinity(0)), *quotas_v2(), *quotas_v1()])
+    quotas: list[float] = [group["cores"] for _, group in counters()["groups_with_quota"]("")]
+    return min([len(os.sched_getaffinity(0)), *quotas])
 
 
-def quotas_v2() -> list[float]:
-    """Cores allowed by each cpu.max on the way from this process's cgroup to the root."""
-    quotas = []
-    for line in read("/proc/self/cgroup").splitlines():
-        if line.startswith("0::/"):
-            group = Path("/sys/fs/cgroup") / line[4:]
-            for level in (group, *group.parents):
-                limit = read(f"{level}/cpu.max").split()
-                if limit and limit[0] != "max":
-                    quotas.append(int(limit[0]) / int(limit[1]))
-    return quotas
-
-
-def quotas_v1() -> list[float]:
-    """Cores allowed by the quota that cgroup v1 shows to a container."""
-    quota, period = (read(f"/sys/fs/cgroup/cpu/cpu.cfs_{name}_us") for name in ("quota", "period"))
-    return [int(quota) / int(period)] if period and int(quota) > 0 else []
+@functools.cache
+def counters() -> dict[str, Any]:
+    """What counters.py holds, by name: with -I, Python imports nothing from beside this file."""
+    return runpy.run_path(str(Path(__file__).with_name("counters.py")))
 
 
 # The kernel ----------------------------------------------------------------------------------------------

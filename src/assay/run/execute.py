@@ -133,6 +133,7 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
         run,
         job=status.state,
         exits=status.exits,
+        nodes=status.nodes,
         started_at=status.started_at or run.started_at,
         ended_at=status.ended_at or time.time(),
     )
