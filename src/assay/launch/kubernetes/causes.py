@@ -1,0 +1,219 @@
+"""Why a job does not start, or ended, as a cluster says it: pods and events in, causes out. Pure.
+
+A cluster says such things in half a dozen places. They are brought to one form, `Sign`, and one table reads
+them; its texts are those of Kubernetes 1.34, as a cluster prints them, and of OpenShift 4, as documented.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Object = Mapping[str, Any]
+"""A Kubernetes object as its JSON says it."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why it does not go on.
+
+    code      one word for tests, tables and retries: `unschedulable`, `image`, `quota`, …
+    what      what happened, in words
+    evidence  as the cluster said it
+    remedy    what to do
+    final     it will not mend itself: the job is ended at once
+    platform  the cluster's fault rather than the job's: worth another try
+    """
+
+    code: str
+    what: str
+    evidence: str
+    remedy: str
+    final: bool
+    platform: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.evidence}); {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Sign:
+    """One thing that the cluster says: about which object, its reason word, its message."""
+
+    subject: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """A row of the table: reasons and pattern that make a sign its, and the cause; `{}` names its groups."""
+
+    code: str
+    reasons: str
+    pattern: str
+    what: str
+    remedy: str
+    final: bool = True
+    platform: bool = False
+
+    def read(self, sign: Sign) -> Cause | None:
+        if sign.reason not in self.reasons.split():
+            return None
+        found = re.search(self.pattern, sign.message)
+        if found is None:
+            return None
+        groups = found.groupdict()
+        words = (text.format(subject=sign.subject, **groups) for text in (self.what, self.remedy))
+        what, remedy = words
+        return Cause(self.code, what, said(sign), remedy, self.final, self.platform)
+
+
+_PULL = "ErrImagePull ImagePullBackOff Failed"
+_CREATE = "FailedCreate Forbidden"
+_RULES: Sequence[_Rule] = (
+    # What happened to a pod that ran
+    _Rule("oom", "OOMKilled", "", "{subject} used more memory than its limit and was killed",
+          "raise `memory` in the system's resources, or make the batch smaller"),
+    _Rule("evicted", "Evicted", "", "{subject} was evicted by its node",
+          "the node ran short of what the evidence names: request it, so that the pod is placed where it is",
+          platform=True),
+    _Rule("preempted", "PreemptionByScheduler Preempting", "", "{subject} had to make room for another pod",
+          "give the system a priorityClass, or a queue of its own", platform=True),
+    _Rule("node-lost", "DeletionByTaintManager NodeLost NodeNotReady TaintManagerEviction", "",
+          "the node of {subject} was lost", "look at the node: kubectl describe node", platform=True),
+    _Rule("deadline", "DeadlineExceeded", "", "{subject} ran into its deadline",
+          "raise the suite's `timeout`, or look for what hangs in its log"),
+    _Rule("command", "StartError ContainerCannotRun RunContainerError Failed",
+          r'exec: "(?P<program>[^"]+)"', "the image has no program {program}",
+          "set `python` of the system to an interpreter that the image has"),
+    _Rule("start", "StartError ContainerCannotRun RunContainerError CreateContainerError", "",
+          "the container of {subject} could not be started",
+          "the runtime's words are the evidence: a device, mount or option that the node refuses"),
+    _Rule("crash-loop", "CrashLoopBackOff", "", "{subject} ends again and again",
+          "look at its last lines: kubectl logs --previous"),
+    # What a pod waits for
+    _Rule("image", "ErrImageNeverPull", "", "the image is not on the node, and is not to be pulled",
+          "load it on the node, or set imagePullPolicy: IfNotPresent"),
+    _Rule("image", "InvalidImageName", "", "the image's name is none", "write it as registry/name:tag"),
+    _Rule("image", _PULL, "invalid reference format", "the image's name is none",
+          "write it as registry/name:tag, in small letters"),
+    _Rule("image", _PULL, r"not found|manifest unknown", "there is no such image",
+          "look at `image` of the system: name, tag, and that it was pushed"),
+    _Rule("image", _PULL, r"(?i)unauthorized|authentication required|denied|403|no basic auth",
+          "the registry does not let the cluster have the image",
+          "name a pull secret in imagePullSecrets that is in the namespace"),
+    _Rule("image", _PULL, r"(?i)pull|image", "the image can't be pulled",
+          "the node can't reach the registry, or not yet: the evidence says how it failed",
+          final=False, platform=True),
+    _Rule("missing", "CreateContainerConfigError Failed", r'(?P<kind>secret|configmap) "(?P<name>[^"]+)" not',
+          "{kind} {name} is not there", "create it in the system's namespace, or correct its name"),
+    _Rule("root", "CreateContainerConfigError Failed", "runAsNonRoot",
+          "the image wants to run as root and the namespace forbids it",
+          "set runAsUser of the system to a number above 0"),
+    _Rule("configuration", "CreateContainerConfigError", "", "the container of {subject} can't be made",
+          "correct what the evidence names"),
+    _Rule("missing", "FailedMount", r'(?P<kind>secret|configmap) "(?P<name>[^"]+)" not found',
+          "{kind} {name} is not there, and {subject} mounts it",
+          "create it in the system's namespace, or correct its name"),
+    _Rule("mount", "FailedMount", r"hostPath type check failed: (?P<path>\S+)",
+          "{path} is not there on the node", "a hostPath volume needs its path on every node that is used"),
+    _Rule("mount", "FailedMount FailedAttachVolume", "", "a volume of {subject} can't be mounted",
+          "look at the claim and its storage class: kubectl describe pvc", final=False, platform=True),
+    _Rule("network", "FailedCreatePodSandBox", "", "the node can't give {subject} a network",
+          "look at the node's network plugin", final=False, platform=True),
+    _Rule("missing", "Unschedulable FailedScheduling", r'persistentvolumeclaim "(?P<name>[^"]+)" not found',
+          "claim {name} is not there", "create the claim in the system's namespace, or correct its name"),
+    _Rule("unschedulable", "Unschedulable FailedScheduling SchedulerError SchedulingGated", "",
+          "no node can take {subject}", "ask for less, free nodes, or correct nodeSelector and tolerations",
+          final=False),
+    # Why there is no pod
+    _Rule("quota", _CREATE, r"exceeded quota: (?P<quota>[^,]+)",
+          "quota {quota} of the namespace leaves no room", "free some of it, or have it raised",
+          final=False),
+    _Rule("quota", _CREATE, r"failed quota: (?P<quota>[^:]+): must specify (?P<names>.+)",
+          "quota {quota} wants {names} stated", "state them in the system's resources"),
+    _Rule("limits", _CREATE, r"(?:maximum|minimum) (?:cpu|memory|\S+) usage per",
+          "the namespace's limit range refuses the pod", "change the system's resources to fit it"),
+    _Rule("pod-security", _CREATE, r'violates PodSecurity "(?P<level>[^"]+)"',
+          "the namespace enforces Pod Security {level}, which forbids what the system asks for",
+          "leave out what the evidence names, or use a namespace that allows it"),
+    _Rule("scc", _CREATE, "unable to validate against any security context constraint",
+          "no SecurityContextConstraints allow the pod",
+          "`assay cluster prepare --for openshift` prints what is to be granted"),
+    _Rule("webhook", f"{_CREATE} InternalError", r'admission webhook "(?P<hook>[^"]+)" denied',
+          "admission webhook {hook} refuses it", "its words are the evidence"),
+    _Rule("webhook", f"{_CREATE} InternalError", r'failed calling webhook "(?P<hook>[^"]+)"',
+          "admission webhook {hook} does not answer", "its operator is not running: look at its pods",
+          final=False, platform=True),
+    _Rule("missing", _CREATE, r'serviceaccount "(?P<name>[^"]+)" not found',
+          "service account {name} is not there", "create it, or correct serviceAccount of the system"),
+    _Rule("missing", _CREATE, r"no PriorityClass with name (?P<name>\S+) was found",
+          "priority class {name} is not there", "correct priorityClass of the system"),
+    _Rule("missing", _CREATE, r'RuntimeClass "(?P<name>[^"]+)" not found',
+          "runtime class {name} is not there", "correct runtimeClass of the system"),
+    _Rule("refused", _CREATE, "", "the cluster refuses to make {subject}'s pods",
+          "correct what the evidence names", final=False),
+)  # fmt: skip
+
+
+def causes(pods: Iterable[Object], events: Iterable[Object]) -> list[Cause]:
+    """What stands in the way, the most decisive first, each once. [] where nothing does.
+
+    pods    of the job
+    events  about the job's objects, of any type
+    """
+    signs = [sign for pod in pods for sign in of_pod(pod)]
+    about = {sign.subject for sign in signs}
+    signs += [s for e in events if (s := of_event(e)) is not None and not _is_over(s, about)]
+    found: dict[str, Cause] = {}
+    for sign in signs:
+        if (cause := read(sign)) is not None:
+            found.setdefault(cause.code, cause)  # a pod's status comes first and says more than its events
+    rank = {rule.code: place for place, rule in reversed(list(enumerate(_RULES)))}
+    return sorted(found.values(), key=lambda cause: (not cause.final, rank[cause.code]))
+
+
+def read(sign: Sign) -> Cause | None:
+    """The first row of the table that knows the sign."""
+    return next((cause for rule in _RULES if (cause := rule.read(sign)) is not None), None)
+
+
+def of_pod(pod: Object) -> Iterator[Sign]:
+    """What a pod's status says that is not as it should be."""
+    subject, status = f"pod {pod['metadata']['name']}", pod.get("status", {})
+    if "reason" in status:
+        yield Sign(subject, status["reason"], status.get("message", ""))
+    for condition in status.get("conditions", ()):
+        bad = "True" if condition["type"] == "DisruptionTarget" else "False"
+        if condition["type"] in ("DisruptionTarget", "PodScheduled") and condition["status"] == bad:
+            yield Sign(subject, condition.get("reason", ""), condition.get("message", ""))
+    for container in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+        for state in (container.get("state", {}), container.get("lastState", {})):
+            for of in (state.get("waiting"), state.get("terminated")):
+                if of is not None:
+                    yield Sign(subject, of.get("reason", ""), of.get("message", ""))
+
+
+def of_event(event: Object) -> Sign | None:
+    """What a warning says; nothing for an event of the usual course, or that only repeats a status."""
+    repeats = event.get("reason") == "Failed" and event.get("message", "").startswith("Error: ")
+    if event.get("type") != "Warning" or repeats:
+        return None
+    about = event["involvedObject"]
+    return Sign(f"{about['kind'].lower()} {about['name']}", event.get("reason", ""), event.get("message", ""))
+
+
+def said(sign: Sign) -> str:
+    """The cluster's words in one line, without what it adds for those who read its source."""
+    words = " ".join(sign.message.split()).removesuffix(": unknown")
+    words = re.sub(r" no new claims to deallocate,?|,? ?preemption: .*", "", words)
+    return f"{sign.reason}: {words}" if words else sign.reason
+
+
+def _is_over(sign: Sign, pods: set[str]) -> bool:
+    """An event of a pod that waits for nothing any more: what its status says now is what counts."""
+    mends_itself = sign.reason in ("FailedScheduling", "FailedMount", "FailedCreatePodSandBox", "Failed")
+    return mends_itself and sign.subject.startswith("pod ") and sign.subject not in pods

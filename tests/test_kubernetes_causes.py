@@ -1,0 +1,140 @@
+"""Why a job on Kubernetes does not go on, from what a cluster (1.34) said when it was made to happen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assay.launch.kubernetes.causes import causes
+
+POD = "trial-abc"
+
+
+def pod(**status: Any) -> dict[str, Any]:
+    return {"metadata": {"name": POD}, "status": status}
+
+
+def waiting(reason: str, message: str = "") -> dict[str, Any]:
+    return pod(containerStatuses=[{"state": {"waiting": {"reason": reason, "message": message}}}])
+
+
+def ended(reason: str, message: str = "", code: int = 1) -> dict[str, Any]:
+    state = {"terminated": {"reason": reason, "message": message, "exitCode": code}}
+    return pod(phase="Failed", containerStatuses=[{"state": state}])
+
+
+def unscheduled(message: str) -> dict[str, Any]:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    return pod(conditions=[condition])
+
+
+def disrupted(reason: str) -> dict[str, Any]:
+    return pod(conditions=[{"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "m"}])
+
+
+def warning(kind: str, reason: str, message: str) -> dict[str, Any]:
+    about = {"kind": kind, "name": POD if kind == "Pod" else "trial"}
+    return {"type": "Warning", "reason": reason, "message": message, "involvedObject": about}
+
+
+def refused(message: str) -> dict[str, Any]:
+    return warning("Job", "FailedCreate", f'Error creating: pods "trial-" is forbidden: {message}')
+
+
+CREATING = waiting("ContainerCreating")
+PREEMPTION = " no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful"
+STANDING: list[tuple[str, bool, str, dict[str, Any] | None, dict[str, Any] | None]] = [
+    ("unschedulable", False, "2 Insufficient nvidia.com/gpu.",
+     unscheduled("0/2 nodes are available: 2 Insufficient nvidia.com/gpu." + PREEMPTION), None),
+    ("unschedulable", False, "node affinity/selector",
+     unscheduled("0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."), None),
+    ("missing", True, "claim absent is not there",
+     unscheduled('0/2 nodes are available: persistentvolumeclaim "absent" not found. not found'), None),
+    ("image", True, "not on the node", waiting("ErrImageNeverPull", "is not present with pull policy"), None),
+    ("image", True, "name is none",
+     waiting("ImagePullBackOff", 'ErrImagePull: invalid reference format'), None),
+    ("image", True, "no such image",
+     waiting("ErrImagePull", 'failed to resolve reference "reg/none:1": reg/none:1: not found'), None),
+    ("image", True, "pull secret", waiting("ErrImagePull", "unexpected status: 401 Unauthorized"), None),
+    ("image", False, "can't reach the registry",
+     waiting("ImagePullBackOff", 'ErrImagePull: dial tcp: i/o timeout'), None),
+    ("command", True, "the image has no program no-such-program",
+     ended("StartError", 'exec: "no-such-program": executable file not found: unknown'), None),
+    ("missing", True, "secret absent is not there",
+     waiting("CreateContainerConfigError", 'secret "absent" not found'), None),
+    ("root", True, "runAsUser",
+     waiting("CreateContainerConfigError", "container has runAsNonRoot and image will run as root"), None),
+    ("missing", True, "configmap absent is not there",
+     CREATING, warning("Pod", "FailedMount", 'MountVolume.SetUp failed: configmap "absent" not found')),
+    ("mount", True, "/absent/dir is not there on the node",
+     CREATING, warning("Pod", "FailedMount", "hostPath type check failed: /absent/dir is not a directory")),
+    ("oom", True, "more memory than its limit", ended("OOMKilled", code=137), None),
+    ("evicted", True, "ephemeral-storage",
+     pod(phase="Failed", reason="Evicted", message="The node was low on resource: ephemeral-storage."), None),
+    ("preempted", True, "priorityClass", disrupted("PreemptionByScheduler"), None),
+    ("node-lost", True, f"the node of pod {POD} was lost", disrupted("DeletionByTaintManager"), None),
+    ("deadline", True, "timeout", pod(phase="Failed", reason="DeadlineExceeded"), None),
+    ("crash-loop", True, "--previous", waiting("CrashLoopBackOff", "back-off 10s restarting"), None),
+    ("quota", False, "quota q of the namespace",
+     None, refused("exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0")),
+    ("quota", True, "wants limits.memory stated",
+     None, refused("failed quota: q: must specify limits.memory")),
+    ("pod-security", True, "runAsNonRoot != true",
+     None, refused('violates PodSecurity "restricted:latest": runAsNonRoot != true (pod or container)')),
+    ("scc", True, "SecurityContextConstraints",
+     None, refused("unable to validate against any security context constraint: [capabilities.add]")),
+    ("missing", True, "service account absent",
+     None, refused('error looking up service account ns/absent: serviceaccount "absent" not found')),
+    ("missing", True, "priority class absent", None, refused("no PriorityClass with name absent was found")),
+    ("missing", True, "runtime class absent",
+     None, refused('pod rejected: RuntimeClass "absent" not found')),
+    ("webhook", True, "admission webhook guard.example refuses it",
+     None, warning("Job", "FailedCreate", 'admission webhook "guard.example" denied the request: no')),
+    ("webhook", False, "does not answer",
+     None, warning("Job", "FailedCreate", 'failed calling webhook "guard.example": connection refused')),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "final", "words", "of_pod", "event"),
+    STANDING,
+    ids=[f"{s[0]}-{i}" for i, s in enumerate(STANDING)],
+)
+def test_each_cause_is_told_from_what_the_cluster_says(
+    code: str, final: bool, words: str, of_pod: dict[str, Any] | None, event: dict[str, Any] | None
+) -> None:
+    found = causes([of_pod] if of_pod else [], [event] if event else [])
+    assert [cause.code for cause in found] == [code]
+    assert found[0].final is final
+    assert words in str(found[0])
+
+
+def test_only_what_the_platform_did_is_worth_another_try() -> None:
+    worth = {
+        c[0] for c in STANDING for f in causes([c[3]] if c[3] else [], [c[4]] if c[4] else []) if f.platform
+    }
+    assert worth == {"image", "evicted", "preempted", "node-lost", "webhook"}
+
+
+def test_a_pod_that_runs_well_has_no_cause_whatever_was_said_before() -> None:
+    running = pod(phase="Running", containerStatuses=[{"state": {"running": {}}}])
+    late = warning("Pod", "FailedMount", 'configmap "absent" not found')
+    assert causes([running], [late, {**late, "type": "Normal"}]) == []
+
+
+def test_a_status_is_said_once_and_not_again_from_its_events() -> None:
+    status = waiting("ErrImagePull", 'failed to resolve reference "r/n:1": r/n:1: not found')
+    again = warning("Pod", "Failed", 'Failed to pull image "r/n:1": r/n:1: not found')
+    found = causes([status], [again, warning("Pod", "Failed", "Error: ErrImagePull")])
+    assert [cause.code for cause in found] == ["image"]
+    assert found[0].evidence.startswith("ErrImagePull: failed to resolve")
+
+
+def test_the_most_decisive_comes_first() -> None:
+    found = causes([unscheduled("0/2 nodes are available"), ended("OOMKilled", code=137)], [])
+    assert [cause.code for cause in found] == ["oom", "unschedulable"]
+
+
+def test_an_exit_of_the_program_itself_is_no_cause_of_the_platform() -> None:
+    assert causes([ended("Error", code=3)], [warning("Job", "BackoffLimitExceeded", "limit reached")]) == []
