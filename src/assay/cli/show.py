@@ -50,11 +50,15 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
         return
     from rich.console import Console
 
+    from assay.report import node_words
+
     console = Console(highlight=False)
     console.print(_heading(found), markup=False)
     for system, results in found.by_system().items():
         console.print(f"\n{system}", style="bold", markup=False)
         console.print(_facts(results), style="dim", markup=False)
+        if (met := node_words.words(results)) is not None:
+            console.print(met, style="dim", markup=False)
         console.print(_numbers(found, results))
         for line in _sparks(results):
             console.print(line, markup=False, soft_wrap=True)
@@ -240,6 +244,7 @@ def _document(found: Named) -> Mapping[str, Any]:
                 "measurements": [to_plain(m) for m in r.reading.measurements],
                 "series": [to_plain(s) for s in r.reading.series],
                 "facts": dict(r.reading.facts),
+                "nodes": [to_plain(node) for node in r.run.nodes],
                 "provenance": None if r.provenance is None else to_plain(r.provenance)["nodes"],
             }
             for r in found.results

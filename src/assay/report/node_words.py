@@ -1,0 +1,52 @@
+"""What the nodes' kernels counted while runs ran, in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+from assay.analyse.doubts import meanwhile, percent
+from assay.records import NodeCounts, Result
+from assay.units import human
+
+Count = Callable[[NodeCounts], float | None]
+
+_SHARES: tuple[tuple[str, Count], ...] = (
+    ("stopped by a CPU quota {}", meanwhile.throttled_share),
+    ("withheld by the host {}", meanwhile.stolen_share),
+    ("slowed down for heat {} of the time", meanwhile.heat_share),
+    ("waiting for swap {} of the time", meanwhile.swap_share),
+)
+
+
+def words(results: Sequence[Result]) -> str | None:
+    """One line, means over the nodes of all these runs; None where nobody counted.
+
+    What was counted and is nothing is told as `0 %`; what was not counted is not told.
+    """
+    nodes = [node for result in results for node in result.run.nodes]
+    told = list(_told(nodes))
+    return f"while they ran (mean): {', '.join(told)}" if told else None
+
+
+def _told(nodes: Sequence[NodeCounts]) -> Iterator[str]:
+    own = _mean(nodes, lambda node: None if node.job_cpu_s is None else node.job_cpu_s / node.elapsed_s)
+    others, cpus = _mean(nodes, meanwhile.others_cpus), _mean(nodes, lambda node: float(node.cpus))
+    if own is not None:
+        yield f"the job used {own:.2g} of {cpus:g} CPUs"
+    if others is not None:
+        yield f"others {others:.2g}"
+    for sentence, share in _SHARES:
+        mean = _mean(nodes, share)
+        if mean is not None:
+            yield sentence.format(percent(mean))
+    faults = _mean(
+        nodes, lambda node: None if node.job_major_faults is None else float(node.job_major_faults)
+    )
+    if faults:
+        yield f"{human(faults, 'pages')} waited for from the disk"
+
+
+def _mean(nodes: Sequence[NodeCounts], of: Count) -> float | None:
+    values = [value for node in nodes if (value := of(node)) is not None]
+    return math.fsum(values) / len(values) if values else None
