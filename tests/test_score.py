@@ -18,6 +18,7 @@ from assay.analyse.mlperf_rounds import Rule, rule_for
 from assay.analyse.score import olympic_mean, score
 from assay.analyse.set_doubts import doubts_of_set
 from assay.cli.score import command
+from assay.errors import InputError
 from assay.records import Doubt, Scalar, TrainingRun, TrainingStatus
 
 
@@ -271,3 +272,85 @@ def test_a_round_that_is_none_is_refused() -> None:
 
 def test_the_help_shows_each_example_on_its_own_line() -> None:
     assert "\n    assay score my-logs --round v4.0\n" in assay_score("--help").output
+
+
+# Published scores ----------------------------------------------------------------------------------------
+
+DGX1 = Path("v0.6", "NVIDIA", "dgx1_ngc19.05_pytorch")
+
+
+def stated(*arguments: str) -> Result:
+    return CliRunner().invoke(command, list(arguments), catch_exceptions=False)
+
+
+@pytest.mark.mlperf_logs
+@pytest.mark.parametrize(
+    ("folder", "published", "follows"),
+    [
+        (DGX1 / "ssd", "22.36", True),
+        (DGX1 / "ssd", "22.4", True),
+        (DGX1 / "ssd", "22.30", False),
+        (Path("v3.1", "Supermicro-RedHat", "AS-4125GS-TNRT-RedHat-OpenShift", "resnet"), "21.135", True),
+        (Path("v3.1", "Supermicro-RedHat", "AS-4125GS-TNRT-RedHat-OpenShift", "resnet"), "20.933", False),
+        (DGX1 / "maskrcnn", "207.48", False),
+    ],
+)
+def test_a_stated_score_is_held_against_the_one_of_the_real_logs(
+    mlperf_logs: Path, folder: Path, published: str, follows: bool
+) -> None:
+    shown = stated(str(mlperf_logs / folder), "--stated", published, "--json")
+    [found] = json.loads(shown.output)["sets"]
+    codes = [doubt["code"] for doubt in found["doubts"]]
+    assert ("score-contradicts" in codes) is not follows
+    assert shown.exit_code == (0 if follows else 1)
+    assert found["stated_minutes"] == float(published)
+    told = "which follows" if follows else "which does not follow"
+    assert told in " ".join(stated(str(mlperf_logs / folder), "--stated", published).output.split())
+
+
+@pytest.mark.mlperf_logs
+def test_a_sheet_states_the_scores_of_several_sets(mlperf_logs: Path, tmp_path: Path) -> None:
+    sheet = tmp_path / "published.csv"
+    sheet.write_text(
+        "system,benchmark,minutes,page\n"
+        "dgx1_ngc19.05_pytorch,ssd,22.36,4\n"
+        "dgx1_ngc19.05_pytorch,rnn_translator,20.65,4\n"
+    )
+    shown = stated(str(mlperf_logs / DGX1), "--stated", str(sheet), "--json")
+    doubted = {
+        found["benchmark"]: [
+            doubt["evidence"] for doubt in found["doubts"] if doubt["code"] == "score-contradicts"
+        ]
+        for found in json.loads(shown.output)["sets"]
+    }
+    assert [name for name, doubts in doubted.items() if doubts] == ["gnmt"]
+    assert doubted["gnmt"] == [
+        "gnmt on dgx1_ngc19.05_pytorch, minutes: 20.65 was published, the logs give 20.5534 (+0.47%)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("system,minutes\na,1\n", "no column benchmark"),
+        ("", "no column system, benchmark, minutes; the header is empty"),
+        ("system,benchmark,minutes\na,ssd,about 20\nb,ssd,\n", "minutes is 'about 20'"),
+        ("system,benchmark,minutes\nelsewhere,ssd,20\n", "no row of the sheet is of a set here"),
+    ],
+)
+def test_a_sheet_that_can_not_be_used_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    sheet = tmp_path / "published.csv"
+    sheet.write_text(text)
+    (tmp_path / "result_0.txt").write_text("no log\n")
+    with pytest.raises(InputError, match=message):
+        command.main([str(tmp_path), "--stated", str(sheet)], standalone_mode=False)
+
+
+def test_one_stated_figure_for_several_sets_is_refused(tmp_path: Path) -> None:
+    for name in ("ssd", "resnet"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "result_0.txt").write_text("no log\n")
+    with pytest.raises(InputError, match="one figure is given for 2 sets"):
+        command.main([str(tmp_path), "--stated", "22.36"], standalone_mode=False)
+    with pytest.raises(InputError, match="'fast' is neither minutes"):
+        command.main([str(tmp_path), "--stated", "fast"], standalone_mode=False)

@@ -159,20 +159,25 @@ def score(
     path: str | PathLike[str],
     *paths: str | PathLike[str],
     round: str | None = None,  # noqa: A002 - the command's own word for it
+    stated: float | str | PathLike[str] | None = None,
 ) -> Scores:
     """MLPerf training logs scored by their round's rules, as `assay score PATH…`; times in minutes.
 
-    round  where neither log nor folder says it, like `"v3.1"`
+    round   where neither log nor folder says it, like `"v3.1"`
+    stated  a published score, held against what follows from the logs: minutes of the one set, as text where
+            its last digit is a 0; or a CSV of system,benchmark,minutes
 
-    Raises InputError where a path doesn't exist or holds no result files, or a round is none.
+    Raises InputError where a path doesn't exist or holds no result files, a round is none, or nothing here is
+    what was stated of.
     """
-    from assay.cli.score import round_of, scored_sets
+    from assay.cli.score import held_against, round_of, scored_sets
 
     try:
         said = None if round is None else round_of(round)
     except ValueError as error:
         raise InputError(f"round: {error}") from error
-    return Scores(tuple(scored_sets([Path(p) for p in (path, *paths)], said)))
+    sets = scored_sets([Path(p) for p in (path, *paths)], said)
+    return Scores(tuple(held_against(None if stated is None else str(stated), sets)))
 
 
 def scale(

@@ -42,7 +42,8 @@ class Score:
 class ScoredSet:
     """A set of runs with its score and everything to doubt about it.
 
-    rules, checks  what it was held against, and what came of it; None and empty where nobody asked
+    rules, checks   what it was held against, and what came of it; None and empty where nobody asked
+    stated_minutes  the score that was published of it; None where nobody said
     """
 
     name: str
@@ -55,6 +56,7 @@ class ScoredSet:
     doubts: tuple[Doubt, ...]
     rules: RoundRules | None = None
     checks: tuple[Check, ...] = ()
+    stated_minutes: float | None = None
 
 
 def score(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import JSON, echo_json
-from assay.errors import EXIT_WORSE
+from assay.errors import EXIT_WORSE, InputError
 
 if TYPE_CHECKING:
     from assay.analyse.score import ScoredSet
@@ -44,17 +44,30 @@ def _round(_ctx: click.Context, _option: click.Parameter, text: str | None) -> s
 @click.option(
     "--round", "round_", callback=_round, help="Round where neither log nor folder says it, like v3.1."
 )
+@click.option(
+    "--stated",
+    metavar="MIN|CSV",
+    help="A published score: of the one set in minutes, or of several in a CSV of system,benchmark,minutes.",
+)
 @click.option("--runs-table/--no-runs-table", default=True, show_default=True, help="Show the single runs.")
 @click.option("--rules", is_flag=True, help="Show the rule used and each check: of the set, of each log.")
 @JSON
 def command(
-    paths: tuple[Path, ...], round_: str | None, runs_table: bool, rules: bool, as_json: bool
+    paths: tuple[Path, ...],
+    round_: str | None,
+    stated: str | None,
+    runs_table: bool,
+    rules: bool,
+    as_json: bool,
 ) -> None:
     """Score MLPerf logs: time to train by the rules of benchmark and round, inference by its scenario.
 
     PATH is a folder with result_*.txt (.gz, .xz) anywhere below it, or a log file. Every folder with result
     files is a set. Its score is the mean of its runs without the fastest and the slowest, where it has as
     many runs as the rules ask for; else there is none, and the doubts say why. Nothing is written anywhere.
+
+    With --stated the published score is held against the one that follows from the logs, scaling factor
+    included, as rounded; where they differ the doubt `score-contradicts` is raised.
 
     A folder with LoadGen's mlperf_log_summary.txt or mlperf_log_detail.txt is a run of inference; so is a
     log that is named outright and holds the result line of MLPerf's reference app.
@@ -64,12 +77,15 @@ def command(
       assay score training_results_v3.1/NVIDIA
       assay score my-logs --round v4.0
       assay score my-logs --rules
+      assay score my-logs/ssd --stated 22.36
+      assay score my-logs --stated published.csv
       assay score result_0.txt --json
       assay score resnet50/Server/performance/run_1 --rules
 
     \b
     Exit codes: 0 every file is a complete log; 1 a file is none (empty, cut short, without run_stop, …),
-    inference is no valid result, or, with --rules, a check fails; 4 a path doesn't exist or holds no results.
+    inference is no valid result, with --rules a check fails, or a stated score does not follow; 4 a path
+    doesn't exist or holds no results.
     A run that did not converge is a complete log.
     """
     from assay.analyse.inference_rules import check_inference
@@ -77,7 +93,7 @@ def command(
     from assay.cli.inference import inference_runs, run_json, told_apart
 
     training, folders = told_apart(paths)
-    sets = scored_sets(training, round_, rules=rules)
+    sets = held_against(stated, scored_sets(training, round_, rules=rules))
     inference = inference_runs(folders)
     if as_json:
         found = {"sets": [_set_json(scored) for scored in sets]}
@@ -89,7 +105,8 @@ def command(
     checks = [check for scored in sets for check in scored.checks]
     checks += [check for run in inference if rules for check in check_inference(run)]
     no_result = any(run.problem and not (run.mode or "").startswith("Accuracy") for run in inference)
-    if incomplete or no_result or any(check.state == "fail" for check in checks):
+    contradicted = any(doubt.code == "score-contradicts" for scored in sets for doubt in scored.doubts)
+    if incomplete or no_result or contradicted or any(check.state == "fail" for check in checks):
         sys.exit(EXIT_WORSE)
 
 
@@ -102,6 +119,43 @@ def scored_sets(paths: Sequence[Path], round_: str | None = None, *, rules: bool
 
     sets = ((found, _scored(found, round_)) for found in _told(find_sets(paths)))
     return [_checked(found, scored) if rules else scored for found, scored in sets]
+
+
+def held_against(stated: str | None, sets: Sequence[ScoredSet]) -> Sequence[ScoredSet]:
+    """The sets with what was published of them, and the doubt where it doesn't follow from their logs.
+
+    stated  minutes of the only set, or the path of a sheet
+
+    Raises InputError where it is neither, where one figure is given for several sets, or where none of a
+    sheet's is of a set here.
+    """
+    from assay.analyse.doubts.published import score_contradicts
+    from assay.logs.stated_scores import of_set, stated_scores
+
+    if stated is None:
+        return sets
+    said = stated_scores(stated)
+    if any(s.system is None for s in said) and len(sets) != 1:
+        raise InputError(
+            f"stated: one figure is given for {len(sets)} sets; score one set, or give a CSV of "
+            "system,benchmark,minutes"
+        )
+    held = []
+    for scored in sets:
+        published = of_set(said, scored.system, scored.benchmark)
+        if published is None:
+            held.append(scored)
+            continue
+        what = f"{scored.benchmark or 'unknown benchmark'} on {scored.system or 'an unknown system'}, minutes"
+        doubt = score_contradicts(
+            published.minutes, scored.score.scaled, decimals=published.decimals, what=what
+        )
+        doubts = scored.doubts if doubt is None else (doubt, *scored.doubts)
+        held.append(replace(scored, stated_minutes=published.minutes, doubts=doubts))
+    if all(scored.stated_minutes is None for scored in held):
+        here = ", ".join(f"{scored.system},{scored.benchmark}" for scored in held[:5])
+        raise InputError(f"stated: no row of the sheet is of a set here; the sets are {here}")
+    return held
 
 
 def _checked(found: ResultSet, scored: ScoredSet) -> ScoredSet:
@@ -195,6 +249,7 @@ def _set_json(scored: ScoredSet) -> dict[str, Any]:
         "score_minutes": score.minutes,
         "scaled_score_minutes": score.scaled,
         "scaling_factor": scored.scaling_factor,
+        "stated_minutes": scored.stated_minutes,
         "mean_minutes": score.mean,
         "std_minutes": score.std,
         "runs_required": score.rule.runs if score.rule else None,

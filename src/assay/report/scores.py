@@ -68,11 +68,20 @@ def _score_line(scored: ScoredSet) -> Text:
         spread += "" if score.std is None else f", standard deviation {score.std:.3f}"
         spread += f", {score.converged} of {score.runs} runs"
     if score.minutes is None:
-        return Text.assemble(("no score", "bold yellow"), "; " * bool(spread), spread)
+        return Text.assemble(("no score", "bold yellow"), "; " * bool(spread), spread, _stated(scored))
     text = Text.assemble((f"score {score.minutes:.3f} min", "bold"), f" (without {_dropped(score.rule)})")
     if score.scaled is not None and scored.scaling_factor != 1:
         text.append(f", scaled by {scored.scaling_factor:.6g}: {score.scaled:.3f} min")
-    return text.append(f"; {spread}")
+    return text.append(f"; {spread}{_stated(scored)}")
+
+
+def _stated(scored: ScoredSet) -> str:
+    """`; published: 22.36 min, which follows from the logs`, where a score was stated."""
+    if scored.stated_minutes is None:
+        return ""
+    follows = all(doubt.code != "score-contradicts" for doubt in scored.doubts)
+    what = "which follows from the logs" if follows else "which does not follow from the logs"
+    return f"; published {scored.stated_minutes:g} min, {what}"
 
 
 def _dropped(rule: Rule | None) -> str:
