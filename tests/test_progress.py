@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,6 +52,30 @@ def test_time_left_is_the_mean_of_the_kind_and_of_all_where_the_kind_is_new() ->
     assert pace.left_s(0) == pytest.approx(15 + 30)  # a3 like a1 and a2; the new kind like all three
     assert pace.left_s(12) == pytest.approx(33)
     assert pace.left_s(1000) == 0
+
+
+def test_a_run_until_decided_takes_at_most_so_long_and_so_long_to_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(WORKLOADS, "command", SCRIPT)
+    runs = [run_of(f"a{block}", 10) for block in range(1, 6)]
+    trials = [replace(r.trial, block=at, params={"code": "x"}) for at, r in enumerate(runs, start=1)]
+    decided = replace(plan(*trials), looks=(3, 5))
+    said = io.StringIO()
+    for done, look, left in ((1, 3, 40), (3, 5, 20)):
+        session = rundir.create(tmp_path / str(done), header(), decided, {})
+        screen = Screen(session, decided, runs[:done], stream=said)
+        screen.trial_began(trials[done], 1, adopted=False)
+        line = screen._line().plain
+        screen.close()
+        assert line.startswith(f"[{done + 1}/≤5] block {done + 1} ")
+        times = re.search(
+            rf"about 0:(\d\d) to the look after block {look}, at most about 0:(\d\d) left", line
+        )
+        assert times is not None
+        assert 10 < int(times[1]) <= 20
+        assert left - 10 < int(times[2]) <= left
+    assert "5 trials at most, looked at after 3, 5 blocks" in said.getvalue()
 
 
 def test_the_last_figure_is_found_however_the_stream_is_cut() -> None:

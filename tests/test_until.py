@@ -93,6 +93,25 @@ def test_a_large_difference_is_decided_at_the_first_look(tmp_path: Path) -> None
     assert point["estimate"]["confidence"] == comparison["ratio"]["confidence"]
 
 
+def test_the_plan_shows_what_a_run_with_the_same_options_does(tmp_path: Path) -> None:
+    options = ("--until", "decided", "--max-repeats", "4", "--max-time", "1h")
+    shown = json.loads(assay(site(tmp_path, factor=0.8), "plan", "suite.yaml", *options, "--json").stdout)
+    document, _ = until(tmp_path, *options[2:])
+    [session] = rundir.sessions(tmp_path / "runs")
+    kept = session.plan()
+    assert (shown["digest"], shown["looks"]) == (kept.digest, [3, 4])
+    assert session.header.plan_digest == shown["digest"]
+    assert [trial["id"] for trial in shown["trials"]] == [trial.id for trial in kept.trials]
+    assert shown["until"]["looks"] == document["until"]["looks"]
+    assert shown["until"]["confidence"] == document["comparisons"][0]["ratio"]["confidence"]
+    assert (shown["until"]["nominal_p"], shown["until"]["max_time_s"]) == (0.0281, 3600)
+    text = assay(tmp_path, "plan", "suite.yaml", *options).stdout
+    assert "at most 4 blocks" in text
+    assert "looks after 3, 4 blocks, ends at the first that leaves no primary comparison undecided" in text
+    assert "no block begins after 60 min of trials" in text
+    assert "97.19 % intervals (p 0.0281), so that 95 % hold at all looks together" in text
+
+
 def test_a_requirement_is_held_by_intervals_that_allow_for_the_looks_and_says_so(tmp_path: Path) -> None:
     document, said = until(site(tmp_path, factor=0.8, expect={"rate": ">= 70 x/s"}))
     assert said.returncode == 0, said.stderr
@@ -186,13 +205,16 @@ def test_a_side_without_results_is_open_and_not_forgotten(tmp_path: Path) -> Non
 def test_a_suite_that_can_not_be_decided_so_is_refused(
     tmp_path: Path, more: dict[str, Any], words: tuple[str, ...], message: str
 ) -> None:
-    _, said = until(site(tmp_path, **more), *words)
-    assert said.returncode == 4
-    assert "suite.yaml:" in said.stderr
-    assert message in said.stderr
+    site(tmp_path, **more)
+    for command in ("run", "plan"):
+        said = assay(tmp_path, command, "suite.yaml", "--until", "decided", *words)
+        assert said.returncode == 4
+        assert "suite.yaml:" in said.stderr
+        assert message in said.stderr
 
 
-def test_limits_without_until_are_refused(tmp_path: Path) -> None:
-    said = assay(site(tmp_path), "run", "suite.yaml", "--max-repeats", "8")
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_limits_without_until_are_refused(tmp_path: Path, command: str) -> None:
+    said = assay(site(tmp_path), command, "suite.yaml", "--max-repeats", "8")
     assert said.returncode == 2
     assert "--until decided" in said.stderr

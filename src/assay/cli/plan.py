@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from assay.cli.options import JSON, echo_json
+from assay.cli.until import limits, until_options
 from assay.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from assay.records import Plan, Rendered, Trial
+    from assay.run.until import Limits
     from assay.suite import Systems
 
 TOKEN = "TOKEN"  # noqa: S105 stands where a run has a name of its own: what is shown is the same each time
@@ -29,20 +31,30 @@ TOKEN = "TOKEN"  # noqa: S105 stands where a run has a name of its own: what is 
     help="The systems' file.  [default: systems.yaml beside the suite]",
 )
 @click.option("--system", "only", multiple=True, metavar="NAME", help="Plan only this system; repeatable.")
+@until_options
 @click.option("--show", "shown", metavar="TRIAL", help="Print what this trial would send.")
 @JSON
 def command(
-    suite: Path, systems_file: Path | None, only: tuple[str, ...], shown: str | None, as_json: bool
+    suite: Path,
+    systems_file: Path | None,
+    only: tuple[str, ...],
+    until: str | None,
+    max_repeats: int | None,
+    max_time: float | None,
+    shown: str | None,
+    as_json: bool,
 ) -> None:
     """Show the trials of SUITE in their order, and exactly what each would send.
 
-    This is the dry run: what `assay run` sends is what is printed here. It starts nothing and writes nothing.
+    This is the dry run: what `assay run` with the same options sends is what is printed here, with the looks
+    and the level of the intervals where it runs until decided. It starts nothing and writes nothing.
 
     \b
     Examples:
       assay plan suite.yaml
       assay plan suite.yaml --show train-2x1-r01    command, environment and files of one trial
       assay plan suite.yaml --system here           one side only
+      assay plan suite.yaml --until decided --max-repeats 32
       assay plan suite.yaml --json | jq -r '.trials[].id'
 
     \b
@@ -51,6 +63,7 @@ def command(
     from assay import plan
     from assay.launch import SYSTEM_MODELS
     from assay.records import to_plain
+    from assay.run.until import planned as made
     from assay.suite import load
     from assay.workloads import WORKLOADS
 
@@ -61,12 +74,14 @@ def command(
         launcher_models=SYSTEM_MODELS,
         metrics=plan.metrics_of(),
     )
-    planned = plan.make(what, where, only=only)
+    asked = limits(until, max_repeats, max_time)
+    planned = made(what, where, only=only, limits=asked)
     if shown is None:
         if as_json:
-            echo_json({"schema": "assay.plan/1", **to_plain(planned)})
+            looked = None if asked is None else _until(planned, asked)
+            echo_json({"schema": "assay.plan/1", **to_plain(planned), "until": looked})
         else:
-            _print_plan(planned)
+            _print_plan(planned, asked)
         return
     trial = _trial(planned, shown)
     rendered = _rendered(trial, where)
@@ -115,12 +130,26 @@ def _sent(trial: Trial, rendered: Rendered) -> str:
     return "\n".join(lines)
 
 
-def _print_plan(planned: Plan) -> None:
+def _until(planned: Plan, limits: Limits) -> dict[str, Any]:
+    """How one looks, and at which level: that of every interval at every look."""
+    from assay.analyse.sequential import nominal_p
+
+    p = nominal_p(limits.max_repeats, paired=planned.interleaved)
+    return {
+        "max_repeats": limits.max_repeats,
+        "max_time_s": limits.max_time_s,
+        "looks": list(planned.looks),
+        "nominal_p": p,
+        "confidence": 1 - p,
+    }
+
+
+def _print_plan(planned: Plan, limits: Limits | None) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, width=400)  # never folded: an id that is cut can't be typed
     console.print(_table(planned))
-    console.print(_design(planned), markup=False, soft_wrap=True)
+    console.print(_design(planned, limits), markup=False, soft_wrap=True)
 
 
 def _table(planned: Plan) -> Table:
@@ -136,7 +165,7 @@ def _table(planned: Plan) -> Table:
     return table
 
 
-def _design(planned: Plan) -> str:
+def _design(planned: Plan, limits: Limits | None) -> str:
     """The design in words: what an analysis rests on."""
     points = len({(t.benchmark, t.shape, str(t.varied)) for t in planned.trials})
     order = "interleaved: systems take turns within each block" if planned.interleaved else "not interleaved"
@@ -147,10 +176,11 @@ def _design(planned: Plan) -> str:
         [
             f"\n{_count(len(planned.trials), 'trial')}: {_count(points, 'point')} on"
             f" {_count(len(planned.systems), 'system')} ({', '.join(planned.systems)}{baseline}),"
-            f" {_count(planned.repeats, 'block')}.",
+            f" {'' if limits is None else 'at most '}{_count(planned.repeats, 'block')}.",
             f"Order: {order}; each block shuffled by seed {planned.seed}.",
             f"Margin: {100 * planned.margin:.3g} %.",
             *_asked(planned),
+            *([] if limits is None else _looks(planned, limits)),
             f"Digests: suite {planned.suite_digest}, plan {planned.digest}.",
         ]
     )
@@ -163,6 +193,25 @@ def _asked(planned: Plan) -> list[str]:
         for expectation in asked
     ]
     return [f"Required: {'; '.join(requirements)}."] if requirements else []
+
+
+def _looks(planned: Plan, limits: Limits) -> list[str]:
+    """When one looks and at which level, and what ends the run."""
+    from assay.units import human_seconds
+
+    how = _until(planned, limits)
+    late = (
+        ""
+        if limits.max_time_s is None
+        else f"; no block begins after {human_seconds(limits.max_time_s)} of trials"
+    )
+    looks, level = ", ".join(map(str, planned.looks)), f"{100 * how['confidence']:.4g} %"
+    return [
+        f"Until decided: looks after {looks} blocks, ends at the first that leaves no primary comparison"
+        f" undecided{late}.",
+        f"Level: at each look {level} intervals (p {how['nominal_p']:g}), so that 95 % hold at all looks"
+        " together; claims that are made together share it.",
+    ]
 
 
 def _count(number: int, noun: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import JSON, RUNS, echo_json
+from assay.cli.until import limits, until_options
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, BusyError, HostError, InterruptedRun
 
 if TYPE_CHECKING:
@@ -17,15 +18,6 @@ if TYPE_CHECKING:
     from assay.run.drive import Completed
     from assay.run.progress import Tell
     from assay.run.until import Look
-
-
-def _duration(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
-    from assay.units import seconds
-
-    try:
-        return None if text is None else seconds(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
 
 
 @click.command()
@@ -38,22 +30,7 @@ def _duration(_context: click.Context, _option: click.Parameter, text: str | Non
 )
 @click.option("--system", "only", multiple=True, metavar="NAME", help="Run only this system; repeatable.")
 @click.option("--new", is_flag=True, help="Begin a new session although one is unfinished.")
-@click.option(
-    "--until",
-    type=click.Choice(["decided"]),
-    help="Go on, block by block, until every primary comparison is decided.",
-)
-@click.option(
-    "--max-repeats",
-    type=click.IntRange(3, 200),
-    help="With --until: blocks at most; another number is another test. [default: 20]",
-)
-@click.option(
-    "--max-time",
-    callback=_duration,
-    metavar="TIME",
-    help="With --until: begin no block once the trials took so long, like 90min or 8h.",
-)
+@until_options
 @click.option("--quiet", is_flag=True, help="Show nothing before the results.")
 @click.option(
     "--report",
@@ -102,17 +79,14 @@ def command(
     from assay.cli.evidence import Named
     from assay.report.contents import gather
     from assay.run.drive import Asked, run_suite
-    from assay.run.until import MAX_REPEATS, Limits
 
-    if until is None and (max_repeats or max_time):
-        raise click.UsageError("--max-repeats and --max-time limit a run with --until decided; add that")
     asked = Asked(
         suite_file=suite,
         runs_dir=runs_dir,
         systems_file=systems_file,
         only=only,
         new=new,
-        until=None if until is None else Limits(max_repeats or MAX_REPEATS, max_time),
+        until=limits(until, max_repeats, max_time),
         command_line=("assay", *sys.argv[1:]),
     )
     try:

@@ -91,10 +91,7 @@ def run_suite(asked: Asked, tell: Tell) -> Completed:
         launcher_models=launch.SYSTEM_MODELS,
         metrics=plan.metrics_of(),
     )
-    if asked.until is None:
-        planned = plan.make(what, where, only=asked.only)
-    else:
-        planned = until.planned(what, where, only=asked.only, limits=asked.until)
+    planned = until.planned(what, where, only=asked.only, limits=asked.until)
     _check(planned, where)
     with stop_requests() as stop, _held_session(asked, planned, where) as session:
         look = _run_trials(session, planned, where, Watched(stop, tell, asked.until))

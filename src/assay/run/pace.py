@@ -54,8 +54,10 @@ class Pace:
         self.ran(run)
         self._left.pop(run.trial.id, None)
 
-    def left_s(self, running_s: float) -> float | None:
+    def left_s(self, running_s: float, *, through: int | None = None) -> float | None:
         """Seconds that the rest will take, less what the running one took; None while nothing is known.
+
+        through  the rest of so many blocks only
 
         Each trial like the mean of its kind; a kind that was not seen yet like the mean of all.
         """
@@ -65,6 +67,8 @@ class Pace:
         mean = math.fsum(every) / len(every)
         total = 0.0
         for trial in self._left.values():
+            if through is not None and trial.block > through:
+                continue
             seen = self._took.get(Kind.of(trial))
             total += math.fsum(seen) / len(seen) if seen else mean
         return max(total - running_s, 0.0)

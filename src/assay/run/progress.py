@@ -127,7 +127,8 @@ class Lines:
 
     def _place(self) -> str:
         number = min(self._pace.done + 1, self._pace.total)
-        return f"[{number:>{len(str(self._pace.total))}}/{self._pace.total}]"
+        most = "≤" if self._plan.looks else ""
+        return f"[{number:>{len(str(self._pace.total))}}/{most}{self._pace.total}]"
 
 
 class Screen(Lines):
@@ -179,10 +180,19 @@ class Screen(Lines):
         text.append(self._trial.id, style="bold")
         text.append(f"  {self._figure.text or 'starting'}", style="cyan")
         text.append(f"  {_clock(running_s)}, {_clock(now - self._session_at)} in all", style="dim")
-        left_s = self._pace.left_s(running_s)
-        if left_s is not None:
-            text.append(f", about {_clock(left_s)} left", style="dim")
+        text.append(self._left(self._trial, running_s), style="dim")
         return text
+
+    def _left(self, trial: Trial, running_s: float) -> str:
+        """How long it will take; until decided at most so long, and so long to the next look."""
+        left_s = self._pace.left_s(running_s)
+        if left_s is None:
+            return ""
+        look = next((blocks for blocks in self._plan.looks if blocks >= trial.block), None)
+        if look is None:
+            return f", about {_clock(left_s)} left"
+        next_s = self._pace.left_s(running_s, through=look) or 0.0
+        return f", about {_clock(next_s)} to the look after block {look}, at most about {_clock(left_s)} left"
 
 
 def last_lines(attempt: Attempt, run: Run) -> list[str]:

@@ -80,13 +80,17 @@ def planned(
     systems: Systems,
     *,
     only: Sequence[str],
-    limits: Limits,
+    limits: Limits | None,
     workloads: Mapping[str, Workload] = WORKLOADS,
 ) -> Plan:
-    """The plan with the most blocks that may be run, and its looks; the suite's `repeats` does not matter.
+    """What a run follows: the suite's own plan where there are no limits, else one until decided.
+
+    That has the most blocks that may be run, and its looks; the suite's `repeats` does not matter.
 
     Raises InputError as `plan.make` does, and where the suite has nothing that could be decided so.
     """
+    if limits is None:
+        return plan.make(suite, systems, only=only, workloads=workloads)
     if suite.order == "sequential":
         what = "order: sequential gives one side all its runs first; until decided needs interleaved blocks"
         raise InputError([Problem(suite.where("order"), what)])

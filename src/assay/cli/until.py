@@ -1,0 +1,61 @@
+"""The options that ask for a run until decided: those of `assay run`, and of `assay plan` that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from assay.run.until import Limits
+
+
+def _duration(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    from assay.units import seconds
+
+    try:
+        return None if text is None else seconds(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+_OPTIONS = (
+    click.option(
+        "--until",
+        type=click.Choice(["decided"]),
+        help="Go on, block by block, until every primary comparison is decided.",
+    ),
+    click.option(
+        "--max-repeats",
+        type=click.IntRange(3, 200),
+        help="With --until: blocks at most; another number is another test. [default: 20]",
+    ),
+    click.option(
+        "--max-time",
+        callback=_duration,
+        metavar="TIME",
+        help="With --until: begin no block once the trials took so long, like 90min or 8h.",
+    ),
+)
+
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def until_options(command: _Command) -> _Command:
+    """--until, --max-repeats and --max-time, in this order in the help."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def limits(until: str | None, max_repeats: int | None, max_time_s: float | None) -> Limits | None:
+    """What the options ask for; None without --until. Raises UsageError for limits without it."""
+    from assay.run.until import MAX_REPEATS, Limits
+
+    if until is not None:
+        return Limits(max_repeats or MAX_REPEATS, max_time_s)
+    if max_repeats or max_time_s:
+        raise click.UsageError("--max-repeats and --max-time limit a run with --until decided; add that")
+    return None
