@@ -374,7 +374,7 @@ def test_results_that_lay_in_the_users_directory_before_are_not_this_jobs(
 def test_outputs_beyond_the_limit_are_refused_before_a_byte_is_given(
     launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("assay.launch.local.OUTPUT_LIMIT_BYTES", 10)
+    monkeypatch.setattr("assay.launch.spool.OUTPUT_LIMIT_BYTES", 10)
     handle = launcher.submit(job(("sh", "-c", "echo 0123456789 > big.txt"), outputs=("*",)))
     follow_to_end(launcher, handle)
     with pytest.raises(LaunchError, match=r"big\.txt"):

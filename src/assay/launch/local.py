@@ -1,48 +1,27 @@
-"""Jobs on this machine: a keeper of their own runs them, so that they need no Assay to go on.
-
-A job is a directory `SPOOL/TOKEN`: what is sent (`spec.json`, `keeper.py`, `probe.py`, the task's files in
-`work/`) and what the keeper adds: who took the job, how it ended, and a file for each stream.
-"""
+"""Jobs on this machine: a keeper of their own runs them, so that they need no Assay to go on."""
 
 from __future__ import annotations
 
 import os
-import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from assay.errors import InputError, LaunchError
-from assay.launch import outputs, processes, sent
+from assay.errors import LaunchError
+from assay.launch import processes, sent, spool
 from assay.launch.kept import KeptJob
-from assay.payloads.relay import stamps
 from assay.records import Handle, Job, JobStatus, Output, Rendered
 
-LOOK_EVERY_S = 0.1  # far below what a measured program would notice; the job's end wakes at once
-OUTPUT_LIMIT_BYTES = 1 << 30
-KEEPER_START_S = 60.0  # it takes 30 ms; a machine that is short of memory may take long
-KEEPER_SLACK_S = 8.0  # beyond the grace time: a keeper's own wait after SIGKILL, and some
 KILL_PATIENCE_S = 10.0
-TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-
-
-@contextmanager
-def _told(doing: str) -> Iterator[None]:
-    """What the disk refuses, as a LaunchError that names the file."""
-    try:
-        yield
-    except OSError as error:
-        raise LaunchError(f"can't {doing}: {error.filename}: {error.strerror}") from error
 
 
 class LocalSystem(BaseModel):
@@ -64,13 +43,14 @@ class LocalLauncher:
 
     name = "local"
 
-    def __init__(self, system: LocalSystem, spool: Path) -> None:
+    def __init__(self, system: LocalSystem, directory: Path) -> None:
         self.system = system
-        self.spool = spool.absolute()
+        self.spool = directory.absolute()
+        self.jobs = spool.Spool(self.spool)
 
     def render(self, job: Job) -> Rendered:
         """The command of each rank; what differs from rank to rank or run to run in angle brackets."""
-        self._check(job)
+        spool.check_one_node(job, self.name)
         ranks = str(job.shape.ranks)
         command = shlex.join(sent.argv(job, self._python()))
         if self.system.pin_cpus:  # what it amounts to; the keeper needs no taskset
@@ -95,56 +75,47 @@ class LocalLauncher:
 
     def submit(self, job: Job) -> Handle:
         """Write the job's directory and start its keeper; returns when the keeper has taken the job."""
-        self._check(job)
-        directory = self._kept(job.token).directory
-        with _told("start the job"):
-            try:
-                directory.mkdir(mode=0o700, parents=True)  # its spec may hold a user's secret variables
-            except FileExistsError as error:
-                raise LaunchError(f"job {job.token} was submitted or given up before: {directory}") from error
-            self._write(job, directory)
-            self._start_keeper(job, directory)
+        spool.check_one_node(job, self.name)
+        with spool.told("start the job"):
+            kept = self.jobs.create(job.token)
+            self._write(job, kept.directory)
+            self._start_keeper(job, kept.directory)
         handle = self.find(job.token)
         if handle is None:
-            said = self._kept(job.token).keeper_said() or f"it did not start within {KEEPER_START_S:g} s"
+            said = kept.keeper_said() or f"it did not start within {spool.KEEPER_START_S:g} s"
             raise LaunchError(f"the job's keeper did not take the job: {said}")
         return handle
 
     def find(self, token: str) -> Handle | None:
         """The job, if a keeper has taken it; else it is taken here, so that none ever will."""
-        with _told("look for the job"):
-            self._kept(token).give_up()
+        with spool.told("look for the job"):
+            self.jobs.job(token).give_up()
         return self._handle(token)
 
     def follow(self, handle: Handle, kept: Mapping[str, int]) -> Iterator[Output | None]:
-        """New bytes of the streams' files, looked for ten times a second, and at once when the job ends."""
-        job, taken = self._kept(handle.token), dict(kept)
+        """From the streams' files."""
+        job = self.jobs.job(handle.token)
         keeper = None if job.status().state.final else job.keeper()
         with processes.watched(keeper.pid if keeper else None) as pause:
-            over = behind = False
-            while behind or not over:
-                if not over and (keeper is None or not keeper.runs()):
-                    self._kill_rest(handle.token)  # ranks die with their keeper, what they started may not
-                    over = True  # known before the look, so that the last look misses nothing
-                found = behind = False
-                for output in job.new_bytes(taken):
-                    found, behind = True, behind or len(output.data) == outputs.CHUNK_BYTES
-                    yield output
-                if not found:
-                    yield None
-                if not behind and not over:
-                    pause(LOOK_EVERY_S)
+            yield from spool.follow(
+                job,
+                kept,
+                runs=lambda: keeper is not None and keeper.runs(),
+                pause=pause,
+                # ranks die with their keeper, what they started may not
+                end_rest=lambda: self._kill_rest(handle.token),
+            )
 
     def status(self, handle: Handle) -> JobStatus:
         """From what the keeper wrote, and whether it lives."""
-        return self._kept(handle.token).status()
+        return self.jobs.job(handle.token).status()
 
     def cancel(self, handle: Handle) -> None:
         """Ask the keeper to end the job; kill whatever carries the token where it does not."""
-        job = self._kept(handle.token)
+        job = self.jobs.job(handle.token)
         keeper = job.keeper()
         if keeper is not None and keeper.runs():
-            give_up = time.monotonic() + job.spec()["grace_s"] + KEEPER_SLACK_S
+            give_up = time.monotonic() + job.spec()["grace_s"] + spool.KEEPER_SLACK_S
             for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped keeper hears nothing
                 with suppress(ProcessLookupError):
                     os.kill(keeper.pid, number)
@@ -154,29 +125,14 @@ class LocalLauncher:
 
     def fetch(self, handle: Handle, patterns: Sequence[str]) -> Iterator[Output]:
         """From the directory that the ranks ran in; at most 1 GiB a job."""
-        for pattern in patterns:
-            outputs.check_name(pattern)
-        spec = self._kept(handle.token).spec()
-        before = {name: tuple(stamp) for name, stamp in spec["files_before"].items()}
-        return outputs.written(Path(spec["cwd"]), patterns, before, OUTPUT_LIMIT_BYTES)
+        return self.jobs.fetch(handle.token, patterns)
 
     def forget(self, handle: Handle) -> None:
         """Remove the job's directory."""
-        job = self._kept(handle.token)
-        if not job.directory.exists():
-            return
-        if not job.status().state.final:
-            raise LaunchError(f"job {handle.token} still runs; cancel it first")
-        with _told("remove the job"):
-            shutil.rmtree(job.directory)
-
-    def _kept(self, token: str) -> KeptJob:
-        if TOKEN.fullmatch(token) is None:
-            raise ValueError(f"{token!r} is not a token: letters, digits, dots, dashes and underscores")
-        return KeptJob(self.spool / token)
+        self.jobs.remove(handle.token, lambda: self.status(handle))
 
     def _handle(self, token: str) -> Handle | None:
-        keeper = self._kept(token).keeper()
+        keeper = self.jobs.job(token).keeper()
         return None if keeper is None else Handle(self.name, token, asdict(keeper))
 
     def _kill_rest(self, token: str) -> None:
@@ -186,37 +142,19 @@ class LocalLauncher:
 
     # What is sent
 
-    def _check(self, job: Job) -> None:
-        """Raises InputError for a job that can't be run on one machine."""
-        shape = job.shape
-        if shape.nodes not in (None, 1):
-            raise InputError(
-                f"{job.trial_id}: shape {shape} asks for {shape.nodes} nodes and launcher local has one: "
-                f"write {shape.workers}x{shape.accelerators}, or choose another system"
-            )
-        sent.check_task(job)
-
     def _python(self) -> str:
         return self.system.python or sys.executable
 
     def _write(self, job: Job, directory: Path) -> None:
-        work = directory / "work"
-        sent.write_files(job, work)
-        for name, program in sent.programs("keeper.py", "probe.py").items():
-            (directory / name).write_bytes(program)
-        cwd = Path(job.task.cwd or work)
-        spec = sent.spec(
+        system = self.system
+        spool.write(
+            KeptJob(directory),
             job,
             python=self._python(),
-            env=self.system.env,
-            cwd=str(cwd),
-            probe=str(directory / "probe.py"),
-            nodes=1,
-            grace_s=self.system.grace,
-            pin_cpus=self.system.pin_cpus,
-            files_before=stamps(cwd, job.task.outputs),
+            env=system.env,
+            grace_s=system.grace,
+            pin=system.pin_cpus,
         )
-        sent.write_spec(spec, directory)
 
     def _start_keeper(self, job: Job, directory: Path) -> None:
         """Start it in a session of its own, where no Ctrl-C and no end of Assay reaches it.
@@ -235,7 +173,7 @@ class LocalLauncher:
                 start_new_session=True,
             )
         with starting, processes.watched(starting.pid) as pause:
-            give_up = time.monotonic() + KEEPER_START_S
+            give_up = time.monotonic() + spool.KEEPER_START_S
             while starting.poll() is None and time.monotonic() < give_up:
-                pause(LOOK_EVERY_S)
+                pause(spool.LOOK_EVERY_S)
             starting.kill()

@@ -1,0 +1,136 @@
+"""Jobs whose directories lie on this machine, whoever starts their keepers: what local and podman share.
+
+A job is a directory `SPOOL/TOKEN`: what is sent (`spec.json`, `keeper.py`, `probe.py`, the task's files in
+`work/`) and what the keeper adds: who took the job, how it ended, and a file for each stream.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay.errors import InputError, LaunchError
+from assay.launch import outputs, sent
+from assay.launch.kept import KeptJob
+from assay.payloads.relay import stamps
+from assay.records import Job, JobStatus, Output
+
+LOOK_EVERY_S = 0.1  # far below what a measured program would notice; the job's end wakes at once
+KEEPER_START_S = 60.0  # it takes 30 ms; a machine that is short of memory may take long
+KEEPER_SLACK_S = 8.0  # beyond the grace time: a keeper's own wait after SIGKILL, and some
+OUTPUT_LIMIT_BYTES = 1 << 30
+TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+@contextmanager
+def told(doing: str) -> Iterator[None]:
+    """What the disk refuses, as a LaunchError that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise LaunchError(f"can't {doing}: {error.filename}: {error.strerror}") from error
+
+
+def check_one_node(job: Job, launcher: str) -> None:
+    """Raises InputError for a job that can't be sent, or not to one machine."""
+    shape = job.shape
+    if shape.nodes not in (None, 1):
+        raise InputError(
+            f"{job.trial_id}: shape {shape} asks for {shape.nodes} nodes and launcher {launcher} has one: "
+            f"write {shape.workers}x{shape.accelerators}, or choose another system"
+        )
+    sent.check_task(job)
+
+
+@dataclass(frozen=True)
+class Spool:
+    """The directory that holds the jobs' directories."""
+
+    directory: Path
+
+    def job(self, token: str) -> KeptJob:
+        """The job's directory, there or not. Raises ValueError for what can't be a token."""
+        if TOKEN.fullmatch(token) is None:
+            raise ValueError(f"{token!r} is not a token: letters, digits, dots, dashes and underscores")
+        return KeptJob(self.directory / token)
+
+    def create(self, token: str) -> KeptJob:
+        """Make the job's directory. Raises LaunchError where there is one."""
+        kept = self.job(token)
+        try:
+            kept.directory.mkdir(mode=0o700, parents=True)  # its spec may hold a user's secret variables
+        except FileExistsError as error:
+            raise LaunchError(f"job {token} was submitted or given up before: {kept.directory}") from error
+        return kept
+
+    def fetch(self, token: str, patterns: Sequence[str]) -> Iterator[Output]:
+        """Files from the directory that the ranks ran in; at most 1 GiB a job."""
+        for pattern in patterns:
+            outputs.check_name(pattern)
+        spec = self.job(token).spec()
+        before = {name: tuple(stamp) for name, stamp in spec["files_before"].items()}
+        return outputs.written(Path(spec["cwd"]), patterns, before, OUTPUT_LIMIT_BYTES)
+
+    def remove(self, token: str, status: Callable[[], JobStatus]) -> None:
+        """Remove the job's directory. Raises LaunchError for a job that still runs."""
+        kept = self.job(token)
+        if not kept.directory.exists():
+            return
+        if not status().state.final:
+            raise LaunchError(f"job {token} still runs; cancel it first")
+        with told("remove the job"):
+            shutil.rmtree(kept.directory)
+
+
+def write(kept: KeptJob, job: Job, *, python: str, env: Mapping[str, str], grace_s: float, pin: bool) -> None:
+    """All that a keeper of one node needs, into its directory; `spec.json` comes last."""
+    sent.write_files(job, kept.work)
+    for name, program in sent.programs("keeper.py", "probe.py").items():
+        (kept.directory / name).write_bytes(program)
+    cwd = Path(job.task.cwd or kept.work)
+    spec = sent.spec(
+        job,
+        python=python,
+        env=env,
+        cwd=str(cwd),
+        probe=str(kept.directory / "probe.py"),
+        nodes=1,
+        grace_s=grace_s,
+        pin_cpus=pin,
+        files_before=stamps(cwd, job.task.outputs),
+    )
+    sent.write_spec(spec, kept.directory)
+
+
+def follow(
+    job: KeptJob,
+    kept: Mapping[str, int],
+    *,
+    runs: Callable[[], bool],
+    pause: Callable[[float], None],
+    end_rest: Callable[[], None],
+) -> Iterator[Output | None]:
+    """New bytes of the streams' files, looked for ten times a second, and at once when the job ends.
+
+    runs      whether the keeper lives
+    pause     sleeps so many seconds, or until the keeper ends
+    end_rest  called once when it does not run any more, before the last look
+    """
+    taken = dict(kept)
+    over = behind = False
+    while behind or not over:
+        if not over and not runs():
+            end_rest()
+            over = True  # known before the look, so that the last look misses nothing
+        found = behind = False
+        for output in job.new_bytes(taken):
+            found, behind = True, behind or len(output.data) == outputs.CHUNK_BYTES
+            yield output
+        if not found:
+            yield None
+        if not behind and not over:
+            pause(LOOK_EVERY_S)
