@@ -14,10 +14,11 @@ import made_results
 from assay import store
 from assay.cli import assay
 from assay.errors import InputError
-from assay.records import Comparison, Doubt, Estimate, Family, Point, RunsNeeded, RunsRange, Shape
+from assay.records import Comparison, Doubt, Estimate, Family, Point, Result, RunsNeeded, RunsRange, Shape
 from assay.report import charts, figures, markdown, page, sentences, terminal
 from assay.report.answers import answers
 from assay.report.contents import Contents, Fact, Recipe, gather
+from assay.report.lead import lead
 from assay.report.tables import comparison, tables
 from assay.rundir import session as rundir
 from assay.rundir.files import Header
@@ -216,6 +217,28 @@ def test_a_doubt_that_concerns_every_answer_is_told_once() -> None:
     compared_answers = kinds[0]
     assert "one-session" in compared_answers.doubts
     assert all("one-session" not in answer.doubts for answer in compared_answers.answers)
+
+
+def test_the_first_words_name_the_doubts_under_which_the_answers_do_not_hold() -> None:
+    plan, results = quickstart()
+    sides = by_system(results)
+    assert "does not hold" not in lead(gather(sides, made_results.metrics, plan=plan))
+    for benchmarks, words in (
+        (made_results.BENCHMARKS, "2 of the 10 probably do not hold as they stand: different-work."),
+        (("resnet50",), "That probably does not hold as it stands: different-work."),
+    ):
+        plan, results = quickstart(benchmarks=benchmarks)
+        sides = by_system([_with_facts(r, global_batch_size=16) for r in results])
+        sides["here-again"] = [_with_facts(r, global_batch_size=32) for r in sides["here-again"]]
+        assert lead(gather(sides, made_results.metrics, plan=plan)).endswith(words)
+
+
+def _with_facts(result: Result, **facts: int) -> Result:
+    """The same result; where it trained ResNet-50 it stated these facts."""
+    if result.run.trial.benchmark != "resnet50":
+        return result
+    reading = replace(result.reading, facts={**result.reading.facts, **facts})
+    return Result(result.run, reading, result.provenance)
 
 
 def test_the_gravest_doubt_stands_first_on_the_page() -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
 import made_results
 from assay.analyse.history import histories
+from assay.cli import assay
 from assay.report import history, history_page, page
 from assay.report.contents import Fact, Recipe, gather
 from assay.report.history import Change
@@ -210,16 +212,21 @@ def test_all_text_has_a_contrast_of_four_and_a_half(opened: Opened, scheme: str)
     assert shown.evaluate(CONTRASTS) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [375, 1280])
-def test_axe_finds_nothing_to_mend(opened: Opened, scheme: str, width: int) -> None:
+def axe_finds(shown: Page) -> list[tuple[str, list[str]]]:
+    """What axe-core would have mended, everything that is folded shown."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    shown, _ = opened(width=width, color_scheme=scheme, bypass_csp=True)  # axe itself is a script
     for summary in shown.locator("summary").all():
         summary.click()
     found = axe.Axe().run(shown).response
     assert len(found["passes"]) > 20
-    assert [(v["id"], v["impact"], [n["html"] for n in v["nodes"][:3]]) for v in found["violations"]] == []
+    return [(v["id"], [node["html"] for node in v["nodes"][:3]]) for v in found["violations"]]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 1280])
+def test_axe_finds_nothing_to_mend(opened: Opened, scheme: str, width: int) -> None:
+    shown, _ = opened(width=width, color_scheme=scheme, bypass_csp=True)  # axe itself is a script
+    assert axe_finds(shown) == []
 
 
 @pytest.mark.parametrize("width", [375, 768, 1280])
@@ -282,7 +289,6 @@ def test_a_curve_over_payload_sizes_draws_with_binary_units(opened: Opened, tmp_
 def test_a_history_draws_its_sessions_levels_and_steps_and_axe_finds_nothing(
     opened: Opened, tmp_path: Path
 ) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     nights = [*nightly([1.0] * 7 + [0.9] * 6), *nightly([1.0] * 8, system="there")]
     found = histories(nights, "throughput", metrics=made_results.metrics)
     told = [history.told(one, lambda _old, _new: (Change("env.NCCL_DEBUG", "WARN", EVIL),)) for one in found]
@@ -298,10 +304,37 @@ def test_a_history_draws_its_sessions_levels_and_steps_and_axe_finds_nothing(
     for width in (375, 1280):
         shown, _ = opened(path, width=width, bypass_csp=True)
         assert shown.evaluate("document.documentElement.scrollWidth") <= width
-        for summary in shown.locator("summary").all():
-            summary.click()
-        violations = axe.Axe().run(shown).response["violations"]
-        assert [(v["id"], [n["html"] for n in v["nodes"][:3]]) for v in violations] == []
+        assert axe_finds(shown) == []
+
+
+def test_two_real_sets_draw_their_waterfall_and_no_layer_is_without_a_name(
+    opened: Opened, mlperf_logs: Path, tmp_path: Path
+) -> None:
+    sets = {
+        "ubuntu": mlperf_logs / "v3.0",
+        "openshift": mlperf_logs
+        / "v3.1"
+        / "Supermicro-RedHat"
+        / "AS-4125GS-TNRT-RedHat-OpenShift"
+        / "resnet",
+    }
+    path, runs = tmp_path / "split.html", str(tmp_path / "runs")
+    for name, logs in sets.items():
+        done = CliRunner().invoke(assay, ["import", str(logs), "--name", name, "--runs", runs])
+        assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(assay, ["report", *sets, "--runs", runs, "-o", str(path)])
+    assert done.exit_code == 0, done.output
+    shown, seen = opened(path)
+    figure = shown.locator("figure.waterfall")
+    assert figure.locator("svg .mark-rect path").count() == 8  # six causes between the two sides
+    assert (seen.requests, seen.console) == ([], [])
+    for width in (375, 690):
+        shown, _ = opened(path, width=width, bypass_csp=True)
+        assert shown.locator("figure.forest g[role=graphics-symbol]:empty").count() > 0  # no interval is cut
+        assert axe_finds(shown) == []
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+    shown.emulate_media(media="print")
+    assert shown.evaluate("document.documentElement.scrollWidth") <= 690
 
 
 def test_without_scripts_the_page_still_says_everything(browser: Browser, report: Path) -> None:

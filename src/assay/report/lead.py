@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from assay.analyse import explanations
+from assay.records import Doubt
 from assay.report import figures, sentences
 from assay.report.contents import Contents
+from assay.report.sentences import Question
 
 
 def lead(contents: Contents) -> str:
     """The whole in a sentence or two."""
     if contents.questions:
         asked = contents.questions
-        return " ".join(filter(None, (sentences.headline(asked), sentences.resolution(asked))))
+        parts = (sentences.headline(asked), sentences.resolution(asked), _invalid(asked))
+        return " ".join(filter(None, parts))
     held = [r.verdict for r in contents.requirements]
     if held:
         return f"{held.count('holds')} of {len(held)} requirements hold."
     return f"{next(iter(contents.sides))}, measured alone."
+
+
+def _invalid(asked: Sequence[Question]) -> str:
+    """The doubts under which the answers don't hold: who reads one sentence reads of them."""
+    comparisons = [c for question in asked for c in question.comparisons]
+    grave = [[doubt.code for doubt in c.doubts if _is_invalid(doubt)] for c in comparisons]
+    many = sum(map(bool, grave))
+    if not many:
+        return ""
+    codes = ", ".join(dict.fromkeys(code for found in grave for code in found))
+    if many == len(comparisons):
+        return f"That probably does not hold as it stands: {codes}."
+    return f"{many} of the {len(comparisons)} probably do not hold as they stand: {codes}."
+
+
+def _is_invalid(doubt: Doubt) -> bool:
+    return explanations.EXPLANATIONS[doubt.code].severity == "invalid"
 
 
 def together(contents: Contents) -> str:
@@ -27,13 +49,14 @@ def together(contents: Contents) -> str:
 def about(contents: Contents) -> list[tuple[str, str]]:
     """Systems, runs, sessions, times and margin, each with its name."""
     results = [r for side in contents.sides.values() for r in side]
-    sessions = list(dict.fromkeys(r.run.session for r in results))
+    sessions = list(dict.fromkeys((r.run.suite, r.run.session) for r in results))
+    when = "Imported" if all(r.run.source is not None for r in results) else "When"
     failed = f", {len(contents.failures)} failed" if contents.failures else ""
     return [
         ("Systems" if len(contents.sides) > 1 else "System", ", ".join(contents.sides)),
         ("Runs", f"{len(results)}{failed}"),
-        ("Session", sessions[0] if len(sessions) == 1 else f"{len(sessions)} sessions"),
-        ("When", _span([r.run.started_at or r.run.created_at for r in results])),
+        ("Session", sessions[0][1] if len(sessions) == 1 else f"{len(sessions)} sessions"),
+        (when, _span([r.run.started_at or r.run.created_at for r in results])),
         ("Margin", f"±{figures.percent(contents.margin)}"),
     ]
 

@@ -6,6 +6,7 @@ again. Colour never stands alone: systems also differ in their mark or dash, ver
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ MOST_SYSTEMS = 6  # series colours that the style sheet knows; further systems b
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3])
 _MOST_TICKS = 9
+_NAME_LINE = 18  # characters of a side's name on one line
 CUT = " (interval cut)"  # in a caption, where one goes on beyond the axis
 INK, _FAINT = "var(--ink)", "var(--rule)"
 _FONT = "system-ui, sans-serif"
@@ -34,6 +36,7 @@ _CONFIG: dict[str, Any] = {
         "titleFontSize": 12,
         "titleFontWeight": "normal",
         "labelOverlap": True,
+        "labelSeparation": 6,
         "labelFlush": False,
     },
     "legend": {
@@ -108,9 +111,32 @@ def side_dash(sides: Sequence[str], *, legend: bool = False) -> Any:
 
 
 def _legend(sides: Sequence[str], shown: bool) -> Any:
+    """Names in a row; long ones under each other, so that none is cut."""
     import altair as alt
 
-    return alt.Legend() if shown and len(sides) > 1 else None
+    if not shown or len(sides) < 2:
+        return None
+    return alt.Legend(columns=1, labelLimit=260) if max(map(len, sides)) > _NAME_LINE else alt.Legend()
+
+
+def side_axis(sides: Sequence[str]) -> Any:
+    """An axis of sides on which a long name takes two lines: names of one make often differ at their end."""
+    import altair as alt
+
+    lines = {side: _lines(side) for side in sides}
+    return alt.Axis(labelExpr=f"{json.dumps(lines)}[datum.label]", labelLimit=0)
+
+
+def _lines(name: str) -> list[str]:
+    """A name in at most two lines; of a longer one its middle is left out."""
+    if len(name) <= _NAME_LINE:
+        return [name]
+    if len(name) > 2 * _NAME_LINE:
+        return [name[: _NAME_LINE - 1] + "…", name[-_NAME_LINE:]]
+    breaks = [at + 1 for at, c in enumerate(name[:_NAME_LINE]) if not c.isalnum()]
+    fitting = [at for at in breaks if len(name) - at <= _NAME_LINE]
+    cut = fitting[-1] if fitting else _NAME_LINE
+    return [name[:cut], name[cut:]]
 
 
 def tooltip(*fields: str) -> list[Any]:

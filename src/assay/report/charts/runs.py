@@ -13,6 +13,7 @@ from assay.report.charts.chart import (
     legible,
     listed,
     plain,
+    side_axis,
     side_colour,
     side_shape,
     tooltip,
@@ -51,7 +52,7 @@ def runs(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
     )
     across = alt.Scale(domain=domain, zero=False, nice=not cut)
     present = [side for side in sides if any(s.side == side for s in group)]
-    y = alt.Y("side:N", sort=present, title=None)
+    y = alt.Y("side:N", sort=present, title=None, axis=side_axis(present))
     x = alt.X(
         "value:Q",
         scale=across,

@@ -16,6 +16,7 @@ from assay.report.charts.chart import (
     listed,
     plain,
     ratio_ticks,
+    side_axis,
     side_colour,
     side_shape,
     tooltip,
@@ -63,7 +64,7 @@ def _lanes(session: Sequence[tuple[str, Result]], sides: Sequence[str], name: st
     rows = [_bar(side, result) for side, result in session]
     told = [row for row in rows if row["ended"] != "finished"]
     present = [side for side in sides if any(row["side"] == side for row in rows)]
-    y = alt.Y("side:N", sort=present, title=None)
+    y = alt.Y("side:N", sort=present, title=None, axis=side_axis(present))
     chart: Any = (
         alt.Chart(alt.NamedData("bars"))
         .mark_bar(height=16, strokeWidth=1, stroke="var(--paper)")

@@ -22,7 +22,7 @@ def waterfall(d: Decomposition) -> Chart:
     least, most = (pick(row[k] for row in rows for k in ("from", "to")) for pick in (min, max))
     room = (most - least or most * 0.01) * 0.08
     x = alt.Scale(domain=[max(0.0, least - room), most + room], zero=False, nice=False)
-    axis = alt.X("from:Q", title=f"mean time to train, {unit}", scale=x)
+    axis = alt.X("from:Q", title=f"mean time to train, {unit}", scale=x, axis=alt.Axis(tickCount=6))
     lines = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=220)
     base = alt.Chart(alt.NamedData("rows")).encode(
         y=alt.Y("row:N", sort=[row["row"] for row in rows], title=None, axis=lines),

@@ -9,6 +9,8 @@ const draw = async (plot) => {
     defaultStyle: false,
     tooltip: { disableDefaultStyle: true },
   });
+  // A layer without a mark (no interval goes on beyond the axis, say) is a picture without a name: not to be read.
+  for (const layer of plot.querySelectorAll("g[role=graphics-symbol]:empty")) layer.setAttribute("aria-hidden", "true");
   plot.dataset.drawn = "yes";
 };
 await Promise.all([...document.querySelectorAll(".plot")].map(draw));
