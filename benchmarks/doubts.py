@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from assay.analyse import trouble
 from assay.analyse.doubts.detection import RUNS
 from assay.analyse.doubts.sequence import LEVEL
-from assay.analyse.doubts.within import is_slow_start, start
+from assay.analyse.doubts.within import is_no_gain, is_slow_start, start
 
 SETS = 10_000
 Rows = NDArray[np.float64]
@@ -70,6 +70,16 @@ def windows(slow: float, noise: Draw = normal) -> Draw:
     return draw
 
 
+def losses(fall: float, noise: Draw = normal) -> Draw:
+    """Gains from first to last quarter of eight windows of spread 1, of a loss that falls by so much."""
+
+    def draw(rng: np.random.Generator, sets: int, n: int) -> Rows:
+        course = noise(rng, sets * n, 8) - fall * np.arange(8) / 6
+        return np.asarray(course[:, :2].mean(axis=1) - course[:, -2:].mean(axis=1)).reshape(sets, n)
+
+    return draw
+
+
 def sees_drift(logs: Sequence[float]) -> bool:
     """As the doubt `drift` of one succession."""
     found = trouble.drift(logs)
@@ -108,6 +118,7 @@ class Row:
     slight: tuple[str, Draw] | None
     clean: Draw = normal
     heavy: Draw = t3
+    what_clean: str = "independent"
 
 
 ROWS: dict[str, Row] = {
@@ -128,6 +139,14 @@ ROWS: dict[str, Row] = {
         windows(0.0),
         windows(0.0, t3),
     ),
+    "learns-nothing": Row(
+        is_no_gain,
+        ("a loss that only wobbles", losses(0)),
+        None,
+        losses(2),
+        losses(2, t3),
+        "a loss that falls by 2 spreads of a window",
+    ),
 }
 
 
@@ -139,7 +158,7 @@ def rate(sees: Test, draw: Draw, n: int, sets: int = SETS, seed: int = 1) -> flo
 
 def any_alarm(n: int, sets: int = SETS, seed: int = 2) -> float:
     """Share of sets of independent normal runs that raise any of the four doubts about a succession."""
-    tests = [row.sees for code, row in ROWS.items() if code != "warm-up"]
+    tests = [row.sees for code, row in ROWS.items() if code not in ("warm-up", "learns-nothing")]
     return rate(lambda logs: any(sees(logs) for sees in tests), normal, n, sets, seed)
 
 
@@ -165,7 +184,8 @@ def main() -> None:
             print("        None,")
         else:
             print(f'        ("{row.slight[0]}", {by_runs(row.sees, row.slight[1])}),')
-        print(f"        {by_runs(row.sees, row.clean)},\n        {by_runs(row.sees, row.heavy)},\n    ),")
+        print(f"        {by_runs(row.sees, row.clean)},\n        {by_runs(row.sees, row.heavy)},")
+        print(f'        "{row.what_clean}",\n    ),')
     print("}")
     print("# any of the four about a succession:", {n: round(any_alarm(n), 3) for n in RUNS})
 

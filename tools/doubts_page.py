@@ -44,7 +44,7 @@ def _rates() -> Iterator[str]:
     yield "| doubt | runs | " + " | ".join(f"n = {n}" for n in RUNS) + " |"
     yield "|---|---|" + "---:|" * len(RUNS)
     for code, found in POWER.items():
-        clean = [("independent, normal", found.false_alarm), ("independent, t3", found.heavy_tails)]
+        clean = [(f"{found.clean}, normal", found.false_alarm), (f"{found.clean}, t3", found.heavy_tails)]
         for name, rates in [*clean, *found.troubles()]:
             yield f"| {code} | {name} | {_cells(rates)} |"
 

@@ -86,6 +86,9 @@ def _page(code: str) -> Iterator[str]:
             yield from textwrap.wrap(f"{title}: {text}", 96, subsequent_indent="  ")
     if code in POWER:
         found = POWER[code]
-        yield "\nRaised, simulated" + " " * 41 + "".join(f"{f'n = {n}':>9}" for n in RUNS)
-        for name, power in [("independent normal runs", found.false_alarm), *found.troubles()]:
-            yield f"  {name:56}" + "".join(f"{power[n]:>9.1%}" for n in RUNS)
+        yield "\nRaised, simulated" + " " * 43 + "".join(f"{f'n = {n}':>9}" for n in RUNS)
+        for name, power in [
+            (f"nothing wrong: {found.clean}", found.false_alarm),
+            *found.troubles(),
+        ]:
+            yield f"  {name:58}" + "".join(f"{power[n]:>9.1%}" for n in RUNS)

@@ -18,8 +18,9 @@ class Detection:
     trouble      what is looked for, against the run-to-run spread
     power        share of troubled sets in which it is seen
     slight       a lesser trouble, and how often that is seen
-    false_alarm  share of sets of independent normal runs that raise it
+    false_alarm  share of sets of normal runs in which nothing is wrong that raise it
     heavy_tails  the same of t3 runs
+    clean        what those runs are
     """
 
     trouble: str
@@ -27,6 +28,7 @@ class Detection:
     slight: tuple[str, Mapping[int, float]] | None
     false_alarm: Mapping[int, float]
     heavy_tails: Mapping[int, float]
+    clean: str = "independent"
 
     def troubles(self) -> list[tuple[str, Mapping[int, float]]]:
         """Each trouble with the share of sets in which it is seen, the lesser one first."""
@@ -68,6 +70,14 @@ POWER: dict[str, Detection] = {
         ("a first quarter slower by 2 spreads of a window", {3: 0.372, 5: 0.911, 10: 1.0, 40: 1.0}),
         {3: 0.013, 5: 0.012, 10: 0.013, 40: 0.013},
         {3: 0.011, 5: 0.008, 10: 0.011, 40: 0.011},
+    ),
+    "learns-nothing": Detection(
+        "a loss that only wobbles",
+        {3: 0.801, 5: 0.807, 10: 0.797, 40: 0.798},
+        None,
+        {3: 0.013, 5: 0.001, 10: 0.0, 40: 0.0},
+        {3: 0.123, 5: 0.049, 10: 0.011, 40: 0.001},
+        "a loss that falls by 2 spreads of a window",
     ),
 }
 

@@ -14,6 +14,7 @@ FEWEST_WINDOWS = 4
 FEWEST_RUNS = 3
 MATTERS = 0.002  # a start that lowers a run's figure by less than a tenth of the usual margin is no matter
 FEWEST_VALUES = 3
+STUCK_SEEN = 0.8  # share of sets that learn nothing which are told so; a higher one doubts slow learners
 
 
 def warm_up(case: Case) -> Doubt | None:
@@ -73,6 +74,7 @@ def _rate(result: Result) -> Series | None:
 def learns_nothing(case: Case) -> Doubt | None:
     """A loss that does not fall, or an accuracy that does not rise, in the runs of a side.
 
+    One-sided t test over the runs of a side on the gain from first to last quarter, each run one value.
     Runs that state `data` as synthetic are not asked: there is nothing to learn in them.
     """
     for side in case.sides:
@@ -119,10 +121,18 @@ def _no_gain(name: str, curves: Sequence[tuple[float, ...]], gain: Callable[[flo
         return f"{steady} in {counted(len(curves), 'run')}"
     ends = [(_mean(values[: _quarter(values)]), _mean(values[-_quarter(values) :])) for values in curves]
     gains = [gain(first, last) for first, last in ends]
-    if len(curves) < FEWEST_RUNS or math.fsum(gains) > 0:
+    if len(curves) < FEWEST_RUNS or not is_no_gain(gains):
         return ""
     first, last = (_mean([pair[at] for pair in ends]) for at in (0, 1))
-    return f"{name} went from {first:.4g} to {last:.4g} on average over {counted(len(curves), 'run')}"
+    course = f"{name} went from {first:.4g} to {last:.4g} on average over {counted(len(curves), 'run')}"
+    return course if math.fsum(gains) <= 0 else f"{course}, no more than it wobbles by"
+
+
+def is_no_gain(gains: Sequence[float]) -> bool:
+    """Whether the runs' gains are no larger than chance makes them where nothing is learnt."""
+    n, mean = len(gains), _mean(gains)
+    spread = math.sqrt(math.fsum((gain - mean) ** 2 for gain in gains) / (n - 1))
+    return mean <= t_quantile(STUCK_SEEN, n - 1) * spread / math.sqrt(n)
 
 
 def _quarter(values: Sequence[float]) -> int:
