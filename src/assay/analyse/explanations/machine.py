@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from assay.analyse.explanations.explanation import Explanation
+from assay.analyse.references import HALF, matching
+
+
+def _reached(accelerator: str) -> list[str]:
+    """Images a second of ResNet-50 on one such accelerator, as published, the slowest first."""
+    known = matching("resnet50", "throughput", accelerator, HALF[0], 1, None)
+    return [f"{each:,.0f}" for each in sorted(reference.each for reference in known)]
+
+
+_V100, _A100 = _reached("Tesla V100-SXM2-16GB"), _reached("NVIDIA A100-SXM4-80GB")
+_H100, _H200 = _reached("NVIDIA H100 80GB HBM3"), _reached("NVIDIA H200")
 
 EXPLANATIONS: dict[str, Explanation] = {
     "clock-changed": Explanation(
@@ -44,8 +55,8 @@ EXPLANATIONS: dict[str, Explanation] = {
     "above-best-known": Explanation(
         "invalid",
         "Arithmetic or memory bandwidth is above the peak that the maker states for the accelerator, or a "
-        "training is faster on one accelerator than any published one (ResNet-50 at 224×224 pixels: 7,160 "
-        "images/s on an H100, 7,950 on an H200).",
+        "training is faster on one accelerator than any published one (ResNet-50 at 224×224 pixels: "
+        f"{_H100[-1]} images/s on an H100, {_H200[-1]} on an H200).",
         "Most likely less was done than is counted, or the clock did not wait for the GPU.",
         "Synchronise with the GPU before reading the clock; check problem size, batch, skipped gradients, "
         "arrays that fit into a cache, and that no rank is counted twice.",
@@ -53,8 +64,8 @@ EXPLANATIONS: dict[str, Explanation] = {
     "mfu-far-below": Explanation(
         "weak",
         "A training with 16-bit arithmetic is slower than half of the slowest published figure for its "
-        "accelerator, and so is its MFU (ResNet-50: 887 images/s on a V100, 2,470 on an A100, 2,790 on an "
-        "H100).",
+        f"accelerator, and so is its MFU (ResNet-50: {_V100[0]} images/s on a V100, {_A100[0]} on an A100, "
+        f"{_H100[0]} on an H100).",
         "Something else than the accelerator limits the run, so a comparison tells about that.",
         "Raise the batch, use channels_last, and see that no GPU waits for data, for the host or for "
         "another GPU.",
