@@ -1,0 +1,55 @@
+"""`job`: an Indexed Job with a headless Service, by which the pods know each other's names."""
+
+from __future__ import annotations
+
+from assay.launch.kubernetes import pod
+from assay.launch.kubernetes.kinds.kind import JobRef, Kind, ended_by_condition
+from assay.launch.kubernetes.order import Manifest, Order, labels_of
+
+INDEX = "JOB_COMPLETION_INDEX"  # set by the Job controller in each container
+
+
+def manifest(order: Order) -> list[Manifest]:
+    """Service, then Job."""
+    return [service(order), _job(order)]
+
+
+def service(order: Order) -> Manifest:
+    """The Service that gives each pod a name; ready or not, since ranks meet before they are."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": order.metadata(),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": labels_of(order.job.token),
+        },
+    }
+
+
+def _job(order: Order) -> Manifest:
+    env = {"MASTER_ADDR": f"{order.name}-0.{order.name}", "MASTER_PORT": str(order.meeting_port)}
+    template = pod.template(order, env=env, node_from=INDEX)
+    template["spec"]["subdomain"] = order.name
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": order.metadata(),
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": order.workers,
+            "parallelism": order.workers,
+            **pod.job_limits(order),
+            "template": template,
+        },
+    }
+
+
+KIND = Kind(
+    name="job",
+    job_ref=JobRef("batch/v1", "Job", "jobs"),
+    manifest=manifest,
+    ended=lambda obj: ended_by_condition(obj, "Complete", "Failed"),
+    expected_pods=lambda shape: shape.workers,
+)

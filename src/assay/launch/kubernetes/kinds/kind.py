@@ -1,0 +1,59 @@
+"""What a job kind is: how a job becomes its objects, and how such an object says that it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from assay.launch.kubernetes.order import LABEL_TOKEN, Manifest, Order
+from assay.records import Shape
+
+
+class JobRef(NamedTuple):
+    """Where the API server keeps objects of a kind."""
+
+    api_version: str
+    kind: str
+    plural: str
+
+
+class Ending(NamedTuple):
+    """How an object says that it has ended; `reason` as the platform words it, "" where it gives none."""
+
+    succeeded: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of job.
+
+    name           as the option `kind` has it
+    job_ref        of its job object
+    manifest       the objects beside the payload in the order in which they are made; the job object is last
+    ended          of the job object as the API server gives it: how it ended, None while it has not
+    expected_pods  how many pods a shape becomes, those included that run no rank
+    needs          what has to be installed, in words; "" for what every cluster has
+    """
+
+    name: str
+    job_ref: JobRef
+    manifest: Callable[[Order], list[Manifest]]
+    ended: Callable[[Mapping[str, Any]], Ending | None]
+    expected_pods: Callable[[Shape], int]
+    needs: str = ""
+
+    @staticmethod
+    def pods(token: str) -> str:
+        """Label selector of a job's pods, and of every other object of it."""
+        return f"{LABEL_TOKEN}={token}"
+
+
+def ended_by_condition(obj: Mapping[str, Any], succeeded: str, failed: str) -> Ending | None:
+    """The ending that the object's conditions tell, where each ending has a condition of its own."""
+    for condition in obj.get("status", {}).get("conditions", ()):
+        if condition["status"] == "True" and condition["type"] in (succeeded, failed):
+            said = ": ".join(filter(None, (condition.get("reason", ""), condition.get("message", ""))))
+            return Ending(condition["type"] == succeeded, said)
+    return None

@@ -1,0 +1,55 @@
+"""A job as the objects that are sent to the API server: pure, the same for an equal job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import StringIO
+
+from assay.launch import sent
+from assay.launch.kubernetes import payload
+from assay.launch.kubernetes.kinds import Kind
+from assay.launch.kubernetes.options import KubernetesSystem
+from assay.launch.kubernetes.order import TOKEN, Manifest, Order, name_of
+from assay.records import Job
+
+
+@dataclass(frozen=True)
+class Manifests:
+    """Objects in the order in which they are made: payload ConfigMaps, a Service where one is, the job."""
+
+    name: str
+    objects: tuple[Manifest, ...]
+
+    @property
+    def job(self) -> Manifest:
+        """The job object."""
+        return self.objects[-1]
+
+    def yaml(self) -> str:
+        """As `kubectl apply -f -` takes them."""
+        from ruamel.yaml import YAML
+        from ruamel.yaml.scalarstring import walk_tree
+
+        yaml = YAML(typ="rt")
+        yaml.width = 1 << 30  # a command that is folded can't be copied
+        yaml.indent(mapping=2, sequence=4, offset=2)
+        out = StringIO()
+        objects = [*self.objects]
+        walk_tree(objects)  # texts of several lines as blocks
+        yaml.dump_all(objects, out)
+        return out.getvalue()
+
+
+def render(job: Job, options: KubernetesSystem, kind: Kind) -> Manifests:
+    """The objects of a job.
+
+    Raises InputError for a job that can't be run as this kind, ValueError for a token that is no label value.
+    """
+    if TOKEN.fullmatch(job.token) is None:
+        raise ValueError(
+            f"{job.token!r} is not a token: at most 63 letters, digits, dots, dashes, underscores"
+        )
+    sent.check_task(job)
+    parts = payload.config_maps(job, options)
+    order = Order(job, options, tuple(part["metadata"]["name"] for part in parts))
+    return Manifests(name_of(job.token), (*parts, *kind.manifest(order)))

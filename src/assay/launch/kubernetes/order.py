@@ -1,0 +1,76 @@
+"""What is asked of a job kind: a job, the system's options, and the names that its objects have."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from assay.launch.kubernetes.options import KubernetesSystem
+from assay.records import Job
+
+Manifest = dict[str, Any]
+"""An object as the API server takes it: plain data, made for JSON and YAML."""
+
+LABEL_TOKEN = "assay.dev/token"  # noqa: S105  (a label's name)
+ANNOTATION_TRIAL = "assay.dev/trial"
+ANNOTATION_WHY = "assay.dev/kind-because"
+MANAGED_BY = {"app.kubernetes.io/managed-by": "assay"}
+NAME_CHARACTERS = 20  # of the token; operators append to names that have to stay below 63
+TOKEN = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")  # what a label's value may be
+MEETING_PORT = 29500  # torchrun's own
+HOST_PORTS = range(20000, 30000)  # below what Linux gives out by itself
+
+
+def name_of(token: str) -> str:
+    """The name of a token's job object and of all that belongs to it.
+
+    >>> name_of("0F3A6B0C9D8E4F52A1B2C3D4E5F60718")
+    'assay-0f3a6b0c9d8e4f52a1b2'
+    """
+    return f"assay-{re.sub(r'[^a-z0-9-]', '-', token.lower())[:NAME_CHARACTERS].rstrip('-')}"
+
+
+def labels_of(token: str) -> dict[str, str]:
+    """Labels of every object of a job."""
+    return {LABEL_TOKEN: token, **MANAGED_BY}
+
+
+@dataclass(frozen=True)
+class Order:
+    """One job as a kind renders it.
+
+    payload  names of the ConfigMaps that hold it, in order
+    """
+
+    job: Job
+    options: KubernetesSystem
+    payload: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Of the job object, of its Service, and the beginning of its pods' names."""
+        return name_of(self.job.token)
+
+    @property
+    def workers(self) -> int:
+        """How many pods run ranks."""
+        return self.job.shape.workers
+
+    @property
+    def meeting_port(self) -> int:
+        """Where rank 0 listens; on the nodes' own network one that no other job is likely to take."""
+        if not self.options.hostNetwork:
+            return MEETING_PORT
+        digest = hashlib.sha256(self.job.token.encode()).digest()
+        return HOST_PORTS[int.from_bytes(digest[:4], "big") % len(HOST_PORTS)]
+
+    def metadata(self) -> Manifest:
+        """Name, namespace, labels and annotations of an object of this job."""
+        return {
+            "name": self.name,
+            **({"namespace": self.options.namespace} if self.options.namespace else {}),
+            "labels": {**self.options.labels, **labels_of(self.job.token)},
+            "annotations": {**self.options.annotations, ANNOTATION_TRIAL: self.job.trial_id},
+        }

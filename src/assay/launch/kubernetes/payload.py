@@ -1,0 +1,113 @@
+"""What travels with a job, as ConfigMaps: the programs, the keeper's spec, the task's files."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import tarfile
+
+from assay.errors import InputError
+from assay.launch import sent
+from assay.launch.kubernetes.options import KubernetesSystem
+from assay.launch.kubernetes.order import Manifest, labels_of, name_of
+from assay.payloads.relay import Stamp
+from assay.records import Job
+
+PROGRAM_DIR = "/assay/program"
+SENT_DIR = "/assay/sent"
+JOB_DIR = "/assay/job"
+PROGRAMS = ("relay.py", "keeper.py", "probe.py")
+SPEC = "spec.json"
+PART_BYTES = 640 * 1024  # base64 makes 853 KiB of it; a ConfigMap holds at most 1 MiB
+MOST_PARTS = 32  # each is kept in etcd and in the memory of every node that runs the job
+
+
+def config_maps(job: Job, options: KubernetesSystem) -> list[Manifest]:
+    """The first with programs and spec, then one for each part of the archive.
+
+    Raises InputError for files that are more than ConfigMaps should hold.
+    """
+    programs = {name: data.decode() for name, data in sent.programs(*PROGRAMS).items()}
+    first = _config_map(job, options, 0)
+    first["data"] = {**programs, SPEC: json.dumps(_spec(job, options), indent=1, sort_keys=True)}
+    archive = _archive(job)
+    parts = [archive[at : at + PART_BYTES] for at in range(0, len(archive), PART_BYTES)]
+    if len(parts) > MOST_PARTS:
+        raise InputError(
+            f"{job.trial_id}: the task's files are {len(archive) >> 20} MiB compressed; ConfigMaps carry "
+            f"{MOST_PARTS * PART_BYTES >> 20} MiB: put large files on a volume and name it under volumes"
+        )
+    made = [first]
+    for number, part in enumerate(parts):
+        of_files = _config_map(job, options, number + 1)
+        of_files["binaryData"] = {_part_name(number): base64.b64encode(part).decode()}
+        made.append(of_files)
+    return made
+
+
+def volumes(payload: tuple[str, ...]) -> list[Manifest]:
+    """The pod's volumes: programs, what was sent, and the directory that the job runs in."""
+    first, *parts = payload
+    programs = [{"key": name, "path": name} for name in sorted(sent.programs(*PROGRAMS))]
+    sources = [{"configMap": {"name": first, "items": [{"key": SPEC, "path": SPEC}]}}]
+    sources += [{"configMap": {"name": name}} for name in parts]
+    return [
+        {"name": "assay-program", "configMap": {"name": first, "items": programs}},
+        {"name": "assay-sent", "projected": {"sources": sources}},
+        {"name": "assay-job", "emptyDir": {}},
+    ]
+
+
+def mounts() -> list[Manifest]:
+    """Where the container has them."""
+    return [
+        {"name": "assay-program", "mountPath": PROGRAM_DIR, "readOnly": True},
+        {"name": "assay-sent", "mountPath": SENT_DIR, "readOnly": True},
+        {"name": "assay-job", "mountPath": JOB_DIR},
+    ]
+
+
+def _part_name(number: int) -> str:
+    return f"files.tar.gz.{number:04d}"
+
+
+def _spec(job: Job, options: KubernetesSystem) -> Manifest:
+    nothing_before: dict[str, Stamp] = {}  # the relay looks, when it has unpacked
+    return sent.spec(
+        job,
+        python=options.python,
+        env=options.env,
+        cwd=job.task.cwd or f"{JOB_DIR}/work",
+        probe=f"{PROGRAM_DIR}/probe.py",
+        nodes=job.shape.workers,
+        grace_s=options.grace,
+        pin_cpus=options.pin_cpus,
+        files_before=nothing_before,
+    )
+
+
+def _config_map(job: Job, options: KubernetesSystem, number: int) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": f"{name_of(job.token)}-{number}",
+            **({"namespace": options.namespace} if options.namespace else {}),
+            "labels": {**options.labels, **labels_of(job.token)},
+        },
+        "immutable": True,
+    }
+
+
+def _archive(job: Job) -> bytes:
+    """The task's files as a compressed archive, the same bytes for the same files."""
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for file in sorted(job.task.files, key=lambda file: file.name):
+            entry = tarfile.TarInfo(file.name)
+            entry.size = len(file.data)
+            entry.mode = 0o755 if file.data.startswith(b"#!") else 0o644
+            tar.addfile(entry, io.BytesIO(file.data))
+    return gzip.compress(plain.getvalue(), mtime=0)
