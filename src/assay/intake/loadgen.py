@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import socket
 import time
-import uuid
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from assay import __version__, read
+from assay import read
 from assay.analyse.inference_rules import doubts_of_inference
 from assay.errors import InputError
 from assay.intake.content import sha256
-from assay.intake.training_logs import DEFAULT_MARGIN, UNKNOWN, Asked, Imported
+from assay.intake.imported import UNKNOWN, Imported, create, imported_run, imported_trial
+from assay.intake.training_logs import Asked
 from assay.logs.loadgen import SCENARIOS, logs_of
-from assay.records import InferenceRun, Plan, Run, RunState, Shape, Trial, digest_of
+from assay.records import InferenceRun, Run, RunState, Shape, digest_of
 from assay.rundir import session as rundir
-from assay.rundir.files import SCHEMA, Header, safe_name, word
+from assay.rundir.files import safe_name, word
 from assay.rundir.session import Session
 from assay.workloads.loadgen_log import LOADGEN, LoadgenLogParams, run_of
 
@@ -139,68 +138,15 @@ def _run(found: _Found, asked: Asked) -> Run:
     parts = [named or "inference", stated.scenario or UNKNOWN, *(["app"] if of_app else [])]
     benchmark = word("-".join(parts))
     params = LoadgenLogParams(scenario=stated.scenario, benchmark=named or None, app=of_app)
-    trial = Trial(
-        id=f"{benchmark}-{shape}-{system}",
-        suite=asked.name,
-        benchmark=benchmark,
-        workload=LOADGEN.name,
-        system=system,
-        shape=shape,
-        params=params.model_dump(),
-        varied={},
-        block=0,
-        seed=0,
-        timeout_s=0.0,
-        retries=0,
-        digest=digest_of(["imported", benchmark, system, str(shape)]),
-    )
-    run = Run(
-        schema=SCHEMA,
-        assay_version=__version__,
-        id="",
-        suite=asked.name,
-        suite_digest=digest_of(["imported", asked.name]),  # later imports under the name are further sides
-        plan_digest="",
-        session="",
-        interleaved=False,
-        trial=trial,
-        attempt=1,
-        token=uuid.uuid4().hex,
-        state=RunState.FINISHED,
-        created_at=time.time(),
-        source=str(found.path),
-    )
+    trial = imported_trial(asked.name, benchmark, LOADGEN.name, system, shape, params.model_dump())
+    run = imported_run(trial, str(found.path))
     problems = read.read({log.name: log for log in found.logs}, run).problems
     return replace(run, state=RunState.FAILED if problems else RunState.FINISHED, cause="; ".join(problems))
 
 
 def _create(runs: Sequence[Run], asked: Asked, content: str) -> Session:
-    trials = tuple(run.trial for run in runs)
-    digest = runs[0].suite_digest
+    trials = [run.trial for run in runs]
     primary = {trial.benchmark: LOADGEN.metrics(LoadgenLogParams(**trial.params))[0].name for trial in trials}
-    plan = Plan(
-        suite=asked.name,
-        suite_digest=digest,
-        digest=content,
-        seed=0,
-        repeats=max(trial.block for trial in trials),
-        systems=tuple(dict.fromkeys(trial.system for trial in trials)),
-        baseline=None,
-        margin=DEFAULT_MARGIN,
-        interleaved=False,
-        primary_metric=primary,
-        expectations={},
-        trials=trials,
+    return create(
+        asked.runs_dir, trials, content=content, primary_metric=primary, command_line=asked.command_line
     )
-    header = Header(
-        schema=SCHEMA,
-        assay_version=__version__,
-        suite=asked.name,
-        suite_digest=digest,
-        plan_digest=content,
-        created_at=time.time(),
-        host=socket.gethostname(),
-        command_line=tuple(asked.command_line),
-        content=content,
-    )
-    return rundir.create(asked.runs_dir, header, plan, {})

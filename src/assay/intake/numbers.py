@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 import tempfile
 import time
-import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,13 +11,13 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from assay import __version__, read
+from assay import read
 from assay.errors import InputError, Problem
-from assay.intake.training_logs import DEFAULT_MARGIN, Imported
+from assay.intake.imported import Imported, create, imported_run, imported_trial
 from assay.logs.numbers import Row, Table, load
-from assay.records import Better, Plan, Run, RunState, Trial, digest_of
+from assay.records import Better, Run, RunState, digest_of
 from assay.rundir import session as rundir
-from assay.rundir.files import SCHEMA, Header, safe_name, word
+from assay.rundir.files import safe_name, word
 from assay.workloads.numbers import FACTS, NUMBERS, direction
 
 SHEET = "rows.csv"  # a run's log: the header of its sheet and its own rows
@@ -66,11 +64,6 @@ class _Sheet:
     def content(self, rows: Sequence[Row]) -> str:
         """Digest of a session's rows as they stand in the file."""
         return digest_of([self.table.header.strip(), [row.text.strip() for row in rows]])
-
-    @property
-    def suite_digest(self) -> str:
-        """Of all that is imported under the name: later sheets are further sides."""
-        return digest_of(["imported", self.asked.name])
 
     @cached_property
     def place(self) -> dict[str, int]:
@@ -185,39 +178,19 @@ def _import_session(sheet: _Sheet, name: str, rows: Sequence[Row]) -> Imported:
 def _create(
     sheet: _Sheet, name: str, runs: Sequence[Run], rows: Sequence[Row], content: str
 ) -> rundir.Session:
-    trials = tuple(run.trial for run in runs)
+    """The session; primary is a workload's first metric with a direction, else its first."""
     said = sheet.better
     primary: dict[str, str] = {}
     for row in sorted(rows, key=lambda row: direction(row.metric, said) is None):
-        primary.setdefault(
-            _word(row.workload, "workload"), row.metric
-        )  # the first metric with a direction, else the first
-    plan = Plan(
-        suite=sheet.asked.name,
-        suite_digest=sheet.suite_digest,
-        digest=content,
-        seed=0,
-        repeats=max(trial.block for trial in trials),
-        systems=tuple(dict.fromkeys(trial.system for trial in trials)),
-        baseline=None,
-        margin=DEFAULT_MARGIN,
-        interleaved=False,
-        primary_metric=primary,
-        expectations={},
-        trials=trials,
-    )
-    header = Header(
-        schema=SCHEMA,
-        assay_version=__version__,
-        suite=sheet.asked.name,
-        suite_digest=sheet.suite_digest,
-        plan_digest=content,
-        created_at=time.time(),
-        host=socket.gethostname(),
-        command_line=tuple(sheet.asked.command_line),
+        primary.setdefault(_word(row.workload, "workload"), row.metric)
+    return create(
+        sheet.asked.runs_dir,
+        [run.trial for run in runs],
         content=content,
+        primary_metric=primary,
+        command_line=sheet.asked.command_line,
+        name=name,
     )
-    return rundir.create(sheet.asked.runs_dir, header, plan, {}, name=name)
 
 
 def _runs(sheet: _Sheet, session: str, rows: Sequence[Row], content: str) -> list[tuple[Run, str]]:
@@ -244,42 +217,12 @@ def _runs(sheet: _Sheet, session: str, rows: Sequence[Row], content: str) -> lis
 
 def _run(sheet: _Sheet, session: str, rows: Sequence[Row], trial_id: str, block: int) -> Run:
     first = rows[0]
-    suite, workload, system = (
-        sheet.asked.name,
-        _word(first.workload, "workload"),
-        _word(first.system, "system"),
-    )
-    trial = Trial(
-        id=trial_id,
-        suite=suite,
-        benchmark=workload,
-        workload=NUMBERS.name,
-        system=system,
-        shape=first.shape,
-        params={"better": sheet.better},
-        varied={},
-        block=block,
-        seed=0,
-        timeout_s=0.0,
-        retries=0,
-        digest=digest_of(["imported", workload, system, str(first.shape)]),
-    )
-    return Run(
-        schema=SCHEMA,
-        assay_version=__version__,
-        id=f"{suite}/{session}/{trial_id}",
-        suite=suite,
-        suite_digest=sheet.suite_digest,
-        plan_digest="",
-        session=session,
-        interleaved=False,
-        trial=trial,
-        attempt=1,
-        token=uuid.uuid4().hex,
-        state=RunState.FINISHED,
-        created_at=_time_of(sheet, first.session),
-        source=f"{sheet.path.name}:{first.line}",
-    )
+    workload, system = _word(first.workload, "workload"), _word(first.system, "system")
+    params = {"better": sheet.better}
+    trial = imported_trial(sheet.asked.name, workload, NUMBERS.name, system, first.shape, params)
+    run = imported_run(replace(trial, id=trial_id, block=block), f"{sheet.path.name}:{first.line}")
+    run_id = f"{run.suite}/{session}/{trial_id}"
+    return replace(run, id=run_id, session=session, created_at=_time_of(sheet, first.session))
 
 
 def _word(text: str, column: str) -> str:

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
-import socket
 import time
-import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from assay import __version__, read
+from assay import read
 from assay.errors import InputError
 from assay.intake.content import sha256
+from assay.intake.imported import UNKNOWN, Imported, create, imported_run, imported_trial
 from assay.logs.result_sets import ResultSet
-from assay.records import Plan, Provenance, Run, RunState, Scalar, Shape, TrainingRun, Trial, digest_of
+from assay.records import Provenance, Run, RunState, Scalar, Shape, TrainingRun, digest_of
 from assay.rundir import session as rundir
-from assay.rundir.files import SCHEMA, Header, safe_name, word
+from assay.rundir.files import safe_name, word
 from assay.rundir.session import Session
 from assay.workloads.mlperf_log import MLPERF, TIME_PER_EPOCH, TIME_TO_TRAIN
-
-UNKNOWN = "unknown"
-DEFAULT_MARGIN = 0.02
 
 
 @dataclass(frozen=True)
@@ -40,20 +36,6 @@ class Asked:
     round: str | None = None
     benchmark: str | None = None
     command_line: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Imported:
-    """What became of the logs.
-
-    added  False where the same bytes had been imported under this name before
-    notes  what the user should know of how they were understood
-    """
-
-    session: Session
-    runs: tuple[Run, ...]
-    added: bool
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -151,51 +133,16 @@ def _told(trainings: Sequence[TrainingRun]) -> Iterator[str]:
 def _log(of_set: ResultSet, file: Path, shape: Shape, asked: Asked) -> _Log:
     params = {"round": asked.round or of_set.round, "benchmark": asked.benchmark or of_set.benchmark}
     system = _word(asked.system or of_set.system or UNKNOWN)
-    trial = Trial(
-        id="",
-        suite=asked.name,
-        benchmark="",
-        workload=MLPERF.name,
-        system=system,
-        shape=shape,
-        params=params,
-        varied={},
-        block=0,
-        seed=0,
-        timeout_s=0.0,
-        retries=0,
-        digest="",
-    )
-    run = Run(
-        schema=SCHEMA,
-        assay_version=__version__,
-        id="",
-        suite=asked.name,
-        suite_digest=digest_of(["imported", asked.name]),  # later imports under the name are further sides
-        plan_digest="",
-        session="",
-        interleaved=False,
-        trial=trial,
-        attempt=1,
-        token=uuid.uuid4().hex,
-        state=RunState.FINISHED,
-        created_at=time.time(),
-        source=f"{of_set.name}/{file.name}",
-    )
+    trial = imported_trial(asked.name, "", MLPERF.name, system, shape, params)
+    run = imported_run(trial, f"{of_set.name}/{file.name}")
     found = read.read({file.name: file}, run)
     training = found.training
     benchmark = _word((training.benchmark if training else None) or asked.benchmark or UNKNOWN)
     seed = training.hyperparameters.get("seed") if training else None
     if training:
         params = {"round": training.round, "benchmark": training.benchmark}
-    trial = replace(
-        trial,
-        params=params,
-        id=f"{benchmark}-{shape}-{system}",
-        benchmark=benchmark,
-        seed=seed if isinstance(seed, int) else 0,
-        digest=digest_of(["imported", benchmark, system, str(shape)]),
-    )
+    trial = imported_trial(asked.name, benchmark, MLPERF.name, system, shape, params)
+    trial = replace(trial, seed=seed if isinstance(seed, int) else 0)
     state = RunState.FAILED if found.problems else RunState.FINISHED
     run = replace(run, trial=trial, state=state, cause="; ".join(found.problems))
     metrics = frozenset(m.metric for m in found.measurements)
@@ -229,34 +176,11 @@ def _provenance(facts: Mapping[str, object]) -> Provenance | None:
 
 
 def _create(logs: Sequence[_Log], asked: Asked, content: str) -> Session:
-    trials = tuple(log.run.trial for log in logs)
-    first = logs[0].run
-    plan = Plan(
-        suite=asked.name,
-        suite_digest=first.suite_digest,
-        digest=content,
-        seed=0,
-        repeats=max(trial.block for trial in trials),
-        systems=tuple(dict.fromkeys(trial.system for trial in trials)),
-        baseline=None,
-        margin=DEFAULT_MARGIN,
-        interleaved=False,
-        primary_metric={benchmark: _primary(logs, benchmark) for benchmark in {t.benchmark for t in trials}},
-        expectations={},
-        trials=trials,
+    trials = [log.run.trial for log in logs]
+    primary = {benchmark: _primary(logs, benchmark) for benchmark in {t.benchmark for t in trials}}
+    return create(
+        asked.runs_dir, trials, content=content, primary_metric=primary, command_line=asked.command_line
     )
-    header = Header(
-        schema=SCHEMA,
-        assay_version=__version__,
-        suite=asked.name,
-        suite_digest=first.suite_digest,
-        plan_digest=content,
-        created_at=time.time(),
-        host=socket.gethostname(),
-        command_line=tuple(asked.command_line),
-        content=content,
-    )
-    return rundir.create(asked.runs_dir, header, plan, {})
 
 
 def _primary(logs: Sequence[_Log], benchmark: str) -> str:
