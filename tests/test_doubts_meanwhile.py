@@ -107,11 +107,15 @@ def test_neighbours_of_one_side_are_told_from_neighbours_of_both() -> None:
     one = raised(runs(*quiet), runs(*busy, system="b"))["busy-neighbours"].evidence
     assert "B: up to 20 % of its CPU time went to other processes over 3 runs" in one
     assert "others used 0.7 of 2 CPUs and the job 1.2" in one
-    assert "; A: 0 %; so the ratio may favour A by about 20 %" in one
+    assert "; A: 0 %; so the ratio may favour A by up to 25 %" in one
     both = raised(runs(*busy), runs(*busy, system="b"))["busy-neighbours"].evidence
     assert "both sides about alike" in both
     unknown = raised(runs(*busy), runs([], [], system="b"))["busy-neighbours"].evidence
     assert unknown.endswith("of B nothing was counted")
+    hot, cool = [replace(QUIET, heat_events=1, heat_s=None)], [QUIET]
+    uncounted = raised(runs(hot, hot), runs(cool, cool, system="b"))["heat-throttled"].evidence
+    assert uncounted.endswith("so the ratio may favour B by any amount")
+    assert "about alike" in raised(runs(hot), runs(hot, system="b"))["heat-throttled"].evidence
 
 
 def test_neighbours_on_idle_cpus_for_which_nobody_waited_raise_nothing() -> None:

@@ -202,11 +202,12 @@ def _between(case: Case, sides: list[_Met], matters: float) -> str:
     unknown = {side.name for side in case.sides} - {met.name for met in sides}
     if unknown:
         return f"of {', '.join(sorted(unknown))} nothing was counted"
-    shares = [met.share for met in sides]
-    if max(shares) - min(shares) < matters:
+    least, most = sorted(sides, key=lambda met: met.share)
+    left, gap = 1 - most.share, most.share - least.share
+    if gap <= matters * left:
         return "both sides about alike, so their ratio suffers less than either figure"
-    least = min(sides, key=lambda met: met.share)
-    return f"so the ratio may favour {least.name} by about {percent(max(shares) - min(shares))}"
+    amount = f"by up to {percent(gap / left)}" if left else "by any amount"
+    return f"so the ratio may favour {least.name} {amount}"
 
 
 def _met(side: Side, share: Share) -> _Met | None:

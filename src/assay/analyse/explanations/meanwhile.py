@@ -9,8 +9,8 @@ _RULE = (
     "compared); of a run's nodes the worst counts."
 )
 _SIDES = (
-    " Where both sides met it alike, their ratio suffers less than either figure; where one side did, the "
-    "ratio favours the other by about the difference."
+    " Where both sides met it alike, their ratio suffers less than either figure; where one side lost "
+    "more, the ratio may favour the other by up to that."
 )
 
 EXPLANATIONS: dict[str, Explanation] = {
@@ -36,8 +36,8 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Find what else runs there (other pods, other jobs of the node), and run again alone.",
         "The kernel counts in steps of 10 ms, so 18 ms a CPU (two standard deviations of the sum) are taken "
         "off first: a run of 1 s shows neighbours from 2.8 % on, one of 60 s from 1.03 %. Assay itself uses "
-        "0.4 % of one CPU while it follows a run; on a machine of one or two CPUs other daemons can reach "
-        "1 %, and then it is no false alarm.",
+        "0.4 % of one CPU while it follows a run, 1.3 % with its live line: on a machine of one CPU that "
+        "alone is above 1 %, and the run may lose it.",
     ),
     "stolen-time": Explanation(
         "biased",
