@@ -19,6 +19,9 @@ def sequential() -> Iterator[Experiment]:
             group = f"until decided, {kind.name}, {NAMES[design]}"
             yield Experiment(group, "false faster/slower", _any_look(kind, design, "called"), AT_MOST_5)
             yield Experiment(group, "false equivalent", _any_look(kind, design, "equivalent"), AT_MOST_5)
+    for kind in (NORMAL, LOGNORMAL, T3):
+        group = f"until decided, requirement that is just met, {kind.name}"
+        yield Experiment(group, "passed or failed", _required(kind), AT_MOST_5)
     for design in BY_METHOD:
         group = f"until decided, power, {NAMES[design]}, spread 2%"
         yield Experiment(group, "equivalent at no difference", _any_look(NORMAL, design, "power"))
@@ -42,6 +45,19 @@ def _any_look(kind: Kind, design: Design, what: str) -> Rate:
                 hit |= found.excludes(0.0, p)
             else:
                 hit |= found.shifted(EDGE if what == "equivalent" else 0.0).within(MARGIN, p)
+        return float(hit.mean())
+
+    return rate
+
+
+def _required(kind: Kind) -> Rate:
+    """At any look the interval of one side's mean excludes the truth, which is what was required of it."""
+
+    def rate(rng: np.random.Generator, sets: int, n: int) -> float:
+        a, _ = kind.draw(rng, sets, n, "interleaved")
+        hit = np.zeros(sets, bool)
+        for look in looks(n):
+            hit |= methods.mean(a[:, :look]).excludes(0.0, nominal_p(n, paired=True))
         return float(hit.mean())
 
     return rate

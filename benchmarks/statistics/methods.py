@@ -50,11 +50,15 @@ class Ratios:
         return flags
 
 
+def mean(a: Floats) -> Ratios:
+    """One side's mean by t over the last axis, against 1."""
+    n, centre = a.shape[-1], a.mean(-1)
+    return Ratios(centre, a.std(-1, ddof=1) / np.sqrt(n), np.full(centre.shape, n - 1.0))
+
+
 def paired(a: Floats, b: Floats) -> Ratios:
     """Paired t over the last axis."""
-    d, n = b - a, a.shape[-1]
-    mean = d.mean(-1)
-    return Ratios(mean, d.std(-1, ddof=1) / np.sqrt(n), np.full(mean.shape, n - 1.0))
+    return mean(b - a)
 
 
 def welch(a: Floats, b: Floats) -> Ratios:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import methods
 import numpy as np
 from experiment import AT_MOST_5, FACTOR, FACTOR_OF_PAIRS, MARGIN, Experiment, Rate
+from scipy.special import chdtri
 
 from assay.analyse.power import Spread, of_pairs, of_sides, runs_needed
 
@@ -33,23 +34,46 @@ def _session_luck(*, by_session: bool) -> Rate:
 
 def needed() -> Iterator[Experiment]:
     """The number of runs named against the one that the true spread asks for."""
-    group = "runs needed, from n runs at a spread of 2 %"
+    group = "runs needed, from n runs, worst of spreads of 1, 2, 4 %"
     yield Experiment(group, "median factor error, unpaired", _factor_error(paired=False), FACTOR, factor=True)
     yield Experiment(
         group, "median factor error, paired", _factor_error(paired=True), FACTOR_OF_PAIRS, factor=True
     )
+    group = "variance, the best estimate there can be from n runs"
+    yield Experiment(group, "median factor error, unpaired", _least_error(2), factor=True)
+    yield Experiment(group, "median factor error, paired", _least_error(1), factor=True)
 
 
 def _factor_error(*, paired: bool) -> Rate:
     """Of the number that would show equivalence, against the one from the true spread."""
 
     def rate(rng: np.random.Generator, sets: int, n: int) -> float:
-        truth = runs_needed(Spread(2 * 0.02**2, 100, paired), MARGIN).if_equal.about or 0
-        estimates: list[int | None] = []
-        for a, b in (0.02 * rng.normal(size=(max(100, sets // 100), 2, n))).tolist():
-            spread = of_pairs(a, b) if paired else of_sides(a, b)
-            estimates.append(runs_needed(spread, MARGIN).if_equal.about)
-        errors = [max(e / truth, truth / e) if e else np.inf for e in estimates]
-        return float(np.median(errors))
+        worst = 1.0
+        for size in (0.01, 0.02, 0.04):
+            truth = runs_needed(Spread(2 * size**2, 100, paired), MARGIN).if_equal.about or 0
+            estimates: list[int | None] = []
+            for a, b in (size * rng.normal(size=(max(100, sets // 100), 2, n))).tolist():
+                spread = of_pairs(a, b) if paired else of_sides(a, b)
+                estimates.append(runs_needed(spread, MARGIN).if_equal.about)
+            errors = [max(e / truth, truth / e) if e else np.inf for e in estimates]
+            worst = max(worst, float(np.median(errors)))
+        return worst
+
+    return rate
+
+
+def _least_error(sides: int) -> Rate:
+    """Median factor by which any estimate of the variance is off at least, computed and not drawn.
+
+    Of normal runs every estimate that does not depend on the unit is a multiple of the usual one (that holds
+    all that they tell of the spread), and the best multiple makes the shortest interval of its logarithm that
+    holds half of the cases lie about 0. The number of runs grows with the variance.
+    """
+
+    def rate(_rng: np.random.Generator, _sets: int, n: int) -> float:
+        upper_tails = (np.arange(100_000) + 0.5) / 100_000
+        logs = np.sort(np.log(chdtri(sides * (n - 1), upper_tails)))
+        half = len(logs) // 2
+        return float(np.exp((logs[half:] - logs[:-half]).min() / 2))
 
     return rate
