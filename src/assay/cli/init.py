@@ -173,7 +173,8 @@ benchmarks:
 _COMMUNICATION = """
   communication:
     workload: allreduce
-    params: {{payload_bytes: [1024, 1048576, 16777216], min_time_s: 0.3}}
+    # Up to 100 MiB: the gradients of ResNet-50 are 102 MB.
+    params: {{payload_bytes: [1024, 1048576, 104857600], min_time_s: 0.3}}
     shapes: [{shapes}]          # alone there is nobody to talk to
 """
 
