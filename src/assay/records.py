@@ -297,6 +297,7 @@ class JobStatus:
 
     streams  those that the job accounts for; {} where it ended without a word
     nodes    what their kernels counted meanwhile, in the order of the nodes that told it
+    facts    what only the launcher knows of where it ran (an image's digest), for each node's provenance
     """
 
     state: JobState
@@ -306,6 +307,7 @@ class JobStatus:
     ended_at: float | None = None
     streams: Mapping[str, StreamEnd] = field(default_factory=dict)
     nodes: tuple[NodeCounts, ...] = ()
+    facts: Mapping[str, Scalar] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

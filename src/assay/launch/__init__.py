@@ -9,9 +9,15 @@ from pydantic import BaseModel
 from assay.errors import InputError
 from assay.launch.launcher import Launcher
 from assay.launch.local import LocalLauncher, LocalSystem
+from assay.launch.podman.launcher import PodmanLauncher
+from assay.launch.podman.options import ContainerSystem
 
 # launcher → what a system in systems.yaml may say of it; each has `max_nodes`, None where there is no limit
-SYSTEM_MODELS: dict[str, type[BaseModel]] = {"local": LocalSystem}
+SYSTEM_MODELS: dict[str, type[BaseModel]] = {
+    "local": LocalSystem,
+    "podman": ContainerSystem,
+    "docker": ContainerSystem,
+}
 
 
 def make(name: str, options: BaseModel, *, spool: Path) -> Launcher:
@@ -23,4 +29,6 @@ def make(name: str, options: BaseModel, *, spool: Path) -> Launcher:
     """
     if isinstance(options, LocalSystem) and name == LocalLauncher.name:
         return LocalLauncher(options, spool)
+    if isinstance(options, ContainerSystem) and name in ("podman", "docker"):
+        return PodmanLauncher(name, options, spool)
     raise InputError(f"launcher: found {name!r}; choose from {', '.join(SYSTEM_MODELS)}")

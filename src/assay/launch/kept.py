@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,17 +72,20 @@ class KeptJob:
             (self.directory / "claim.json").hardlink_to(draft)
         draft.unlink()
 
-    def status(self) -> JobStatus:
-        """Where the job stands; lost where its keeper is gone and left no word."""
-        ended = self._ended()
+    def status(self, runs: Callable[[Keeper], bool] = Keeper.runs) -> JobStatus:
+        """Where the job stands; lost where its keeper is gone and left no word.
+
+        runs  whether the keeper lives, where its process can't be seen from here
+        """
+        ended = self.ended()
         if ended is not None:
             return ended
         keeper, started = self.keeper(), _read(self.directory / "started.json")
         started_at = started["started_at"] if started else None
-        if keeper is not None and keeper.runs():
+        if keeper is not None and runs(keeper):
             return JobStatus(JobState.RUNNING if started else JobState.PENDING, started_at=started_at)
         lost = JobStatus(JobState.LOST, self._why_lost(keeper), started_at=started_at)
-        return self._ended() or lost  # it may have ended between the two looks
+        return self.ended() or lost  # it may have ended between the two looks
 
     def new_bytes(self, taken: dict[str, int]) -> Iterator[Output]:
         """At most 1 MiB of each stream beyond what was taken, which is counted up.
@@ -90,18 +93,9 @@ class KeptJob:
         Raises LaunchError where a stream has become shorter: the program emptied its own output.
         """
         for path in sorted((self.directory / "streams").glob("*.log")):
-            offset, size = taken.get(path.stem, 0), path.stat().st_size
-            if size < offset:
-                raise LaunchError(
-                    f"{path.stem} emptied its own output: {offset} bytes were there, {size} are left; "
-                    "a script does that with > /dev/stderr or > /dev/stdout: write >&2 or >&1"
-                )
-            if size > offset:
-                with path.open("rb") as file:
-                    file.seek(offset)
-                    data = file.read(CHUNK_BYTES)
-                taken[path.stem] = offset + len(data)
-                yield Output(path.stem, data)
+            output = new_of(path, path.stem, taken)
+            if output is not None:
+                yield output
 
     def keeper_said(self) -> str:
         """The last line of what the keeper itself printed; it prints only when something is wrong."""
@@ -109,7 +103,8 @@ class KeptJob:
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         return lines[-1] if lines else ""
 
-    def _ended(self) -> JobStatus | None:
+    def ended(self) -> JobStatus | None:
+        """How it ended, as its keeper wrote; None until then, and where that was killed."""
         end = _read(self.directory / "ended.json")
         if end is None:
             return None
@@ -125,6 +120,47 @@ class KeptJob:
         if shutil.disk_usage(self.directory).free < 1 << 20:
             return f"the job's keeper ended without a word: the disk of {self.directory} is full"
         return f"the job's keeper (process {keeper.pid}) was killed while the job ran"
+
+
+def new_of(path: Path, stream: str, taken: dict[str, int]) -> Output | None:
+    """At most 1 MiB of a file beyond what was taken of its stream, which is counted up; None without any.
+
+    Raises LaunchError where the file has become shorter.
+    """
+    offset, size = taken.get(stream, 0), path.stat().st_size
+    if size < offset:
+        raise LaunchError(
+            f"{stream} emptied its own output: {offset} bytes were there, {size} are left; "
+            "a script does that with > /dev/stderr or > /dev/stdout: write >&2 or >&1"
+        )
+    if size == offset:
+        return None
+    with path.open("rb") as file:
+        file.seek(offset)
+        data = file.read(CHUNK_BYTES)
+    taken[stream] = offset + len(data)
+    return Output(stream, data)
+
+
+def joined(nodes: Sequence[JobStatus]) -> JobStatus:
+    """How a job of several nodes ended, of each of which the keeper said how its share did.
+
+    The share that failed or ran out of time first is the cause; the others were ended for its sake.
+    """
+    blameless = (JobState.CANCELLED, JobState.SUCCEEDED)  # not by themselves before the others
+    cause = min(nodes, key=lambda n: (*(n.state is s for s in blameless[::-1]), n.ended_at or 0.0))
+    exits = (replace(e, first=e.first and node is cause) for node in nodes for e in node.exits)
+    begun = [node.started_at for node in nodes if node.started_at is not None]
+    over = [node.ended_at for node in nodes if node.ended_at is not None]
+    return JobStatus(
+        cause.state,
+        cause.cause,
+        tuple(sorted(exits, key=lambda e: e.rank)),
+        min(begun, default=None),
+        max(over, default=None),
+        {name: end for node in nodes for name, end in node.streams.items()},
+        tuple(counts for node in nodes for counts in node.nodes),
+    )
 
 
 def job_status(end: Mapping[str, Any]) -> JobStatus:

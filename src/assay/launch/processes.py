@@ -27,13 +27,18 @@ def host() -> str:
     return socket.gethostname()
 
 
-def runs(pid: int, start_ticks: int) -> bool:
-    """Whether the process that had this id and start time (clock ticks after boot) still runs."""
+def start_ticks(pid: int) -> int | None:
+    """When a process started, clock ticks after boot; None where it has ended."""
     try:
         fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except GONE:
-        return False
-    return fields[0] not in "ZX" and int(fields[19]) == start_ticks
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def runs(pid: int, started: int) -> bool:
+    """Whether the process that had this id and start time still runs."""
+    return start_ticks(pid) == started
 
 
 @contextmanager

@@ -128,7 +128,7 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
         p.read_text(errors="replace") for name, p in attempt.logs().items() if name.startswith("probe-")
     ]
     if probes:
-        attempt.write_provenance(provenance.parse(probes, execution.facts))
+        attempt.write_provenance(provenance.parse(probes, {**execution.facts, **status.facts}))
     run = replace(
         run,
         job=status.state,

@@ -1,0 +1,1 @@
+"""Containers on this machine, by podman or docker."""

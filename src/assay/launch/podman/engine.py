@@ -1,0 +1,119 @@
+"""The command `podman` or `docker`, as far as a job needs it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from assay import shell
+from assay.errors import LaunchError
+from assay.launch import processes
+from assay.records import Scalar
+
+ANSWER_S = 120.0  # podman answers in 0.1 s; its storage may be locked by another's pull
+INSTALL: Mapping[str, str] = {
+    "podman": "install it (as root: apt-get install podman, or dnf install podman)",
+    "docker": "install Docker Engine (docs.docker.com/engine/install), or use launcher podman",
+}
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container as it was seen.
+
+    pid          of its first process, on this machine; None where it does not run
+    start_ticks  that tell the process from a later one with its id
+    exit_code    None where it has not ended
+    """
+
+    pid: int | None
+    start_ticks: int | None
+    exit_code: int | None
+    facts: Mapping[str, Scalar]
+
+    def runs(self) -> bool:
+        """Whether the process lives. Asks the kernel, not the engine: that costs a job nothing."""
+        if self.pid is None or self.start_ticks is None:
+            return False
+        return processes.runs(self.pid, self.start_ticks)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One of the two programs."""
+
+    program: str
+
+    def ask(self, *arguments: str) -> shell.Completed:
+        """Its answer, whatever the exit code. Raises LaunchError where it is not installed."""
+        try:
+            return shell.run([self.program, *arguments], timeout_s=ANSWER_S)
+        except shell.ProgramMissing as error:
+            remedy = INSTALL[self.program]
+            raise LaunchError(f"{self.program} is not installed on this machine: {remedy}") from error
+
+    def told(self, *arguments: str) -> str:
+        """Its answer. Raises LaunchError with its own words where it refuses."""
+        answer = self.ask(*arguments)
+        if not answer.ok:
+            raise LaunchError(f"{self.program} {arguments[0]}: {last_line(answer.stderr)}")
+        return answer.stdout.strip()
+
+    @cached_property
+    def version(self) -> str:
+        """As the program says it: `podman version 4.3.1`."""
+        return self.told("--version")
+
+    def container(self, name: str) -> Container | None:
+        """What it knows of a container; None where there is none of this name."""
+        answer = self.ask("container", "inspect", name)
+        if answer.ok:
+            return _container(json.loads(answer.stdout)[0], self.version)
+        if "no such container" in answer.stderr.lower():
+            return None
+        raise LaunchError(f"{self.program} container inspect: {last_line(answer.stderr)}")
+
+    def signal(self, name: str, number: str) -> None:
+        """Send a signal to a container's first process; nothing where it has ended."""
+        self.ask("kill", f"--signal={number}", name)
+
+    def remove(self, name: str) -> None:
+        """Remove a container, ended or not; nothing where there is none."""
+        answer = self.ask("rm", "--force", "--volumes", name)
+        if not answer.ok and "no such container" not in answer.stderr.lower():
+            raise LaunchError(f"{self.program} rm {name}: {last_line(answer.stderr)}")
+
+
+def last_line(text: str) -> str:
+    """What it said in the end, without the word `Error:` before it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith("See '")] or ["it said nothing"]
+    return told[-1].removeprefix("Error: ")
+
+
+def _container(told: Mapping[str, Any], version: str) -> Container:
+    state = told["State"]
+    pid = state["Pid"] or None
+    ended = not (state["Running"] or state["Status"] in ("created", "paused"))
+    return Container(
+        pid,
+        processes.start_ticks(pid) if pid else None,
+        state["ExitCode"] if ended else None,
+        dict(_facts(told, version)),
+    )
+
+
+def _facts(told: Mapping[str, Any], version: str) -> Iterator[tuple[str, Scalar]]:
+    """What a figure may depend on and only the engine knows; limits are told by the probe inside."""
+    yield "container.engine", version
+    yield "container.runtime", told.get("OCIRuntime") or told["HostConfig"].get("Runtime")
+    yield "container.image", told.get("ImageName") or told["Config"]["Image"]
+    yield "container.image_id", told["Image"].removeprefix("sha256:")
+    if "ImageDigest" in told:  # docker tells the digest of the manifest only of what was pulled
+        yield "container.image_digest", told["ImageDigest"]
+    yield "container.network", told["HostConfig"]["NetworkMode"]
+    yield "container.ipc", told["HostConfig"].get("IpcMode")
+    yield "container.shm_bytes", told["HostConfig"].get("ShmSize")

@@ -1,0 +1,224 @@
+"""Jobs in a container on this machine, started by podman or docker.
+
+The job's directory is seen at the same path inside, and the container's first process is the job's keeper.
+So everything is read from the directory, as a local job's is, and the engine is asked only how to start,
+to end and to name the container. It stays after its end, for what is known of it, until it is forgotten.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from assay.errors import InputError, LaunchError
+from assay.launch import processes, sent, spool
+from assay.launch.kept import Keeper, KeptJob
+from assay.launch.podman import options, refusals
+from assay.launch.podman.engine import Container, Engine
+from assay.launch.podman.options import ContainerSystem
+from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered
+
+TOKEN_LABEL = "assay.dev/token"  # noqa: S105  (the job's name)
+_LOOK_S = 0.02
+
+
+class PodmanLauncher:
+    """Runs jobs in containers, one a job. `Launcher` says what each method promises."""
+
+    def __init__(self, program: str, system: ContainerSystem, directory: Path) -> None:
+        self.name = program
+        self.system = system
+        self.spool = directory.absolute()
+        self.jobs = spool.Spool(self.spool)
+        self.engine = Engine(program)
+
+    def render(self, job: Job) -> Rendered:
+        """The command that starts the container, then what each rank runs in it."""
+        self._check(job)
+        ranks = str(job.shape.ranks)
+        started = shlex.join(self._run(job, "<token>", "<directory of the job>"))
+        rank = shlex.join(sent.argv(job, self.system.python))
+        if self.system.pin_cpus:
+            rank = f"taskset --cpu-list '<cores of the rank>' {rank}"
+        if job.task.cwd is not None:
+            rank = f"cd {shlex.quote(job.task.cwd)} && {rank}"
+        env = {
+            "PYTHONUNBUFFERED": "1",
+            "OMP_NUM_THREADS": f"<allowed cores / {ranks}, unless set>",
+            **self.system.env,
+            **job.task.env,
+            "WORLD_SIZE": ranks,
+            "LOCAL_WORLD_SIZE": ranks,
+            "GROUP_RANK": "0",
+            "NODE_RANK": "0",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": "<a free port>",
+            "ASSAY_TOKEN": "<token>",
+            "ASSAY_SEED": str(job.seed),
+        }
+        files = {file.name: f"sha256:{file.sha256}" for file in job.task.files}
+        return Rendered(f"{started}\n# in it, each rank:\n{rank}", env, files)
+
+    def submit(self, job: Job) -> Handle:
+        """Write the job's directory and start its container; returns when the keeper has taken the job."""
+        self._check(job)
+        if ":" in str(self.spool):
+            raise InputError(
+                f"{self.spool}: a directory with a colon in its name can't be shown to a container"
+            )
+        with spool.told("start the job"):
+            kept = self.jobs.create(job.token)
+            system = self.system
+            spool.write(
+                kept, job, python=system.python, env=system.env, grace_s=system.grace, pin=system.pin_cpus
+            )
+        answer = self.engine.ask(*self._run(job, job.token, str(kept.directory))[1:])
+        if not answer.ok:
+            self.engine.remove(_container(job.token))
+            raise LaunchError(refusals.why(answer, self.system, self._image(job)))
+        self._wait_until_taken(job.token)
+        said = self._said(job.token)
+        handle = self.find(job.token)
+        if handle is None:
+            raise LaunchError(f"the job's keeper did not take the job: {said}")
+        return handle
+
+    def find(self, token: str) -> Handle | None:
+        """The job, if a keeper has taken it; else it is taken here and its container, if any, removed."""
+        with spool.told("look for the job"):
+            self.jobs.job(token).give_up()
+        keeper = self.jobs.job(token).keeper()
+        if keeper is None:
+            self.engine.remove(_container(token))
+            return None
+        return Handle(self.name, token, {"container": _container(token), **asdict(keeper)})
+
+    def follow(self, handle: Handle, kept: Mapping[str, int]) -> Iterator[Output | None]:
+        """From the streams' files; with the first process of a container everything in it ends."""
+        seen = self.engine.container(_container(handle.token))
+        with processes.watched(seen.pid if seen else None) as pause:
+            yield from spool.follow(
+                self.jobs.job(handle.token),
+                kept,
+                runs=lambda: seen is not None and seen.runs(),
+                pause=pause,
+                end_rest=lambda: None,
+            )
+
+    def status(self, handle: Handle) -> JobStatus:
+        """From what the keeper wrote, and whether its container lives."""
+        kept = self.jobs.job(handle.token)
+        seen = self.engine.container(_container(handle.token))
+        status = kept.status(lambda keeper: _runs(keeper, seen))
+        if status.state is JobState.LOST and kept.keeper() is not None:
+            status = replace(status, cause=self._why_lost(kept, status.cause, seen))
+        elif status.state is JobState.FAILED and "ran out of memory" in status.cause and self.system.memory:
+            status = replace(
+                status, cause=f"{status.cause}; the system's memory is {self.system.memory}: raise it"
+            )
+        return replace(status, facts=seen.facts if seen else {})
+
+    def cancel(self, handle: Handle) -> None:
+        """Ask the keeper to end the job; kill it, and with it the container, where it does not."""
+        name = _container(handle.token)
+        seen = self.engine.container(name)
+        if seen is None or not seen.runs():
+            return
+        grace_s = self.jobs.job(handle.token).spec()["grace_s"]
+        for asked in ("TERM", "CONT"):  # a stopped keeper hears nothing
+            self.engine.signal(name, asked)
+        if not _ended(seen, grace_s + spool.KEEPER_SLACK_S):
+            self.engine.signal(name, "KILL")
+        if not _ended(seen, spool.KEEPER_SLACK_S):
+            raise LaunchError(f"container {name} can't be ended: its processes hang in the kernel")
+
+    def fetch(self, handle: Handle, patterns: Sequence[str]) -> Iterator[Output]:
+        """From the directory that the ranks ran in; at most 1 GiB a job."""
+        return self.jobs.fetch(handle.token, patterns)
+
+    def forget(self, handle: Handle) -> None:
+        """Remove the container and the job's directory."""
+        self.jobs.remove(handle.token, lambda: self.status(handle))
+        self.engine.remove(_container(handle.token))
+
+    # What is sent
+
+    def _check(self, job: Job) -> None:
+        spool.check_one_node(job, self.name)
+        self._image(job)
+
+    def _image(self, job: Job) -> str:
+        image = self.system.image or job.task.image
+        if image is None:
+            raise InputError(
+                f"{job.trial_id}: launcher {self.name} needs a container image and neither the system nor "
+                "the workload names one; write in the system `image: …`"
+            )
+        return image
+
+    def _run(self, job: Job, token: str, directory: str) -> list[str]:
+        """The command line that starts the job's container."""
+        cwd = job.task.cwd
+        return [
+            self.name,
+            "run",
+            "--detach",
+            f"--name={_container(token)}",
+            f"--label={TOKEN_LABEL}={token}",
+            *options.flags(self.system, self.name),
+            *([f"--volume={cwd}:{cwd}:rw"] if cwd is not None else []),
+            f"--volume={directory}:{directory}:rw",
+            f"--entrypoint={self.system.python}",
+            self._image(job),
+            "-I",
+            "-S",
+            f"{directory}/keeper.py",
+            directory,
+        ]
+
+    # What it came to
+
+    def _wait_until_taken(self, token: str) -> None:
+        kept, seen = self.jobs.job(token), self.engine.container(_container(token))
+        give_up = time.monotonic() + spool.KEEPER_START_S
+        while kept.keeper() is None and seen is not None and seen.runs() and time.monotonic() < give_up:
+            time.sleep(_LOOK_S)
+
+    def _said(self, token: str) -> str:
+        """What was printed in place of taking the job, the end of it."""
+        if self.jobs.job(token).keeper() is not None:
+            return ""
+        answer = self.engine.ask("logs", _container(token))
+        lines = (answer.stdout + answer.stderr).strip().splitlines()
+        return " ".join(lines[-3:]) if lines else f"it did not start within {spool.KEEPER_START_S:g} s"
+
+    def _why_lost(self, kept: KeptJob, why: str, seen: Container | None) -> str:
+        name = _container(kept.directory.name)
+        if seen is None:
+            return f"container {name} was removed while the job ran"
+        if seen.exit_code is None:
+            return why
+        limit = f" (its limit is {self.system.memory})" if self.system.memory else ""
+        killed = f": it was killed, by someone or for want of memory{limit}" if seen.exit_code == 137 else ""
+        return f"container {name} ended with exit code {seen.exit_code} while the job ran{killed}"
+
+
+def _container(token: str) -> str:
+    return f"assay-{token}"
+
+
+def _runs(keeper: Keeper, seen: Container | None) -> bool:
+    """Whether a keeper in a container lives: its process id means nothing outside."""
+    if keeper.boot_id != processes.boot_id():
+        return keeper.runs()
+    return seen is not None and seen.runs()
+
+
+def _ended(seen: Container, patience_s: float) -> bool:
+    give_up = time.monotonic() + patience_s
+    while seen.runs() and time.monotonic() < give_up:
+        time.sleep(_LOOK_S)
+    return not seen.runs()

@@ -1,0 +1,120 @@
+"""What systems.yaml may say of containers on this machine, and the flags that it becomes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from assay.launch import sent
+
+_SIZE = re.compile(r"\d+(\.\d+)?[bkmg]?", re.IGNORECASE)
+_LIMIT = re.compile(r"(-1|\d+)(:(-1|\d+))?")
+
+
+def _size(text: str) -> str:
+    if _SIZE.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not a size; write a number and b, k, m or g, like 8g")
+    return text
+
+
+def _ulimits(limits: dict[str, str]) -> dict[str, str]:
+    for name, limit in limits.items():
+        if _LIMIT.fullmatch(limit) is None:
+            raise ValueError(f"{name}: {limit!r} is not a limit; write a number, soft:hard, or -1 for none")
+    return limits
+
+
+def _volume(text: str) -> str:
+    parts = text.split(":")
+    places, mode = (parts[:-1], parts[-1]) if parts[-1] in ("ro", "rw") else (parts, "ro")
+    if not 1 <= len(places) <= 2 or not all(PurePosixPath(place).is_absolute() for place in places):
+        raise ValueError(
+            f"{text!r} is not a volume; write /host/path or /host/path:/inside, then :rw to write"
+        )
+    return f"{places[0]}:{places[-1]}:{mode}"
+
+
+Size = Annotated[str, AfterValidator(_size)]
+Volume = Annotated[str, AfterValidator(_volume)]
+
+
+class ContainerSystem(BaseModel):
+    """What systems.yaml may say of containers on this machine. podman and docker take the same flags."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+    max_nodes: ClassVar[int | None] = 1
+
+    image: str | None = Field(
+        None, description="Image of the trials; by default the one that the workload names. It is not pulled."
+    )
+    python: str = Field("python3", description="Interpreter of the trials inside the container.")
+    env: sent.Env = Field(default_factory=dict, description=sent.ENV_HELP)
+    volumes: tuple[Volume, ...] = Field(
+        (),
+        description="Paths of this machine that the container sees, read-only at the same path: /data, "
+        "/data:/inside, /scratch:/scratch:rw.",
+    )
+    devices: tuple[str, ...] = Field(
+        (), description="Devices: a path, or a CDI name like nvidia.com/gpu=all."
+    )
+    network: str = Field("host", description="Network of the container: host, bridge, none or one by name.")
+    ipc: str | None = Field(None, description="IPC namespace: host, private or shareable.")
+    shm_size: Size | None = Field(None, description="Size of /dev/shm, like 8g; else the platform's, 64 MB.")
+    ulimits: Annotated[dict[str, str], AfterValidator(_ulimits)] = Field(
+        default_factory=dict, description="Resource limits: {memlock: -1, nofile: 16384}. -1 is none."
+    )
+    cpus: float | None = Field(
+        None, gt=0, description="CPU time in cores' worth. A quota throttles; cpuset gives whole cores."
+    )
+    cpuset: str | None = Field(None, description="Cores that the container may use, like 0-15.")
+    memory: Size | None = Field(None, description="Memory limit, like 64g.")
+    user: str | None = Field(
+        None,
+        description="User and group inside, like 1000:1000; by default the one that owns the job's files.",
+    )
+    args: tuple[str, ...] = Field(
+        (), description="Further flags of podman run or docker run: [--cap-add=IPC_LOCK]."
+    )
+    pin_cpus: bool = Field(False, description=sent.PIN_HELP)
+    grace: sent.Grace = Field(5.0, description=sent.GRACE_HELP)
+
+
+def flags(system: ContainerSystem, program: str) -> list[str]:
+    """What `podman run` and `docker run` are given for these options, in an order of its own."""
+    return [
+        f"--network={system.network}",
+        "--uts=host",  # one machine, one name: torch looks its own name up
+        "--pull=never",  # a download is no part of a trial
+        "--security-opt=label=disable",  # SELinux: the volumes are the host's own files
+        f"--user={system.user or _owner(program)}",
+        *_optional(system),
+        *system.args,
+    ]
+
+
+def _optional(system: ContainerSystem) -> Iterator[str]:
+    for name, value in (
+        ("ipc", system.ipc),
+        ("shm-size", system.shm_size),
+        ("cpus", None if system.cpus is None else f"{system.cpus:g}"),
+        ("cpuset-cpus", system.cpuset),
+        ("memory", system.memory),
+    ):
+        if value is not None:
+            yield f"--{name}={value}"
+    for name, limit in sorted(system.ulimits.items()):
+        yield f"--ulimit={name}={limit}"
+    for device in system.devices:
+        yield f"--device={device}"
+    for volume in system.volumes:
+        yield f"--volume={volume}"
+
+
+def _owner(program: str) -> str:
+    """Who inside owns the job's directory: podman's root is whoever runs it; docker's is the machine's."""
+    return "0:0" if program == "podman" else f"{os.getuid()}:{os.getgid()}"

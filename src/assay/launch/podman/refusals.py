@@ -1,0 +1,93 @@
+"""Why podman or docker did not start a container, and what to do: from its exit code and its words."""
+
+from __future__ import annotations
+
+import re
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from assay.launch.podman.engine import last_line
+from assay.launch.podman.options import ContainerSystem
+from assay.shell import Completed
+
+RLIMIT_NAMES: Final = {"6": "nproc", "7": "nofile", "8": "memlock"}
+_NOT_RUNNABLE, _NOT_FOUND = 126, 127
+
+
+def why(answer: Completed, system: ContainerSystem, image: str) -> str:
+    """Cause and remedy of a `run` that failed, with the engine's own words."""
+    said = last_line(answer.stderr)
+    for pattern, remedy in _REMEDIES:
+        found = re.search(pattern, said, re.IGNORECASE)
+        if found is not None:
+            return f"{answer.argv[0]}: {said}: {remedy(found, system, image)}"
+    if answer.exit_code == _NOT_FOUND:
+        return f"{system.python} is not in image {image} ({said}): {_name_python(None, system, image)}"
+    if answer.exit_code == _NOT_RUNNABLE:
+        return f"{answer.argv[0]} could not start the container: {said}"
+    return f"{answer.argv[0]} refused the container: {said}"
+
+
+def _pull(_found: object, _system: object, image: str) -> str:
+    return f"fetch it before (podman pull {image}, or docker pull), or name another in `image`"
+
+
+def _name_python(_found: object, _system: object, _image: str) -> str:
+    return "name in `python` an interpreter that is in the image, or in `volumes` the directory that has it"
+
+
+def _limits(found: re.Match[str], system: ContainerSystem, _image: str) -> str:
+    """Limits that this machine's own hard limits allow, ready to be written."""
+    name = RLIMIT_NAMES.get(found[1], f"number {found[1]}")
+    if name in system.ulimits:
+        return (
+            f"the machine's hard limit of {name} is lower than {system.ulimits[name]}: ask for less in "
+            "`ulimits`, or raise it for whoever runs containers (/etc/security/limits.conf)"
+        )
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    processes = int(Path("/proc/sys/kernel/pid_max").read_text())
+    own = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    processes = processes if own == resource.RLIM_INFINITY else min(own, processes)
+    return (
+        f"it asks for more of {name} than this machine's hard limits allow; write in the system "
+        f"`ulimits: {{nofile: {files}, nproc: {processes}}}`, both of them"
+    )
+
+
+def _say(words: str) -> Callable[[re.Match[str], ContainerSystem, str], str]:
+    return lambda _found, _system, _image: words
+
+
+# what the last line of the engine's standard error holds → what to do; tried in this order
+_REMEDIES: Final[tuple[tuple[str, Callable[[re.Match[str], ContainerSystem, str], str]], ...]] = (
+    (r"image not known|no such image|unable to find image", _pull),
+    (r"setting rlimits? .*type (\d+)", _limits),
+    (
+        r"unresolvable CDI devices|CDI device injection failed",
+        _say("as root: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml, or correct `devices`"),
+    ),
+    (r"^stat (/dev/\S+)|error gathering device", _say("there is no such device here: correct `devices`")),
+    (r"statfs|bind source path does not exist", _say("there is no such path here: correct `volumes`")),
+    (r"CPUs are not available", _say("correct `cpuset`: lscpu names the cores")),
+    (r"CPUs? available", _say("correct `cpus`")),
+    (r"unable to set memory limit|minimum memory limit", _say("raise `memory`")),
+    (r"network .* ?not found|unable to find network", _say("correct `network`, or write network: host")),
+    (
+        r"controller `?\w+`? is not available|cgroup.* (delegat|permission)",
+        _say("a limit needs its cgroup controller delegated to you (systemd: Delegate=yes), or run as root"),
+    ),
+    (r"unknown flag|unknown shorthand", _say("correct `args`")),
+    (r"matching entries in passwd", _say("correct `user`: a number like 1000:1000 needs no entry")),
+    (
+        r"docker daemon",
+        _say("start it (as root: systemctl start docker) and be in the group docker, or use launcher podman"),
+    ),
+    (
+        r"newuidmap|subuid|user namespace",
+        _say("containers without root need subordinate ids: as root, usermod --add-subuids 100000-165535 "
+             "--add-subgids 100000-165535 USER"),
+    ),
+    (r"exec: .*(no such file|not found)", _name_python),
+)  # fmt: skip
