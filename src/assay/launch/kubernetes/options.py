@@ -7,27 +7,128 @@ What Kubernetes has a name for has that name here; what is Assay's own is named 
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+import re
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from assay import units
 from assay.launch import sent
+from assay.launch.kubernetes import patch, quantities
+from assay.launch.kubernetes.volumes import Volume
 
-Duration = Annotated[float, BeforeValidator(units.seconds), Field(ge=0)]
 KindName = Literal["auto", "pod", "job"]
+Duration = Annotated[float, BeforeValidator(units.seconds), Field(ge=0)]
+Amounts = dict[str, Annotated[str, AfterValidator(quantities.check)]]
+SECRET_KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9._-]+")
+RESERVED = "assay.dev/"
 
 
 class Part(BaseModel):
     """A mapping inside a system's entry."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+
+
+class Resources(Part):
+    """What a pod asks for; requests and limits are the same, so that what is measured is what was promised."""
+
+    accelerator: Amounts = Field(
+        default_factory=dict, description="For each accelerator of a pod, like {nvidia.com/gpu: 1, cpu: 8}."
+    )
+    pod: Amounts = Field(
+        default_factory=dict, description="For a pod, however many accelerators it has, like {rdma/hca: 1}."
+    )
+    limit_cpu: bool = Field(
+        True, description="Whether cpu is a limit too, which throttles beyond it, or a request only."
+    )
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Resources:
+        if twice := sorted(self.accelerator.keys() & self.pod.keys()):
+            raise ValueError(f"{twice[0]} stands under accelerator and under pod; write it under one of them")
+        return self
+
+
+class Toleration(Part):
+    """A taint that pods tolerate."""
+
+    key: str | None = None
+    operator: Literal["Exists", "Equal"] | None = None
+    value: str | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    tolerationSeconds: int | None = None
+
+
+class Affinity(Part):
+    """Kubernetes' own terms; the API server checks what they hold."""
+
+    nodeAffinity: dict[str, Any] | None = None
+    podAffinity: dict[str, Any] | None = None
+    podAntiAffinity: dict[str, Any] | None = None
+
+
+class TopologySpread(Part):
+    """How evenly a job's pods are spread over the values of a node label; `labelSelector` is the job's own."""
+
+    topologyKey: str
+    maxSkew: int = Field(1, ge=1)
+    whenUnsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"] = "DoNotSchedule"
+    minDomains: int | None = Field(None, ge=1)
+    nodeAffinityPolicy: Literal["Honor", "Ignore"] | None = None
+    nodeTaintsPolicy: Literal["Honor", "Ignore"] | None = None
+
+
+class Topology(Part):
+    """The level of Kueue's topology that a job's pods share: a node label, or unconstrained."""
+
+    required: str | None = None
+    preferred: str | None = None
+    unconstrained: Literal[True] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Topology:
+        if len(self.model_dump(exclude_none=True)) != 1:
+            raise ValueError("topology: write one of required, preferred and unconstrained")
+        return self
+
+
+class Claim(Part):
+    """A claim of dynamic resource allocation (DRA), by template or by name."""
+
+    name: str
+    resourceClaimTemplateName: str | None = None
+    resourceClaimName: str | None = None
+    request: str | None = Field(None, description="One request of the claim; by default all.")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Claim:
+        if (self.resourceClaimTemplateName is None) == (self.resourceClaimName is None):
+            raise ValueError(f"{self.name}: write one of resourceClaimTemplateName and resourceClaimName")
+        return self
+
+
+def _check_own(names: dict[str, str]) -> dict[str, str]:
+    for name in names:
+        if name.startswith(RESERVED):
+            raise ValueError(f"{name}: names below {RESERVED} are Assay's own; leave it out")
+    return names
+
+
+def _check_secret_keys(env: dict[str, str]) -> dict[str, str]:
+    for name, source in env.items():
+        if SECRET_KEY.fullmatch(source) is None:
+            raise ValueError(f"{name}: found {source!r}; expected Secret and key, like registry/password")
+    sent.check_env(env)
+    return env
+
+
+Own = Annotated[dict[str, str], AfterValidator(_check_own)]
 
 
 class KubernetesSystem(Part):
     """What systems.yaml may say of a cluster."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
     max_nodes: ClassVar[int | None] = None
 
     # where
@@ -36,15 +137,75 @@ class KubernetesSystem(Part):
     kind: KindName = Field(
         "auto", description="Kind of job; auto takes the plainest that the cluster offers."
     )
+
     # what runs
     image: str | None = Field(None, description="Container image of the ranks; by default the workload's.")
+    imagePullPolicy: Literal["Always", "IfNotPresent", "Never"] | None = None
+    imagePullSecrets: tuple[str, ...] = Field((), description="Names of Secrets for the image's registry.")
     python: str = Field("python3", description="Interpreter in the image that runs the trials.")
     env: sent.Env = Field(default_factory=dict, description=sent.ENV_HELP)
-    grace: sent.Grace = Field(5.0, description=sent.GRACE_HELP)
-    pin_cpus: bool = Field(False, description=sent.PIN_HELP)
-    # how
-    hostNetwork: bool = Field(False, description="Pods in their node's own network.")
-    labels: dict[str, str] = Field(default_factory=dict, description="Labels added to every object.")
-    annotations: dict[str, str] = Field(
-        default_factory=dict, description="Annotations added to every object."
+    envFromSecret: Annotated[dict[str, str], AfterValidator(_check_secret_keys)] = Field(
+        default_factory=dict, description="Variables whose value a Secret of the cluster holds: SECRET/KEY."
     )
+    volumes: tuple[Volume, ...] = Field((), description="What is mounted into each pod.")
+    shm: Annotated[str, AfterValidator(quantities.check)] | None = Field(
+        None, description="Size of /dev/shm; by default what the pod's memory allows."
+    )
+
+    # with what
+    resources: Resources = Field(
+        default_factory=Resources, description="Accelerators, CPUs, memory, devices."
+    )
+    resourceClaims: tuple[Claim, ...] = Field((), description="Claims of dynamic resource allocation.")
+    pin_cpus: bool = Field(False, description=f"{sent.PIN_HELP} The pod gets whole CPUs of its own.")
+    runtimeClassName: str | None = None
+    networks: tuple[str, ...] = Field((), description="Secondary networks (Multus), NAME or NAMESPACE/NAME.")
+    hostNetwork: bool = Field(False, description="Pods in their node's own network.")
+
+    # as whom
+    serviceAccountName: str | None = None
+    runAsUser: Annotated[int, Field(ge=0)] | Literal["image", "assigned"] = Field(
+        1000,
+        description="User id of the ranks; image: the image's; assigned: the platform's, as on OpenShift.",
+    )
+    capabilities: tuple[str, ...] = Field((), description="Linux capabilities added, like IPC_LOCK for RDMA.")
+
+    # on which nodes
+    placement: Literal["spread", "pack"] | None = Field(
+        None,
+        description="Pods on as many nodes as there are, or on as few; by default as the scheduler likes.",
+    )
+    nodeSelector: dict[str, str] = Field(default_factory=dict, description="Labels that a node has to have.")
+    affinity: Affinity = Field(default_factory=Affinity, description="Beside what shape and placement ask.")
+    tolerations: tuple[Toleration, ...] = ()
+    topologySpreadConstraints: tuple[TopologySpread, ...] = ()
+    schedulerName: str | None = None
+    priorityClassName: str | None = None
+    queue: str | None = Field(None, description="LocalQueue of Kueue that admits the jobs.")
+    topology: Topology | None = Field(None, description="Kueue's topology-aware scheduling.")
+
+    # for how long
+    grace: sent.Grace = Field(5.0, description=sent.GRACE_HELP)
+    start_timeout: Duration = Field(
+        900.0, description="Longest wait for nodes and images; the cluster ends a job that Assay left behind."
+    )
+    ttlSecondsAfterFinished: int = Field(
+        86400, ge=0, description="How long the cluster keeps an ended job that no Assay has collected."
+    )
+
+    # else
+    labels: Own = Field(default_factory=dict, description="Labels added to every object.")
+    annotations: Own = Field(default_factory=dict, description="Annotations added to every object.")
+    patch: Annotated[dict[str, Any], AfterValidator(patch.check)] = Field(
+        default_factory=dict, description="Strategic merge patch of the rendered pod template, the last word."
+    )
+
+    @model_validator(mode="after")
+    def _pinned_is_guaranteed(self) -> KubernetesSystem:
+        asked = {**self.resources.accelerator, **self.resources.pod}
+        if self.pin_cpus and not (asked.keys() >= {"cpu", "memory"} and self.resources.limit_cpu):
+            raise ValueError(
+                "pin_cpus needs cpu and memory under resources, and no limit_cpu: false: only a pod of "
+                "quality of service Guaranteed gets CPUs of its own"
+            )
+        return self

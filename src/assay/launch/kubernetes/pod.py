@@ -6,25 +6,28 @@ import math
 from collections.abc import Mapping
 
 from assay.errors import InputError
-from assay.launch.kubernetes import payload
+from assay.launch.kubernetes import patch, payload, quantities, scheduling, security
+from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import ANNOTATION_TRIAL, Manifest, Order, labels_of
 
 CONTAINER = "ranks"
 KEEPER_SLACK_S = 15.0  # beyond the grace time: a keeper's own wait after SIGKILL, and the last frames
-DEADLINE_SLACK_S = 30.0
+MULTUS = "k8s.v1.cni.cncf.io/networks"
 
 
 def template(order: Order, *, env: Mapping[str, str], node_from: str | None) -> Manifest:
-    """The pod template.
+    """The pod template, patched as the system asks.
 
     env        what this kind tells the keeper of where the ranks meet
     node_from  variable by which a pod knows which worker it is, from 0; None where there is one worker
+
+    Raises InputError where no image is known, or the CPUs to pin to are not whole.
     """
     options = order.options
-    return {
+    rendered = {
         "metadata": {
             "labels": {**options.labels, **labels_of(order.job.token)},
-            "annotations": {**options.annotations, ANNOTATION_TRIAL: order.job.trial_id},
+            "annotations": _annotations(order),
         },
         "spec": {
             "restartPolicy": "Never",
@@ -32,20 +35,17 @@ def template(order: Order, *, env: Mapping[str, str], node_from: str | None) -> 
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": math.ceil(options.grace + KEEPER_SLACK_S),
             **({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"} if options.hostNetwork else {}),
+            **({"serviceAccountName": options.serviceAccountName} if options.serviceAccountName else {}),
+            **_secrets(options),
+            **scheduling.pod_fields(order),
+            "securityContext": security.of_pod(options),
             "containers": [_container(order, env, node_from)],
-            "volumes": payload.volumes(order.payload),
+            "volumes": [*payload.volumes(order.payload), *_volumes(options)],
+            **_claims(options),
         },
     }
-
-
-def deadline_s(order: Order) -> int:
-    """Time after which the platform ends a job whose keeper has not: it should never be needed, seconds."""
-    return math.ceil(order.job.timeout_s + order.options.grace + KEEPER_SLACK_S + DEADLINE_SLACK_S)
-
-
-def job_limits(order: Order) -> Manifest:
-    """What every Job gets: it is tried once, ended by the platform if all else fails."""
-    return {"backoffLimit": 0, "activeDeadlineSeconds": deadline_s(order)}
+    result: Manifest = patch.merged(rendered, options.patch)
+    return result
 
 
 def command(order: Order, node_from: str | None) -> list[str]:
@@ -54,17 +54,105 @@ def command(order: Order, node_from: str | None) -> list[str]:
     return [*relay, "--unpack", payload.SENT_DIR, *(["--node-from", node_from] if node_from else [])]
 
 
+def deadline_s(order: Order) -> int:
+    """When the platform ends a job that nobody has ended: keeper and Assay both come before it, seconds."""
+    options = order.options
+    return math.ceil(options.start_timeout + order.job.timeout_s + options.grace + KEEPER_SLACK_S)
+
+
+def job_metadata(order: Order) -> Manifest:
+    """Metadata of a job object of any kind."""
+    metadata = order.metadata()
+    return {**metadata, "labels": {**metadata["labels"], **scheduling.job_labels(order)}}
+
+
+def job_limits(order: Order) -> Manifest:
+    """What every Job gets: it is tried once, and neither runs nor stays for ever."""
+    return {
+        "backoffLimit": 0,
+        "activeDeadlineSeconds": deadline_s(order),
+        "ttlSecondsAfterFinished": order.options.ttlSecondsAfterFinished,
+    }
+
+
+def resources(order: Order) -> Manifest:
+    """Requests and limits of a worker's pod. Raises InputError for pinned CPUs that are not whole."""
+    asked, ranks = order.options.resources, order.job.shape.accelerators
+    amounts = {name: quantities.times(amount, ranks) for name, amount in asked.accelerator.items()}
+    amounts |= asked.pod
+    if order.options.pin_cpus and not quantities.is_whole(amounts["cpu"]):
+        raise InputError(
+            f"{order.job.trial_id}: pin_cpus: shape {order.job.shape} gives each pod {amounts['cpu']} CPUs; "
+            "only whole ones can be a pod's own: change cpu under resources"
+        )
+    limits = {name: amount for name, amount in amounts.items() if name != "cpu" or asked.limit_cpu}
+    made: Manifest = {}
+    if amounts:
+        made |= {"requests": dict(sorted(amounts.items())), "limits": dict(sorted(limits.items()))}
+    if order.options.resourceClaims:
+        made["claims"] = [
+            {"name": claim.name, **({"request": claim.request} if claim.request else {})}
+            for claim in order.options.resourceClaims
+        ]
+    return made
+
+
 def _container(order: Order, env: Mapping[str, str], node_from: str | None) -> Manifest:
+    options = order.options
+    asked = resources(order)
+    return {
+        "name": CONTAINER,
+        "image": _image(order),
+        **({"imagePullPolicy": options.imagePullPolicy} if options.imagePullPolicy else {}),
+        "command": command(order, node_from),
+        "env": _env({**security.env(options), **env}, options),
+        **({"resources": asked} if asked else {}),
+        "securityContext": security.of_container(options),
+        "volumeMounts": [
+            *payload.mounts(),
+            {"name": "assay-shm", "mountPath": "/dev/shm"},  # noqa: S108  (shared memory, not a file)
+            *(volume.mount(f"volume-{number}") for number, volume in enumerate(options.volumes)),
+        ],
+    }
+
+
+def _image(order: Order) -> str:
     image = order.options.image or order.job.task.image
     if image is None:
         raise InputError(
             f"{order.job.trial_id}: this workload names no container image: "
             "name one in the system that has the workload's libraries, like image: pytorch/pytorch:latest"
         )
-    return {
-        "name": CONTAINER,
-        "image": image,
-        "command": command(order, node_from),
-        "env": [{"name": name, "value": value} for name, value in sorted(env.items())],
-        "volumeMounts": payload.mounts(),
-    }
+    return image
+
+
+def _env(env: Mapping[str, str], options: KubernetesSystem) -> list[Manifest]:
+    plain = [{"name": name, "value": value} for name, value in sorted(env.items())]
+    secret = []
+    for name, source in sorted(options.envFromSecret.items()):
+        of, _, key = source.partition("/")
+        secret.append({"name": name, "valueFrom": {"secretKeyRef": {"name": of, "key": key}}})
+    return plain + secret
+
+
+def _annotations(order: Order) -> dict[str, str]:
+    networks = {MULTUS: ",".join(order.options.networks)} if order.options.networks else {}
+    own = {ANNOTATION_TRIAL: order.job.trial_id}
+    return {**order.options.annotations, **networks, **scheduling.pod_annotations(order), **own}
+
+
+def _secrets(options: KubernetesSystem) -> Manifest:
+    names = [{"name": name} for name in options.imagePullSecrets]
+    return {"imagePullSecrets": names} if names else {}
+
+
+def _volumes(options: KubernetesSystem) -> list[Manifest]:
+    """Shared memory, which is 64 MiB in a container that gets none: too little for workers; then the system's."""
+    shm = {"medium": "Memory", **({"sizeLimit": options.shm} if options.shm else {})}
+    own = [{"name": "assay-shm", "emptyDir": shm}]
+    return own + [{"name": f"volume-{i}", **volume.source()} for i, volume in enumerate(options.volumes)]
+
+
+def _claims(options: KubernetesSystem) -> Manifest:
+    claims = [claim.model_dump(exclude_none=True, exclude={"request"}) for claim in options.resourceClaims]
+    return {"resourceClaims": claims} if claims else {}

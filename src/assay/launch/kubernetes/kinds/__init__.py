@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from assay.launch.kubernetes.kinds import job, pod
+from assay.launch.kubernetes.kinds.job import KIND as JOB
 from assay.launch.kubernetes.kinds.kind import Ending, JobRef, Kind
+from assay.launch.kubernetes.kinds.pod import KIND as POD
 
 __all__ = ["KINDS", "Ending", "JobRef", "Kind"]
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (pod.KIND, job.KIND)}
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (POD, JOB)}

@@ -35,7 +35,7 @@ def _job(order: Order) -> Manifest:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": order.metadata(),
+        "metadata": pod.job_metadata(order),
         "spec": {
             "completionMode": "Indexed",
             "completions": order.workers,

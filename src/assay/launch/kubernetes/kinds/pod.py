@@ -19,7 +19,7 @@ def manifest(order: Order) -> list[Manifest]:
         {
             "apiVersion": "batch/v1",
             "kind": "Job",
-            "metadata": order.metadata(),
+            "metadata": pod.job_metadata(order),
             "spec": {**pod.job_limits(order), "template": pod.template(order, env={}, node_from=None)},
         }
     ]

@@ -1,0 +1,38 @@
+"""Kubernetes' quantities: `500m`, `8`, `64Gi`."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][-+]?\d+)?")
+
+
+def check(text: str) -> str:
+    """The quantity as it was written. Raises ValueError for what is none."""
+    if _QUANTITY.fullmatch(text) is None:
+        raise ValueError(f"found {text!r}; expected a quantity of Kubernetes, like 8, 500m or 64Gi")
+    return text
+
+
+def times(text: str, factor: int) -> str:
+    """A quantity taken several times, in the unit that it was written in.
+
+    >>> times("1.5Gi", 8), times("500m", 2)
+    ('12Gi', '1000m')
+    """
+    match = _QUANTITY.fullmatch(text)
+    assert match is not None
+    product = Decimal(match[1]) * factor
+    return f"{product.normalize():f}{match[2] or ''}"
+
+
+def is_whole(text: str) -> bool:
+    """Whether a number of CPUs is a whole one.
+
+    >>> is_whole("8"), is_whole("2000m"), is_whole("2.5")
+    (True, True, False)
+    """
+    match = _QUANTITY.fullmatch(text)
+    assert match is not None
+    return Decimal(match[1]) * (Decimal("0.001") if match[2] == "m" else 1) % 1 == 0

@@ -1,0 +1,76 @@
+"""On which nodes a job's pods come to lie: the shape's nodes, the placement, and what else the system asks."""
+
+from __future__ import annotations
+
+from assay.launch.kubernetes.order import Manifest, Order, labels_of
+
+HOST = "kubernetes.io/hostname"
+MORE_THAN_ANY = 2**31 - 1
+KUEUE_TOPOLOGY = "kueue.x-k8s.io/podset-{}-topology"
+KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+
+
+def pod_fields(order: Order) -> Manifest:
+    """Fields of the pod's spec that say where it may lie; none where nothing is asked."""
+    options = order.options
+    fields = {
+        "nodeSelector": dict(options.nodeSelector),
+        "affinity": _affinity(order),
+        "tolerations": [toleration.model_dump(exclude_none=True) for toleration in options.tolerations],
+        "topologySpreadConstraints": _spread(order),
+        "schedulerName": options.schedulerName,
+        "priorityClassName": options.priorityClassName,
+        "runtimeClassName": options.runtimeClassName,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def pod_annotations(order: Order) -> dict[str, str]:
+    """What Kueue reads of a pod template."""
+    topology = order.options.topology
+    if topology is None:
+        return {}
+    ((how, level),) = topology.model_dump(exclude_none=True).items()
+    return {KUEUE_TOPOLOGY.format(how): "true" if level is True else level}
+
+
+def job_labels(order: Order) -> dict[str, str]:
+    """What Kueue reads of a job object."""
+    return {KUEUE_QUEUE: order.options.queue} if order.options.queue else {}
+
+
+def _affinity(order: Order) -> Manifest:
+    """The system's terms and, beside them, that pods lie together where the shape or `pack` asks so."""
+    affinity: Manifest = order.options.affinity.model_dump(exclude_none=True)
+    nodes, together = order.job.shape.nodes, dict(affinity.get("podAffinity", {}))
+    if order.workers == 1:
+        return affinity
+    term = {"labelSelector": {"matchLabels": labels_of(order.job.token)}, "topologyKey": HOST}
+    if nodes == 1:
+        key = "requiredDuringSchedulingIgnoredDuringExecution"
+        together[key] = [*together.get(key, ()), term]
+    elif nodes not in (None, order.workers) or (nodes is None and order.options.placement == "pack"):
+        key = "preferredDuringSchedulingIgnoredDuringExecution"
+        together[key] = [*together.get(key, ()), {"weight": 100, "podAffinityTerm": term}]
+    return {**affinity, "podAffinity": together} if together else affinity
+
+
+def _spread(order: Order) -> list[Manifest]:
+    """The system's constraints; at most so many pods on a node as the shape says; or as even as can be.
+
+    Where there are fewer nodes than minDomains, the least that lies on one counts as none: maxSkew is then
+    the most that may lie on any. With that and a preference for company, full nodes are exactly as many as
+    the shape has.
+    """
+    selector = {"labelSelector": {"matchLabels": labels_of(order.job.token)}}
+    asked = order.options.topologySpreadConstraints
+    spread = [{**constraint.model_dump(exclude_none=True), **selector} for constraint in asked]
+    nodes = order.job.shape.nodes
+    if order.workers > 1 and nodes is not None and nodes > 1:
+        most = order.workers // nodes
+        hard = {"minDomains": MORE_THAN_ANY, "whenUnsatisfiable": "DoNotSchedule"}
+        spread.append({"topologyKey": HOST, "maxSkew": most, **hard, **selector})
+    elif order.workers > 1 and nodes is None and order.options.placement == "spread":
+        soft = {"whenUnsatisfiable": "ScheduleAnyway"}
+        spread.append({"topologyKey": HOST, "maxSkew": 1, **soft, **selector})
+    return spread

@@ -1,0 +1,70 @@
+"""Volumes that a system mounts into each pod."""
+
+# ruff: noqa: N815  (Kubernetes' own names)
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from assay.launch.kubernetes import quantities
+
+SOURCES = ("hostPath", "persistentVolumeClaim", "configMap", "secret", "emptyDir")
+
+
+class Volume(BaseModel):
+    """One volume; exactly one of its sources is given."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+
+    mountPath: str = Field(pattern="^/", description="Where the ranks find it.")
+    readOnly: bool = False
+    subPath: str | None = None
+    hostPath: str | None = Field(None, pattern="^/", description="A path of the node.")
+    type: Literal[
+        "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket", "CharDevice", "BlockDevice"
+    ] = Field("Directory", description="What the path of the node has to be.")
+    persistentVolumeClaim: str | None = Field(None, description="Name of a claim.")
+    configMap: str | None = Field(None, description="Name of a ConfigMap.")
+    secret: str | None = Field(None, description="Name of a Secret.")
+    emptyDir: Literal["Disk", "Memory"] | None = Field(
+        None, description="An empty directory, on disk or in memory."
+    )
+    sizeLimit: Annotated[str, AfterValidator(quantities.check)] | None = Field(
+        None, description="Of an emptyDir."
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Volume:
+        given = [source for source in SOURCES if getattr(self, source) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"{self.mountPath}: found {' and '.join(given) or 'no source'}; "
+                f"expected one of {', '.join(SOURCES)}"
+            )
+        if self.sizeLimit is not None and self.emptyDir is None:
+            raise ValueError(f"{self.mountPath}: sizeLimit belongs to an emptyDir")
+        return self
+
+    def source(self) -> dict[str, Any]:
+        """As a pod's `volumes` has it, without the name."""
+        if self.hostPath is not None:
+            return {"hostPath": {"path": self.hostPath, "type": self.type}}
+        if self.persistentVolumeClaim is not None:
+            return {"persistentVolumeClaim": {"claimName": self.persistentVolumeClaim}}
+        if self.configMap is not None:
+            return {"configMap": {"name": self.configMap}}
+        if self.secret is not None:
+            return {"secret": {"secretName": self.secret}}
+        medium = {"medium": "Memory"} if self.emptyDir == "Memory" else {}
+        return {"emptyDir": {**medium, **({"sizeLimit": self.sizeLimit} if self.sizeLimit else {})}}
+
+    def mount(self, name: str) -> dict[str, Any]:
+        """As a container's `volumeMounts` has it."""
+        mount: dict[str, Any] = {"name": name, "mountPath": self.mountPath}
+        if self.readOnly:
+            mount["readOnly"] = True
+        if self.subPath is not None:
+            mount["subPath"] = self.subPath
+        return mount
