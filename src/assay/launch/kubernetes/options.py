@@ -14,7 +14,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from assay import units
 from assay.launch import sent
-from assay.launch.kubernetes import patch, quantities
+from assay.launch.kubernetes import quantities
+from assay.launch.kubernetes.patch import check as check_patch
 from assay.launch.kubernetes.volumes import Volume
 
 KindName = Literal["auto", "pod", "job"]
@@ -31,7 +32,7 @@ class Part(BaseModel):
 
 
 class Resources(Part):
-    """What a pod asks for; requests and limits are the same, so that what is measured is what was promised."""
+    """What a pod asks for: requests and limits alike, so that what is measured is what was promised."""
 
     accelerator: Amounts = Field(
         default_factory=dict, description="For each accelerator of a pod, like {nvidia.com/gpu: 1, cpu: 8}."
@@ -69,7 +70,7 @@ class Affinity(Part):
 
 
 class TopologySpread(Part):
-    """How evenly a job's pods are spread over the values of a node label; `labelSelector` is the job's own."""
+    """How evenly a job's pods are spread over a node label's values; `labelSelector` is the job's own."""
 
     topologyKey: str
     maxSkew: int = Field(1, ge=1)
@@ -153,9 +154,7 @@ class KubernetesSystem(Part):
     )
 
     # with what
-    resources: Resources = Field(
-        default_factory=Resources, description="Accelerators, CPUs, memory, devices."
-    )
+    resources: Resources = Field(Resources(), description="Accelerators, CPUs, memory, devices.")
     resourceClaims: tuple[Claim, ...] = Field((), description="Claims of dynamic resource allocation.")
     pin_cpus: bool = Field(False, description=f"{sent.PIN_HELP} The pod gets whole CPUs of its own.")
     runtimeClassName: str | None = None
@@ -176,7 +175,7 @@ class KubernetesSystem(Part):
         description="Pods on as many nodes as there are, or on as few; by default as the scheduler likes.",
     )
     nodeSelector: dict[str, str] = Field(default_factory=dict, description="Labels that a node has to have.")
-    affinity: Affinity = Field(default_factory=Affinity, description="Beside what shape and placement ask.")
+    affinity: Affinity = Field(Affinity(), description="Beside what shape and placement ask.")
     tolerations: tuple[Toleration, ...] = ()
     topologySpreadConstraints: tuple[TopologySpread, ...] = ()
     schedulerName: str | None = None
@@ -196,7 +195,7 @@ class KubernetesSystem(Part):
     # else
     labels: Own = Field(default_factory=dict, description="Labels added to every object.")
     annotations: Own = Field(default_factory=dict, description="Annotations added to every object.")
-    patch: Annotated[dict[str, Any], AfterValidator(patch.check)] = Field(
+    patch: Annotated[dict[str, Any], AfterValidator(check_patch)] = Field(
         default_factory=dict, description="Strategic merge patch of the rendered pod template, the last word."
     )
 

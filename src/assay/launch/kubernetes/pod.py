@@ -147,7 +147,7 @@ def _secrets(options: KubernetesSystem) -> Manifest:
 
 
 def _volumes(options: KubernetesSystem) -> list[Manifest]:
-    """Shared memory, which is 64 MiB in a container that gets none: too little for workers; then the system's."""
+    """Shared memory, of which a container has 64 MiB by itself, too little for NCCL; then the system's."""
     shm = {"medium": "Memory", **({"sizeLimit": options.shm} if options.shm else {})}
     own = [{"name": "assay-shm", "emptyDir": shm}]
     return own + [{"name": f"volume-{i}", **volume.source()} for i, volume in enumerate(options.volumes)]

@@ -1,4 +1,4 @@
-"""On which nodes a job's pods come to lie: the shape's nodes, the placement, and what else the system asks."""
+"""On which nodes a job's pods come to lie: the shape's nodes, the placement, and what the system asks."""
 
 from __future__ import annotations
 

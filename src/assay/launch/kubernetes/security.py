@@ -1,4 +1,4 @@
-"""As whom the ranks run. Unless a system asks for more, a pod passes the Pod Security Standard `restricted`."""
+"""As whom the ranks run: a pod passes the Pod Security Standard `restricted` unless a system asks more."""
 
 from __future__ import annotations
 
