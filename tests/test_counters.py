@@ -54,9 +54,9 @@ def test_the_time_of_the_jobs_own_processes_is_counted() -> None:
     assert found.quota_cores is None or found.periods is not None
 
 
-def test_a_quota_stops_a_job_that_wants_more(half_a_core: Path) -> None:
-    found = around_busy(2, **joining(half_a_core))
-    assert found.quota_cores == 0.5
+def test_a_quota_stops_a_job_that_wants_more(a_tenth_of_a_core: Path) -> None:
+    found = around_busy(2, **joining(a_tenth_of_a_core))
+    assert found.quota_cores == 0.1
     assert found.periods is not None
     assert found.throttled_periods is not None
     assert found.throttled_s is not None

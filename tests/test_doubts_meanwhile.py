@@ -179,11 +179,11 @@ def this_process_on(cpus: set[int]) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def test_a_real_quota_is_doubted(half_a_core: Path, tmp_path: Path) -> None:
-    with this_process_in(half_a_core):
+def test_a_real_quota_is_doubted(a_tenth_of_a_core: Path, tmp_path: Path) -> None:
+    with this_process_in(a_tenth_of_a_core):
         nodes = counted_while_busy(tmp_path)
     evidence = raised(runs(nodes))["cpu-throttled"].evidence
-    assert "periods of 0.5 cores" in evidence
+    assert "periods of 0.1 cores" in evidence
     assert "cpu-throttled" not in raised(runs(counted_while_busy(tmp_path)))
 
 
