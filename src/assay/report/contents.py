@@ -161,11 +161,7 @@ def gather(
 
     Raises InputError when there is no run at all.
     """
-    held = {name: tuple(results) for name, results in sides.items() if results}
-    if not held:
-        raise InputError("a report needs runs, and there is none; `assay list` shows what there is")
-    if plan is not None and plan.baseline in held:
-        held = {plan.baseline: held[plan.baseline], **held}
+    held = _held(sides, plan)
     width = margin if margin is not None else plan.margin if plan is not None else DEFAULT_MARGIN
     groups = {name: group(results, metrics) for name, results in held.items()}
     primary = _primary(plan, groups)
@@ -174,22 +170,8 @@ def gather(
         sorted(_compared(held, metrics, width), key=lambda c: rank[c.point.benchmark]),
         lambda c: primary[c.point.benchmark] == c.point.metric,
     )
-    expectations: Mapping[str, Sequence[Expectation]] = {} if plan is None else plan.expectations
-    requirements = [
-        replace(r, system=name)
-        for name, results in held.items()
-        for r in check(results, expectations, metrics=metrics)
-    ]
-    studies = sorted(
-        (
-            replace(found, curve=replace(found.curve, system=name))
-            for name, results in held.items()
-            for found in (
-                study(curve, flops=flops, beside=results) for curve in curves(results, metrics=metrics)
-            )
-        ),
-        key=lambda found: rank[found.curve.benchmark],
-    )
+    studies = sorted(_studies(held, metrics, flops), key=lambda found: rank[found.curve.benchmark])
+    summaries = [s for name, found in groups.items() for s in _summaries(name, found)]
     return Contents(
         title=" · ".join(dict.fromkeys(r.run.suite for results in held.values() for r in results)),
         sides=held,
@@ -197,14 +179,9 @@ def gather(
         primary=primary,
         comparisons=comparisons,
         questions=questions([c for c in comparisons if primary[c.point.benchmark] == c.point.metric]),
-        requirements=tuple(requirements),
+        requirements=tuple(_requirements(held, metrics, plan)),
         curves=tuple(found.curve for found in studies),
-        summaries=tuple(
-            sorted(
-                (s for name, found in groups.items() for s in _summaries(name, found)),
-                key=lambda s: rank[s.point.benchmark],
-            )
-        ),
+        summaries=tuple(sorted(summaries, key=lambda s: rank[s.point.benchmark])),
         failures=tuple(_failures(held)),
         uncompared=tuple(_uncompared(held, metrics)),
         facts=tuple(facts),
@@ -212,6 +189,33 @@ def gather(
         splits=tuple(_splits(held, width)),
         studies=tuple(studies),
     )
+
+
+def _held(sides: Mapping[str, Sequence[Result]], plan: Plan | None) -> dict[str, tuple[Result, ...]]:
+    """The sides that have runs, the plan's baseline first. Raises InputError where there is none."""
+    held = {name: tuple(results) for name, results in sides.items() if results}
+    if not held:
+        raise InputError("a report needs runs, and there is none; `assay list` shows what there is")
+    if plan is not None and plan.baseline in held:
+        return {plan.baseline: held[plan.baseline], **held}
+    return held
+
+
+def _requirements(
+    sides: Mapping[str, Sequence[Result]], metrics: Metrics, plan: Plan | None
+) -> Iterator[Requirement]:
+    expectations: Mapping[str, Sequence[Expectation]] = {} if plan is None else plan.expectations
+    for name, results in sides.items():
+        for requirement in check(results, expectations, metrics=metrics):
+            yield replace(requirement, system=name)
+
+
+def _studies(sides: Mapping[str, Sequence[Result]], metrics: Metrics, flops: Flops | None) -> Iterator[Study]:
+    """Each side's curves with what follows, under the side's name."""
+    for name, results in sides.items():
+        for curve in curves(results, metrics=metrics):
+            found = study(curve, flops=flops, beside=results)
+            yield replace(found, curve=replace(found.curve, system=name))
 
 
 def _compared(sides: Mapping[str, Sequence[Result]], metrics: Metrics, margin: float) -> list[Comparison]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from assay.records import Comparison
@@ -17,71 +17,21 @@ _MOST_MARGINS = 6  # that the forest shows to each side of 1 for the sake of wid
 
 def forest(comparisons: Sequence[Comparison], left_out: int = 0) -> Chart:
     """Ratios with their intervals against the margin; times are inverted, so that right is always better."""
-    import altair as alt
-
-    rows = [_forest_row(c, several=len({(c.a, c.b) for c in comparisons}) > 1) for c in comparisons]
+    names = {(c.a, c.b) for c in comparisons}
+    a, b = next(iter(names)) if len(names) == 1 else ("A", "B")
+    rows = [_forest_row(c, several=len(names) > 1) for c in comparisons]
     margin = max(c.margin for c in comparisons)
     span = _forest_span(rows, math.log1p(margin))
     domain, ticks = ratio_ticks(math.exp(-span), math.exp(span))
-    edges = [
-        {"row": row["row"], "verdict": row["verdict"], "edge": end, "way": way}
-        for row in rows
-        for end, way, beyond in (
-            (domain[0], "left", row["low"] is not None and row["low"] < domain[0]),
-            (domain[1], "right", row["high"] is not None and row["high"] > domain[1]),
-        )
-        if beyond
-    ]
-    x = alt.Scale(type="log", domain=domain, nice=False)
-    order = [row["row"] for row in rows]
-    y = alt.Y(
-        "row:N", sort=order, title=None, axis=alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=220)
-    )
-    names = {(c.a, c.b) for c in comparisons}
-    a, b = names.pop() if len(names) == 1 else ("A", "B")
-    inverted = any(c.point.better == "lower" for c in comparisons)
-    title = f"{b} over {a}"
-    base = alt.Chart(alt.NamedData("rows")).encode(y=y)
-    verdicts = list(SYMBOLS)
-    colour = alt.Color(
-        "verdict:N",
-        legend=None,
-        scale=alt.Scale(domain=verdicts, range=[f"var(--{v})" for v in verdicts]),
-    )
-    shape = alt.Shape(
-        "verdict:N",
-        legend=None,
-        scale=alt.Scale(domain=verdicts, range=["square", "triangle-up", "triangle-down", "circle"]),
-    )
-    band = (
-        alt.Chart(alt.NamedData("margin"))
-        .mark_rect(color="var(--band)")
-        .encode(x=alt.X("low:Q", scale=x, title=title, axis=alt.Axis(values=ticks, format="~g")), x2="high:Q")
-    )
-    one = alt.Chart(alt.NamedData("margin")).mark_rule(color=INK, strokeDash=[3, 3]).encode(x="one:Q")
-    interval = base.mark_rule(strokeWidth=2, clip=True).encode(x="low:Q", x2="high:Q", color=colour)
-    beyond = (
-        alt.Chart(alt.NamedData("edges"))
-        .mark_point(filled=True, size=70, opacity=1)
-        .encode(
-            y=y,
-            x="edge:Q",
-            color=colour,
-            shape=alt.Shape(
-                "way:N", legend=None, scale=alt.Scale(domain=["left", "right"], range=list(_ARROWS))
-            ),
-        )
-    )
-    point = base.mark_point(filled=True, size=90, opacity=1).encode(
-        x="ratio:Q", color=colour, shape=shape, tooltip=tooltip("row", "verdict", "text")
-    )
+    edges = list(_edges(rows, domain))
     spec = plain(
-        (band + one + interval + beyond + point).resolve_scale(shape="independent"),
+        _layers([row["row"] for row in rows], domain, ticks, title=f"{b} over {a}"),
         height=38 * len(rows),
         rows=rows,
         edges=edges,
         margin=[{"low": 1 / (1 + margin), "high": 1 + margin, "one": 1}],
     )
+    inverted = any(c.point.better == "lower" for c in comparisons)
     more = f" The first {len(rows)} of {len(rows) + left_out} points." if left_out > 0 else ""
     return Chart(
         "forest",
@@ -91,6 +41,55 @@ def forest(comparisons: Sequence[Comparison], left_out: int = 0) -> Chart:
         listed(f"{_forest_name(c)}: {c.verdict}, ratio {figures.ratio(c.ratio)}" for c in comparisons),
         spec,
         wide=True,
+    )
+
+
+def _edges(rows: Sequence[Mapping[str, Any]], domain: Sequence[float]) -> Iterator[dict[str, Any]]:
+    """An arrow at the axis' end for each interval that goes on beyond it."""
+    left, right = domain
+    for row in rows:
+        told = {"row": row["row"], "verdict": row["verdict"]}
+        if row["low"] is not None and row["low"] < left:
+            yield {**told, "edge": left, "way": "left"}
+        if row["high"] is not None and row["high"] > right:
+            yield {**told, "edge": right, "way": "right"}
+
+
+def _layers(order: Sequence[str], domain: Sequence[float], ticks: Sequence[float], title: str) -> Any:
+    """Margin, line of no difference, intervals, arrows and ratios, one over the other."""
+    import altair as alt
+
+    x = alt.Scale(type="log", domain=domain, nice=False)
+    lines = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=220)
+    y = alt.Y("row:N", sort=order, title=None, axis=lines)
+    axis = alt.X("low:Q", scale=x, title=title, axis=alt.Axis(values=ticks, format="~g"))
+    margin, rows, edges = (alt.Chart(alt.NamedData(name)) for name in ("margin", "rows", "edges"))
+    colour, shape = _verdict_look()
+    ways = alt.Scale(domain=["left", "right"], range=list(_ARROWS))
+    layers = (
+        margin.mark_rect(color="var(--band)").encode(x=axis, x2="high:Q"),
+        margin.mark_rule(color=INK, strokeDash=[3, 3]).encode(x="one:Q"),
+        rows.mark_rule(strokeWidth=2, clip=True).encode(y=y, x="low:Q", x2="high:Q", color=colour),
+        edges.mark_point(filled=True, size=70, opacity=1).encode(
+            y=y, x="edge:Q", color=colour, shape=alt.Shape("way:N", legend=None, scale=ways)
+        ),
+        rows.mark_point(filled=True, size=90, opacity=1).encode(
+            y=y, x="ratio:Q", color=colour, shape=shape, tooltip=tooltip("row", "verdict", "text")
+        ),
+    )
+    return alt.layer(*layers).resolve_scale(shape="independent")
+
+
+def _verdict_look() -> tuple[Any, Any]:
+    """Colour and mark of each verdict."""
+    import altair as alt
+
+    verdicts = list(SYMBOLS)
+    colours = alt.Scale(domain=verdicts, range=[f"var(--{verdict})" for verdict in verdicts])
+    shapes = alt.Scale(domain=verdicts, range=["square", "triangle-up", "triangle-down", "circle"])
+    return (
+        alt.Color("verdict:N", legend=None, scale=colours),
+        alt.Shape("verdict:N", legend=None, scale=shapes),
     )
 
 
