@@ -15,7 +15,7 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, BusyError, HostErr
 if TYPE_CHECKING:
     from assay.records import Result
     from assay.report.contents import Contents
-    from assay.run.drive import Completed
+    from assay.run.drive import Asked, Completed
     from assay.run.progress import Tell
     from assay.run.until import Look
 
@@ -76,9 +76,7 @@ def command(
     requirement does not hold; 3 a requirement is undecided, or with --until a comparison is;
     130 stopped by Ctrl-C, run again to go on.
     """
-    from assay.cli.evidence import Named
-    from assay.report.contents import gather
-    from assay.run.drive import Asked, run_suite
+    from assay.run.drive import Asked
 
     asked = Asked(
         suite_file=suite,
@@ -89,15 +87,9 @@ def command(
         until=limits(until, max_repeats, max_time),
         command_line=("assay", *sys.argv[1:]),
     )
-    try:
-        completed = run_suite(asked, _teller(quiet))
-    except KeyboardInterrupt:
-        raise InterruptedRun(
-            "interrupted at once: a job may still be ending; the same command goes on from there"
-        ) from None
+    completed = _completed(asked, _teller(quiet))
     _index(runs_dir)
-    held = Named(completed.session.id, completed.results, completed.plan)
-    contents = gather(held.by_system(), held.metrics(), plan=completed.plan)
+    contents = _contents(completed)
     if as_json:
         echo_json(_document(completed, contents))
     else:
@@ -105,6 +97,26 @@ def command(
     if report_file is not None:
         _write_report(completed, report_file, runs_dir)
     sys.exit(_exit_code(completed, contents))
+
+
+def _completed(asked: Asked, tell: Tell) -> Completed:
+    from assay.run.drive import run_suite
+
+    try:
+        return run_suite(asked, tell)
+    except KeyboardInterrupt:
+        raise InterruptedRun(
+            "interrupted at once: a job may still be ending; the same command goes on from there"
+        ) from None
+
+
+def _contents(completed: Completed) -> Contents:
+    """What is shown of it, without provenance and recipe."""
+    from assay.cli.evidence import Named
+    from assay.report.contents import gather
+
+    held = Named(completed.session.id, completed.results, completed.plan)
+    return gather(held.by_system(), held.metrics(), plan=completed.plan)
 
 
 def _index(runs_dir: Path) -> None:
