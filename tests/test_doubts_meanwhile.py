@@ -148,6 +148,14 @@ def test_what_was_counted_stands_in_place_of_what_was_feared() -> None:
     assert not {"cpu-quota", "busy-machine", *TROUBLES} & set(raised(runs([counted], [counted], facts=facts)))
 
 
+def test_heat_between_runs_is_no_matter_where_none_was_counted_while_they_ran() -> None:
+    cool, hot = ({"host": "n", "cpu.throttled_count_now": count} for count in (5, 19))
+    feared = [runs([], facts=cool)[0], runs([], [], facts=hot)[1]]
+    assert "clock-changed" in raised(feared)
+    counted = [runs([QUIET], facts=cool)[0], runs([QUIET], [QUIET], facts=hot)[1]]
+    assert not {"clock-changed", *TROUBLES} & set(raised(counted))
+
+
 # Real troubles -------------------------------------------------------------------------------------------
 
 BUSY = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"

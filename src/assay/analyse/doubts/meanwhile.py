@@ -1,8 +1,8 @@
 """Doubts about what happened on the nodes while the runs ran, from what their kernels counted meanwhile.
 
 Each trouble is put as the share of a run that it may have cost, and speaks where the mean over a side's runs
-is above half of the margin: below, it can't turn a verdict. Of a run's nodes the worst counts, because the
-others wait for it.
+is above half of the margin: what is below moves a ratio by less than half of what counts as equal. Of a run's
+nodes the worst counts, because the others wait for it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 
 from assay.analyse.doubts.case import Case, Side, counted, percent
 from assay.analyse.doubts.timing import DEFAULT_MARGIN
@@ -212,18 +213,17 @@ def _between(case: Case, sides: list[_Met], matters: float) -> str:
 
 def _met(side: Side, share: Share) -> _Met | None:
     """A side's runs by their worst nodes; None where none of them counted it."""
-    found = [
-        (worst, node, sample.result.run.trial.id)
-        for sample in side.group.samples
-        for worst, node in [_worst(sample.result.run.nodes, share)]
-        if node is not None
-    ]
-    if not found:
+    costs: list[float] = []
+    worst: tuple[float, NodeCounts, str] | None = None
+    for sample in side.group.samples:
+        run = sample.result.run
+        known = [(cost, node) for node in run.nodes if (cost := share(node)) is not None]
+        if not known:
+            continue
+        cost, node = max(known, key=itemgetter(0))
+        costs.append(cost)
+        if worst is None or cost > worst[0]:
+            worst = (cost, node, run.trial.id)
+    if worst is None:
         return None
-    _, node, trial = max(found, key=lambda met: met[0])
-    return _Met(side.name, math.fsum(worst for worst, _, _ in found) / len(found), len(found), node, trial)
-
-
-def _worst(nodes: tuple[NodeCounts, ...], share: Share) -> tuple[float, NodeCounts | None]:
-    shares = [(cost, node) for node in nodes if (cost := share(node)) is not None]
-    return max(shares, key=lambda met: met[0], default=(0.0, None))
+    return _Met(side.name, math.fsum(costs) / len(costs), len(costs), *worst[1:])
