@@ -295,9 +295,11 @@ class NodeCounts:
 class JobStatus:
     """A job's state, with the cause in words and each rank's end once it is final.
 
+    cause    why it failed; before its end what it waits for; of a success, what is wrong with its output
     streams  those that the job accounts for; {} where it ended without a word
     nodes    what their kernels counted meanwhile, in the order of the nodes that told it
     facts    what only the launcher knows of where it ran (an image's digest), for each node's provenance
+    node_facts  the same of one node each, by the stream of its probe: `probe-0` → facts
     """
 
     state: JobState
@@ -308,6 +310,7 @@ class JobStatus:
     streams: Mapping[str, StreamEnd] = field(default_factory=dict)
     nodes: tuple[NodeCounts, ...] = ()
     facts: Mapping[str, Scalar] = field(default_factory=dict)
+    node_facts: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -25,6 +25,7 @@ from assay.records import (
     JobState,
     JobStatus,
     Output,
+    Provenance,
     Run,
     RunState,
     Scalar,
@@ -35,6 +36,8 @@ from assay.records import (
 from assay.run.stopping import StopRequest
 from assay.rundir.session import Attempt, Session
 
+WHY_EVERY_S = 2.0  # between looks at what a silent job waits for
+
 
 class Watcher(Protocol):
     """Who is told what a job prints while it runs."""
@@ -43,8 +46,8 @@ class Watcher(Protocol):
         """New bytes, already kept."""
         ...
 
-    def waited(self) -> None:
-        """Nothing new for a moment."""
+    def waited(self, why: str) -> None:
+        """Nothing new for a moment; why: what the job waits for, "" where it runs or nobody knows."""
         ...
 
 
@@ -109,10 +112,13 @@ def _bring_in(execution: Execution, attempt: Attempt, run: Run, handle: Handle, 
 
 
 def _follow(execution: Execution, attempt: Attempt, handle: Handle) -> None:
-    cancelled = False
+    cancelled, why, looked_at = False, "", time.monotonic()
     for output in execution.launcher.follow(handle, attempt.kept()):
         if output is None:
-            execution.watcher.waited()
+            if time.monotonic() - looked_at > WHY_EVERY_S:
+                status, looked_at = execution.launcher.status(handle), time.monotonic()
+                why = "" if status.state.final else status.cause
+            execution.watcher.waited(why)
         else:
             attempt.append(output.stream, output.data)
             execution.watcher.printed(output)
@@ -124,11 +130,9 @@ def _follow(execution: Execution, attempt: Attempt, handle: Handle) -> None:
 def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus, task: Task) -> Run:
     """Keep what there is, judge it, and move to the final state; the launcher forgets only after that."""
     problems = _not_whole(attempt, status) + _keep_outputs(execution, attempt, run, task)
-    probes = [
-        p.read_text(errors="replace") for name, p in attempt.logs().items() if name.startswith("probe-")
-    ]
-    if probes:
-        attempt.write_provenance(provenance.parse(probes, {**execution.facts, **status.facts}))
+    nodes = tuple(_nodes(execution, attempt, status))
+    if nodes:
+        attempt.write_provenance(Provenance(nodes))
     run = replace(
         run,
         job=status.state,
@@ -138,7 +142,7 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
         ended_at=status.ended_at or time.time(),
     )
     if status.state is JobState.SUCCEEDED:
-        problems += read.reading(attempt, run).problems
+        problems = (*filter(None, [status.cause]), *problems, *read.reading(attempt, run).problems)
     else:
         problems = (status.cause or status.state.value, *problems)
     run = replace(run, state=RunState.FAILED if problems else RunState.FINISHED, cause="; ".join(problems))
@@ -146,6 +150,18 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
     if run.handle is not None:
         execution.launcher.forget(run.handle)
     return run
+
+
+def _nodes(execution: Execution, attempt: Attempt, status: JobStatus) -> Iterator[Mapping[str, Scalar]]:
+    """Facts of each node whose probe printed something: its own, the launcher's, the session's."""
+    for name, log in attempt.logs().items():
+        if name.startswith("probe-"):
+            known = {
+                **execution.facts,
+                **status.facts,
+                **status.node_facts.get(name.removesuffix(".log"), {}),
+            }
+            yield from provenance.parse([log.read_text(errors="replace")], known).nodes
 
 
 def _not_whole(attempt: Attempt, status: JobStatus) -> tuple[str, ...]:

@@ -30,8 +30,8 @@ class Progress(Protocol):
         """The running job printed something."""
         ...
 
-    def waited(self) -> None:
-        """It printed nothing for a moment."""
+    def waited(self, why: str) -> None:
+        """It printed nothing for a moment; why: what it waits for, "" where it runs or nobody knows."""
         ...
 
     def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
@@ -63,7 +63,7 @@ class Silence:
     def printed(self, output: Output) -> None:
         """Nothing."""
 
-    def waited(self) -> None:
+    def waited(self, why: str) -> None:
         """Nothing."""
 
     def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
@@ -81,12 +81,14 @@ class Lines:
 
     def __init__(self, session: Session, plan: Plan, done: Sequence[Run], *, stream: TextIO) -> None:
         self._stream, self._plan, self._pace = stream, plan, Pace(plan, done)
+        self._told: set[str] = set()  # what the running trial was said to wait for
         going_on = f", {len(done)} done: going on" if done else ""
         most = f" at most, looked at after {', '.join(map(str, plan.looks))} blocks" if plan.looks else ""
         self.say(f"{session.id}: {_count(len(plan.trials), 'trial')}{most}{going_on}")
 
     def trial_began(self, trial: Trial, attempt: int, *, adopted: bool) -> None:
         """Only what is unusual about the attempt: it is adopted, or not the first."""
+        self._told.clear()
         if adopted:
             self.say(f"{self._place()} {trial.id}: taken over from an Assay that was stopped")
         elif attempt > 1:
@@ -95,8 +97,11 @@ class Lines:
     def printed(self, output: Output) -> None:
         """Nothing: a line a trial is enough for a log."""
 
-    def waited(self) -> None:
-        """Nothing."""
+    def waited(self, why: str) -> None:
+        """What it waits for, once."""
+        if why and why not in self._told:
+            self._told.add(why)
+            self.say(f"{self._place()} waits: {why}")
 
     def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
         """The trial's figure and duration, or why it failed."""
@@ -140,7 +145,7 @@ class Screen(Lines):
 
         self._console = Console(file=stream, highlight=False)
         self._trial: Trial | None = None
-        self._figure = LastFigure("", "")
+        self._figure, self._waits_for = LastFigure("", ""), ""
         self._session_at = self._trial_at = time.monotonic()
         super().__init__(session, plan, done, stream=stream)
         self._live = Live(
@@ -158,7 +163,13 @@ class Screen(Lines):
 
     def printed(self, output: Output) -> None:
         """Take its newest figure."""
+        self._waits_for = ""
         self._figure.feed(output)
+
+    def waited(self, why: str) -> None:
+        """Show it in the live line, and above, where it stays to be read."""
+        super().waited(why)
+        self._waits_for = why
 
     def close(self) -> None:
         """Take the live line away."""
@@ -178,7 +189,8 @@ class Screen(Lines):
         running_s = now - self._trial_at
         text.append(f"{self._place()} block {self._trial.block} ", style="dim")
         text.append(self._trial.id, style="bold")
-        text.append(f"  {self._figure.text or 'starting'}", style="cyan")
+        doing = f"waits: {self._waits_for}" if self._waits_for else self._figure.text or "starting"
+        text.append(f"  {doing}", style="yellow" if self._waits_for else "cyan")
         text.append(f"  {_clock(running_s)}, {_clock(now - self._session_at)} in all", style="dim")
         text.append(self._left(self._trial, running_s), style="dim")
         return text
