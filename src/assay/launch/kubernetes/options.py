@@ -18,7 +18,7 @@ from assay.launch.kubernetes import quantities
 from assay.launch.kubernetes.patch import check as check_patch
 from assay.launch.kubernetes.volumes import Volume
 
-KindName = Literal["auto", "pod", "job"]
+KindName = Literal["auto", "pod", "job", "jobset", "trainjob", "pytorchjob"]
 Duration = Annotated[float, BeforeValidator(units.seconds), Field(ge=0)]
 Amounts = dict[str, Annotated[str, AfterValidator(quantities.check)]]
 SECRET_KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9._-]+")
@@ -41,7 +41,7 @@ class Resources(Part):
         default_factory=dict, description="For a pod, however many accelerators it has, like {rdma/hca: 1}."
     )
     limit_cpu: bool = Field(
-        True, description="Whether cpu is a limit too, which throttles beyond it, or a request only."
+        default=True, description="Whether cpu is a limit too, which throttles beyond it, or a request only."
     )
 
     @model_validator(mode="after")

@@ -15,11 +15,14 @@ KEEPER_SLACK_S = 15.0  # beyond the grace time: a keeper's own wait after SIGKIL
 MULTUS = "k8s.v1.cni.cncf.io/networks"
 
 
-def template(order: Order, *, env: Mapping[str, str], node_from: str | None) -> Manifest:
+def template(
+    order: Order, *, env: Mapping[str, str], node_from: str | None, container: str = CONTAINER
+) -> Manifest:
     """The pod template, patched as the system asks.
 
     env        what this kind tells the keeper of where the ranks meet
     node_from  variable by which a pod knows which worker it is, from 0; None where there is one worker
+    container  name of the container, where an operator looks for one
 
     Raises InputError where no image is known, or the CPUs to pin to are not whole.
     """
@@ -39,7 +42,7 @@ def template(order: Order, *, env: Mapping[str, str], node_from: str | None) -> 
             **_secrets(options),
             **scheduling.pod_fields(order),
             "securityContext": security.of_pod(options),
-            "containers": [_container(order, env, node_from)],
+            "containers": [{"name": container, **_container(order, env, node_from)}],
             "volumes": [*payload.volumes(order.payload), *_volumes(options)],
             **_claims(options),
         },
@@ -101,7 +104,6 @@ def _container(order: Order, env: Mapping[str, str], node_from: str | None) -> M
     options = order.options
     asked = resources(order)
     return {
-        "name": CONTAINER,
         "image": _image(order),
         **({"imagePullPolicy": options.imagePullPolicy} if options.imagePullPolicy else {}),
         "command": command(order, node_from),

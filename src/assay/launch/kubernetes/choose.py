@@ -1,0 +1,48 @@
+"""Which kind of job `kind: auto` becomes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from assay.errors import InputError
+from assay.launch.kubernetes.kinds import KINDS, Kind
+from assay.records import Shape
+
+Offered = Collection[tuple[str, str]]
+"""What a cluster knows and this user may create: API version and plural, like ("batch/v1", "jobs")."""
+
+BUILT_IN: Offered = frozenset({("batch/v1", "jobs"), ("v1", "services")})
+"""What every cluster offers: what a dry run without one reckons with."""
+
+PLAINEST_FIRST = ("pod", "job", "jobset", "trainjob", "pytorchjob")
+
+
+def choose(wanted: str, shape: Shape, offered: Offered = BUILT_IN) -> tuple[Kind, str]:
+    """The kind of job, and why, for a person.
+
+    auto takes the kind with the least between Assay and the ranks: every controller on the way can be
+    late, and what it sets into a pod is one more thing in which two systems differ. All kinds start the
+    same programs in the same way.
+
+    Raises InputError where the cluster offers none that fits.
+    """
+    if wanted != "auto":
+        return KINDS[wanted], f"{wanted}: asked for"
+    if shape.workers == 1 and _has(offered, "pod"):
+        return KINDS["pod"], "pod: one worker needs nothing but a Job"
+    if _has(offered, "job") and ("v1", "services") in offered:
+        return KINDS["job"], "job: several workers need no operator, only an Indexed Job and a Service"
+    for name in PLAINEST_FIRST[2:]:
+        if _has(offered, name):
+            return KINDS[
+                name
+            ], f"{name}: Jobs with a Service can't be made here, and {KINDS[name].needs} is there"
+    raise InputError(
+        "kind: auto: this cluster offers no kind of job that this user may create: "
+        f"grant create on one of {', '.join(kind.job_ref.plural for kind in KINDS.values())}"
+    )
+
+
+def _has(offered: Offered, name: str) -> bool:
+    ref = KINDS[name].job_ref
+    return (ref.api_version, ref.plural) in offered

@@ -1,0 +1,78 @@
+"""`trainjob`: a TrainJob of Kubeflow Trainer with its runtime torch-distributed."""
+
+from __future__ import annotations
+
+from assay.errors import InputError
+from assay.launch.kubernetes import pod
+from assay.launch.kubernetes.kinds.kind import JobRef, Kind, ended_by_condition
+from assay.launch.kubernetes.order import Manifest, Order
+
+RUNTIME = "torch-distributed"
+STEP = CONTAINER = "node"  # names in that runtime
+INDEX = "PET_NODE_RANK"  # set, with PET_MASTER_ADDR and PET_MASTER_PORT, by the runtime
+PATCHED = (
+    "affinity", "imagePullSecrets", "nodeSelector", "securityContext", "serviceAccountName",
+    "terminationGracePeriodSeconds", "tolerations", "volumes",
+)  # fmt: skip
+THE_RUNTIMES = ("restartPolicy", "enableServiceLinks", "automountServiceAccountToken", "containers")
+IN_TRAINER = ("name", "image", "command", "env", "resources")
+PATCHED_IN_CONTAINER = ("name", "securityContext", "volumeMounts")
+
+
+def manifest(order: Order) -> list[Manifest]:
+    """The TrainJob. Raises InputError for an option that a TrainJob has no place for."""
+    template = pod.template(order, env={}, node_from=INDEX, container=CONTAINER)
+    spec = template["spec"]
+    container = spec["containers"][0]
+    _refuse(order, [field for field in spec if field not in (*PATCHED, *THE_RUNTIMES)])
+    _refuse(order, [field for field in container if field not in (*IN_TRAINER, *PATCHED_IN_CONTAINER)])
+    trainer = {
+        "numNodes": order.workers,
+        "numProcPerNode": order.job.shape.accelerators,
+        **{field: container[field] for field in ("image", "command", "env")},
+        **({"resourcesPerNode": container["resources"]} if "resources" in container else {}),
+    }
+    return [
+        {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": "TrainJob",
+            "metadata": pod.job_metadata(order),
+            "spec": {
+                "activeDeadlineSeconds": pod.deadline_s(order),
+                "runtimeRef": {"name": RUNTIME},
+                "trainer": trainer,
+                "runtimePatches": [_patch(template)],
+            },
+        }
+    ]
+
+
+def _patch(template: Manifest) -> Manifest:
+    """What of the pod is not the trainer's, as a patch of the runtime."""
+    spec = template["spec"]
+    container = {field: spec["containers"][0][field] for field in PATCHED_IN_CONTAINER}
+    patched = {field: spec[field] for field in PATCHED if field in spec} | {"containers": [container]}
+    pods = {"metadata": template["metadata"], "spec": patched}
+    jobs = [{"name": STEP, "template": {"spec": {"template": pods}}}]
+    return {
+        "manager": "assay.dev/assay",
+        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}},
+    }
+
+
+def _refuse(order: Order, fields: list[str]) -> None:
+    if fields:
+        raise InputError(
+            f"{order.job.trial_id}: a TrainJob has no place for {', '.join(fields)}: "
+            "choose kind: jobset or job, or leave it to the runtime"
+        )
+
+
+KIND = Kind(
+    name="trainjob",
+    job_ref=JobRef("trainer.kubeflow.org/v1alpha1", "TrainJob", "trainjobs"),
+    manifest=manifest,
+    ended=lambda obj: ended_by_condition(obj, "Complete", "Failed"),
+    expected_pods=lambda shape: shape.workers,
+    needs="Kubeflow Trainer",
+)
