@@ -6,6 +6,7 @@ import io
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,8 @@ from assay.analyse.sequential import nominal_p
 from assay.analyse.spending import Prices
 from assay.cli import assay as command_line
 from assay.errors import InputError
-from assay.records import Reading, Result
-from assay.report import markdown, page, sentences
+from assay.records import Doubt, Reading, Result
+from assay.report import markdown, page, scaling_words, sentences
 from assay.report.contents import gather
 from assay.report.scaling_terminal import studies
 from stated_runs import metrics, side
@@ -170,7 +171,7 @@ def test_a_size_that_lies_off_the_others_curve_is_doubted() -> None:
 def test_accelerator_hours_always_and_cost_and_energy_where_they_are_known() -> None:
     runs = side([100.0, 100.0, 101.0]) + side([190.0, 191.0, 192.0], shape="2x1")
     one, two = studied(runs).spending
-    assert (one.per, one.cost, one.energy) == ("1e6 images", None, None)
+    assert (one.per, one.cost, one.energy) == ("million images", None, None)
     assert one.accelerator_hours.value == pytest.approx(1e6 / 100.332 / 3600, rel=1e-5)
     assert (two.accelerator_hours.low or 0) < two.accelerator_hours.value < (two.accelerator_hours.high or 0)
     _, priced = studied(runs, prices=Prices(3.0, 700.0)).spending
@@ -224,8 +225,12 @@ def test_three_published_sets_are_one_curve(tmp_path: Path, mlperf_logs: Path) -
         "batches of 256, 512 and 256: not one training at three sizes"
     )
     assert [d["code"] for d in document["studies"][1]["doubts"]] == ["batch-differs"]
-    text = CliRunner().invoke(command_line, [*asked, "--runs", str(tmp_path)]).stdout
+    text = " ".join(CliRunner().invoke(command_line, [*asked, "--runs", str(tmp_path)]).stdout.split())
     assert "accelerator-hours" in text
+    assert "extrapolation by a law that the measured sizes miss" in text
+    lead = "4x8 is 3.58 (3.51 to 3.65) times as fast as 1x8 on 4 times the ranks: efficiency 89.5 %"
+    assert text.index(lead) < text.index("speed-up") < text.index("! not-interleaved")
+    assert "as if 3.4 of the 32 stood idle; what limits it is not known." in text
     assert len(assay.scale(*names.values(), runs=tmp_path)) == 1
 
 
@@ -244,7 +249,7 @@ def test_the_report_says_what_follows_from_the_scaling() -> None:
     words = markdown.text(contents)
     assert "What follows from the scaling" in words
     assert "strong scaling: global batch 256, 256, 256, 256 on 1, 2, 4, 8 ranks" in words
-    assert "accelerator-hours per 1e6 images" in words
+    assert "accelerator-hours per million images" in words
     assert "limited by" in page.html(contents)
     doubted = gather({"a": side([100.0, 101.0]) + side([230.0, 231.0], shape="2x1")}, metrics())
     assert "superlinear" in [doubt.code for doubt, _ in doubted.doubts]
@@ -287,3 +292,31 @@ def test_no_speed_up_misses_the_truth_at_any_look_in_more_than_5_of_100_sequence
                 missed += 1
                 break
     assert missed / sets <= 0.088  # 5 % and three standard errors
+
+
+def test_hours_are_written_for_people_and_under_one_unit() -> None:
+    found = studied(sweep(SHAPES, 0.05))
+    hours = [s.accelerator_hours.value for s in found.spending]
+    many = [
+        replace(s, accelerator_hours=replace(s.accelerator_hours, value=12_260.3 * s.ranks))
+        for s in found.spending
+    ]
+    assert max(hours) < 10
+    [(name, text)] = scaling_words.spending(many)
+    assert name == "accelerator-hours per million images"
+    assert text.startswith("1x1 12,260 h · 1x2 24,521 h")
+    few = [
+        replace(s, accelerator_hours=replace(s.accelerator_hours, value=0.0001 * s.ranks))
+        for s in found.spending
+    ]
+    assert scaling_words.spending(few)[0][0] == "accelerator time per million images"
+
+
+def test_the_sentence_of_a_curve_names_doubts_under_which_it_does_not_hold() -> None:
+    found = studied(side([100.0, 101.0, 102.0]) + side([150.0, 151.0, 152.0], shape="1x2"))
+    assert scaling_words.lead(found).startswith("1x2 is 1.495 (1.483 to 1.507) times as fast as 1x1")
+    base, most = found.curve.points
+    doubted = replace(most, doubts=(Doubt("different-work", "batch 1 against 2", "same"), *most.doubts))
+    curve = replace(found.curve, points=(base, doubted))
+    words = scaling_words.lead(replace(found, curve=curve))
+    assert words.endswith("That probably does not hold as it stands: different-work.")

@@ -101,7 +101,7 @@ def human_seconds(value: float) -> str:
     """A duration as a person reads it: `12.3 µs`, `4.20 ms`, `93.1 s`, `20.93 min`, `3.2 h`."""
     size = abs(value)
     if size >= 2 * 3600:
-        return f"{value / 3600:.4g} h"
+        return f"{value / 3600:,.0f} h" if size >= 10000 * 3600 else f"{value / 3600:.4g} h"
     if size >= 120:
         return f"{value / 60:.4g} min"
     if size >= 1 or size == 0:

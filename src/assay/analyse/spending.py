@@ -25,7 +25,7 @@ class Prices:
 class Spending:
     """What one result takes at a size.
 
-    per                what one result is: `training`, `epoch`, `1e6 images`, `1 EFLOP`
+    per                what one result is: `training`, `epoch`, `million images`, `1 EFLOP`
     accelerator_hours  of all ranks together, with its interval; unit `h`
     cost               in the currency of the price; None without a price
     energy             of the accelerators at the stated power, unit `J`; None without a power
@@ -62,7 +62,7 @@ def _seconds(value: Estimate, metric: str, unit: str) -> tuple[Estimate, str]:
     if base == "s":
         return _times(value, to_base, "s"), _RESULTS.get(metric, metric)
     what = base.removesuffix("/s")
-    amount, words = _AMOUNTS.get(what, (_MILLION, f"1e6 {what}"))
+    amount, words = _AMOUNTS.get(what, (_MILLION, f"million {what}"))
     words = words if what not in _AMOUNTS else f"1 {words}"
     rate = _times(value, to_base, base)
     low = None if rate.high is None else amount / rate.high

@@ -10,7 +10,7 @@ from assay.report.tables import Body, Row, Table
 
 
 def tables(studies: Sequence[Study]) -> tuple[Table, ...]:
-    """One table of words: each curve's kind, limit, laws, predictions, layouts and what a result takes."""
+    """One table of words: each curve in short, then its kind, limit, costs, predictions and laws."""
     if not studies:
         return ()
     bodies = tuple(Body(scaling_words.heading(study), _rows(study)) for study in studies)
@@ -18,4 +18,5 @@ def tables(studies: Sequence[Study]) -> tuple[Table, ...]:
 
 
 def _rows(study: Study) -> tuple[Row, ...]:
-    return tuple(Row(cells) for cells in scaling_words.words(study))
+    in_short = ("in short", scaling_words.lead(study))
+    return tuple(Row(cells) for cells in (in_short, *scaling_words.words(study)))

@@ -13,13 +13,16 @@ from assay.report import scaling_words, terminal
 
 
 def studies(found: Sequence[Study]) -> RenderableType:
-    """The table of every curve, then what follows from each and what is to be doubted."""
-    parts: list[RenderableType] = [terminal.scaling([study.curve for study in found])]
+    """Each curve in a sentence, the table of all, what follows from each, and last what is to be doubted."""
+    parts: list[RenderableType] = []
+    for study in found:
+        parts += [_plain(scaling_words.heading(study), "bold"), _plain(scaling_words.lead(study)), ""]
+    parts.append(terminal.scaling([study.curve for study in found], doubted=False))
     for study in found:
         parts += ["", _plain(scaling_words.heading(study), "bold"), _table(study)]
         if study.doubts:
             parts.append(terminal.doubts([(doubt, ()) for doubt in study.doubts], 0))
-    return Group(*parts)
+    return Group(*parts, "", terminal.doubts_of_curves([study.curve for study in found]))
 
 
 def _table(study: Study) -> Table:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assay.analyse.communication import Communication
+from assay.analyse.explanations import EXPLANATIONS
+from assay.analyse.laws import MISFIT
 from assay.analyse.scaling_study import Law, Layout, Prediction, Study
 from assay.analyse.spending import Spending
-from assay.records import Estimate
+from assay.records import Doubt, Estimate, ScalingPoint
 from assay.report import expected_words, figures
 from assay.units import human
 
@@ -28,14 +30,43 @@ def heading(study: Study) -> str:
     return ", ".join(filter(None, (words, figures.labels(curve.labels))))
 
 
+def lead(study: Study) -> str:
+    """The whole in a sentence: what the largest size brings, what it loses, and whether that holds."""
+    points = study.curve.points
+    base, most = (
+        points[0],
+        max(points, key=lambda point: point.ranks),
+    )  # of shapes as large the fewest workers
+    return " ".join(filter(None, (_gain(study, base, most), _grave([*study.doubts, *most.doubts]))))
+
+
+def _gain(study: Study, base: ScalingPoint, most: ScalingPoint) -> str:
+    if most.ranks == base.ranks:
+        return " ".join(f"{layout(found)}." for found in study.layouts)
+    lost = (1 - most.efficiency.value) * most.ranks
+    idle = f", as if {lost:.2g} of the {most.ranks} stood idle" if lost > 0 else ""
+    limits = {"unknown": "; what limits it is not known", "none-seen": ""}
+    limit = limits.get(study.limit, f"; limited by {_LIMITS[study.limit]}")
+    return (
+        f"{most.shape} is {figures.ratio(most.speedup)} times as fast as {base.shape} on "
+        f"{most.ranks / base.ranks:g} times the ranks: efficiency {_share(most.efficiency)}{idle}{limit}."
+    )
+
+
+def _grave(doubts: Sequence[Doubt]) -> str:
+    """Those under which the sentence does not hold: who reads one sentence reads of them."""
+    codes = dict.fromkeys(d.code for d in doubts if EXPLANATIONS[d.code].severity == "invalid")
+    return f"That probably does not hold as it stands: {', '.join(codes)}." if codes else ""
+
+
 def words(study: Study) -> list[tuple[str, str]]:
     """Each thing that follows, under its name."""
     told = [("kind", _kind(study)), ("limited by", f"{_LIMITS[study.limit]}: {study.limit_reason}")]
     told += [("communication", communication(found)) for found in study.communication]
-    told += [("law", law(found)) for found in study.laws]
-    told += [("predicted", prediction(p)) for p in study.predictions]
     told += [("layout", layout(found)) for found in study.layouts]
     told += spending(study.spending)
+    told += [("predicted", text) for text in _predictions(study)]
+    told += [("law", law(found)) for found in study.laws]
     return told + [("of what is possible", line) for line in expected_words.words(study.usage)]
 
 
@@ -87,21 +118,38 @@ def law(found: Law) -> str:
         parts.append("not held out: too few sizes")
     else:
         parts.append(f"held-out error {figures.percent(found.error)}")
-    if found.misfit is not None and found.misfit < 0.05:
+    if _misses(found):
         parts.append("the sizes' means miss it by more than the runs' scatter explains")
     return f"{_LAWS[found.name]}: {', '.join(parts)}"
 
 
-def prediction(made: Prediction) -> str:
-    """Value and efficiency at a size, and that it was not measured."""
-    value, interval, _ = figures.measured(made.value)
-    text = f"{made.ranks} ranks: {value}"
-    if interval != figures.NONE:
-        text += f" ({interval})"
-    text += f", efficiency {_share(made.efficiency)}"
+def _misses(found: Law) -> bool:
+    return found.misfit is not None and found.misfit < MISFIT
+
+
+def _predictions(study: Study) -> list[str]:
+    """Value and efficiency at each size, that it was not measured, and whether the law deserves belief."""
+    ends = [(p.value.value, p.value.low, p.value.high) for p in study.predictions]
+    unit, texts = figures.column([end for of in ends for end in of if end is not None], study.curve.unit)
+    shown = iter(texts)
+    missed = any(_misses(found) for found in study.laws[:1])
+    made = []
+    for p, (_, low, high) in zip(study.predictions, ends, strict=True):
+        text = f"{p.ranks} ranks: {next(shown)} {unit}".rstrip()
+        if low is not None and high is not None:
+            text += f" ({next(shown)} to {next(shown)})"
+        made.append(f"{text}, efficiency {_share(p.efficiency)}{_worth(p, missed=missed)}")
+    return made
+
+
+def _worth(made: Prediction, *, missed: bool) -> str:
     if made.far:
-        return f"{text}; far extrapolation, it says more of the law than of the machine"
-    return f"{text}; extrapolation, while the law holds" if made.extrapolation else text
+        return "; far extrapolation, it says more of the law than of the machine"
+    if made.extrapolation:
+        return (
+            f"; extrapolation {'by a law that the measured sizes miss' if missed else 'while the law holds'}"
+        )
+    return ""
 
 
 def layout(found: Layout) -> str:
@@ -115,22 +163,21 @@ def spending(of: Sequence[Spending]) -> list[tuple[str, str]]:
     if not of:
         return []
     per = of[0].per
-    told = [(f"accelerator-hours per {per}", _by_size(of, [_hours(s.accelerator_hours) for s in of]))]
-    costs = [f"{s.cost.value:,.4g}" for s in of if s.cost is not None]
-    energies = [human(s.energy.value, "J") for s in of if s.energy is not None]
+    unit, hours = figures.column([s.accelerator_hours.value for s in of], of[0].accelerator_hours.unit)
+    name = "accelerator-hours" if unit in ("h", "") else "accelerator time"
+    told = [(f"{name} per {per}", _by_size(of, hours, unit))]
+    costs = [s.cost.value for s in of if s.cost is not None]
+    energies = [s.energy.value for s in of if s.energy is not None]
     if costs:
-        told.append((f"cost per {per}", _by_size(of, costs)))
+        told.append((f"cost per {per}", _by_size(of, figures.column(costs, "")[1], "")))
     if energies:
-        told.append((f"energy per {per}", _by_size(of, energies)))
+        unit, texts = figures.column(energies, "J")
+        told.append((f"energy per {per}", _by_size(of, texts, unit)))
     return told
 
 
-def _by_size(of: Sequence[Spending], texts: Sequence[str]) -> str:
-    return " · ".join(f"{s.shape} {text}" for s, text in zip(of, texts, strict=True))
-
-
-def _hours(hours: Estimate) -> str:
-    return f"{hours.value:,.4g} h"
+def _by_size(of: Sequence[Spending], texts: Sequence[str], unit: str) -> str:
+    return " · ".join(f"{s.shape} {text} {unit}".rstrip() for s, text in zip(of, texts, strict=True))
 
 
 def _share(share: Estimate) -> str:

@@ -14,6 +14,7 @@ from assay.report import figures
 from assay.report.sentences import (
     REQUIREMENT_SYMBOLS,
     SYMBOLS,
+    by_ranks,
     headline,
     looked_at,
     needed,
@@ -80,8 +81,8 @@ def _how_to_read(comparisons: Sequence[Comparison]) -> str:
     words = f"margin ±{' and ±'.join(figures.percent(m) for m in margins)}; n runs a side"
     if visible:
         words += "; so many runs can show a difference of " + figures.span(min(visible), max(visible))
-    more = (looked_at([c.ratio for c in comparisons]), *_runs_needed(comparisons), together(comparisons))
-    return "\n".join(filter(None, (words, *more)))
+    looked, ranks = looked_at([c.ratio for c in comparisons]), by_ranks(comparisons)
+    return "\n".join(filter(None, (words, ranks, looked, *_runs_needed(comparisons), together(comparisons))))
 
 
 def _runs_needed(comparisons: Sequence[Comparison]) -> list[str]:
@@ -106,9 +107,14 @@ def scaling(curves: Sequence[Scaling], *, doubted: bool = True) -> RenderableTyp
             (heading, [_scaling_row(p, text) for p, text in zip(curve.points, texts, strict=True)])
         )
     table = _sections(("value", "speed-up", "95 % CI", "efficiency", "n"), sections)
-    every = [(d, p) for c in curves for p in c.points for d in p.doubts if doubted]
     looked = _looked_at([p.speedup for c in curves for p in c.points])
-    return Group(table, *looked, doubts(_by_code(every), sum(len(c.points) for c in curves)))
+    return Group(table, *looked, *([doubts_of_curves(curves)] if doubted else []))
+
+
+def doubts_of_curves(curves: Sequence[Scaling]) -> RenderableType:
+    """What is to be doubted of the curves' sizes, each doubt once."""
+    every = [(doubt, p) for c in curves for p in c.points for doubt in p.doubts]
+    return doubts(_by_code(every), sum(len(c.points) for c in curves))
 
 
 def _looked_at(estimates: Sequence[Estimate]) -> list[Text]:
