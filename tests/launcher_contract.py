@@ -83,11 +83,14 @@ def run(launcher: Launcher, asked: Job) -> tuple[JobStatus, dict[str, bytes]]:
     return status, streams
 
 
-def wait_for_output(launcher: Launcher, handle: Handle, stream: str = "rank-0") -> None:
+def wait_for_output(launcher: Launcher, handle: Handle, stream: str = "rank-0", *, size: int = 1) -> None:
+    printed = 0
     for output in launcher.follow(handle, {}):
         if output is not None and output.stream == stream:
-            return
-    pytest.fail(f"the job ended and {stream} had printed nothing")
+            printed += len(output.data)
+            if printed >= size:
+                return
+    pytest.fail(f"the job ended and {stream} had printed {printed} bytes")
 
 
 class LauncherContract(ABC):
@@ -372,6 +375,7 @@ time.sleep(60)
         later = self.make(tmp_path / "jobs", grace_s=0.5)
         handle = later.find(asked.token)
         assert handle is not None
+        wait_for_output(later, handle, size=4)
         streams = follow_to_end(later, handle, {"rank-0": 4})
         assert streams["rank-0"].split() == [b"%d" % i for i in range(2, 20)]
         assert later.status(handle).state is JobState.SUCCEEDED

@@ -476,3 +476,19 @@ def test_a_systems_options_are_read_as_people_write_them() -> None:
 def test_an_unknown_launcher_is_refused_with_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="local"):
         launch.make("locale", LocalSystem(), spool=tmp_path)
+
+
+@pytest.mark.parametrize("ends", ["", "import signal, sys; signal.signal(15, lambda *_: sys.exit(0)); "])
+def test_a_sigterm_to_every_process_at_once_is_a_wish_to_end_not_a_failure(
+    launcher: LocalLauncher, ends: str
+) -> None:
+    asked = job(python(ends + SLEEP), 2)
+    handle = launcher.submit(asked)
+    wait_for_output(launcher, handle, "rank-1")
+    keeper = int(str(handle.data["pid"]))
+    for pid in processes.with_variable("ASSAY_TOKEN", asked.token):
+        if pid != keeper:
+            os.kill(pid, signal.SIGTERM)
+    os.kill(keeper, signal.SIGTERM)
+    follow_to_end(launcher, handle)
+    assert launcher.status(handle).state is JobState.CANCELLED

@@ -7,16 +7,22 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from assay.errors import InputError
+from assay.launch.kubernetes.launcher import KubernetesLauncher
+from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.launcher import Launcher
 from assay.launch.local import LocalLauncher, LocalSystem
 from assay.launch.podman.launcher import PodmanLauncher
 from assay.launch.podman.options import ContainerSystem
+from assay.launch.slurm.launcher import SlurmLauncher
+from assay.launch.slurm.options import SlurmSystem
 
 # launcher → what a system in systems.yaml may say of it; each has `max_nodes`, None where there is no limit
 SYSTEM_MODELS: dict[str, type[BaseModel]] = {
     "local": LocalSystem,
     "podman": ContainerSystem,
     "docker": ContainerSystem,
+    "kubernetes": KubernetesSystem,
+    "slurm": SlurmSystem,
 }
 
 
@@ -31,4 +37,8 @@ def make(name: str, options: BaseModel, *, spool: Path) -> Launcher:
         return LocalLauncher(options, spool)
     if isinstance(options, ContainerSystem) and name in ("podman", "docker"):
         return PodmanLauncher(name, options, spool)
+    if isinstance(options, SlurmSystem) and name == SlurmLauncher.name:
+        return SlurmLauncher(options, spool)
+    if isinstance(options, KubernetesSystem) and name == KubernetesLauncher.name:
+        return KubernetesLauncher(options, spool)
     raise InputError(f"launcher: found {name!r}; choose from {', '.join(SYSTEM_MODELS)}")

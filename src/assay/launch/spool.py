@@ -86,8 +86,17 @@ class Spool:
             shutil.rmtree(kept.directory)
 
 
-def write(kept: KeptJob, job: Job, *, python: str, env: Mapping[str, str], grace_s: float, pin: bool) -> None:
-    """All that a keeper of one node needs, into its directory; `spec.json` comes last."""
+def write(
+    kept: KeptJob,
+    job: Job,
+    *,
+    python: str,
+    env: Mapping[str, str],
+    grace_s: float,
+    pin: bool,
+    nodes: int = 1,
+) -> None:
+    """All that the keeper of each node needs, into the job's directory; `spec.json` comes last."""
     sent.write_files(job, kept.work)
     for name, program in sent.programs("keeper.py", "probe.py").items():
         (kept.directory / name).write_bytes(program)
@@ -98,7 +107,7 @@ def write(kept: KeptJob, job: Job, *, python: str, env: Mapping[str, str], grace
         env=env,
         cwd=str(cwd),
         probe=str(kept.directory / "probe.py"),
-        nodes=1,
+        nodes=nodes,
         grace_s=grace_s,
         pin_cpus=pin,
         files_before=stamps(cwd, job.task.outputs),

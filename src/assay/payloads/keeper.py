@@ -36,7 +36,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -233,6 +233,8 @@ class Processes:
         while True:
             self.reap()
             failed = [rank for rank, status in self.ended.items() if status != 0]
+            if (failed or not self.running) and asked_to_end(self.ended.values()):
+                return "cancelled", "cancelled"
             if failed:
                 self.first_failed = failed[0]
                 return "failed", ""
@@ -298,6 +300,15 @@ class Processes:
 
     def _call(self, *ranks: int) -> str:
         return self.called.format(", ".join(str(rank) for rank in ranks))
+
+
+def asked_to_end(statuses: Iterable[int]) -> bool:
+    """Whether this process was asked to end, too, by whoever asked those that ended so.
+
+    A batch system signals every process of a job, one after the other: a rank's end may be seen first.
+    """
+    patience_s = 0.2 if any(how(status)["signal"] == "SIGTERM" for status in statuses) else 0.0
+    return signal.sigtimedwait({signal.SIGTERM, signal.SIGINT}, patience_s) is not None
 
 
 def how(status: int) -> dict[str, Any]:

@@ -1,0 +1,83 @@
+"""Whether a job that is followed goes on: its files are looked at often, Slurm is asked seldom."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from assay.launch.slurm.shared import SharedJob
+from assay.launch.slurm.states import WAITS, SlurmSilent, Told
+from assay.records import JobState, JobStatus
+
+ASK_EVERY_S = 2.0
+ASK_AT_THE_END_EVERY_S = 0.25
+FILES_PATIENCE_S = 5.0  # between Slurm's word that a job is over and its last files being seen here
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The newest answer of Slurm about one job, or why there is none.
+
+    at     when it was asked
+    begun  the job had been started before it was asked: if it waits now, it was put back into the queue
+    """
+
+    at: float
+    begun: bool
+    told: Told | None
+    silent: SlurmSilent | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """It waits or runs, as far as is known."""
+        return self.silent is not None or (self.told is not None and not self.told.over)
+
+    @property
+    def requeued(self) -> bool:
+        """Slurm starts it anew under its number, or has done so."""
+        told = self.told
+        return told is not None and (told.restarts > 0 or (self.begun and told.state in WAITS))
+
+
+class Life:
+    """One job while it is followed.
+
+    ask  asks Slurm in a thread, so that a controller that takes seconds keeps no output waiting
+    """
+
+    def __init__(self, job: SharedJob, ask: Callable[[], Future[Asked]]) -> None:
+        self._job, self._ask = job, ask
+        self._answer: Future[Asked] = ask()
+        self._over_at: float | None = None
+
+    def goes_on(self) -> bool:
+        """False once the job is over and all that it wrote is seen from here."""
+        if not self._job.directory.exists():
+            return False
+        end = self._job.ended()
+        if end is not None and end.state is not JobState.CANCELLED:  # else Slurm knows who ended it
+            return not self._job.whole(end) and self._patient()
+        if not self._answer.done():
+            return True
+        asked = self._answer.result()
+        if self._awaited(asked, end):
+            every_s = ASK_EVERY_S if end is None else ASK_AT_THE_END_EVERY_S
+            if time.monotonic() - asked.at > every_s:
+                self._answer = self._ask()
+            return True
+        if end is None and self._job.given_up():
+            return False
+        return (end is None or not self._job.whole(end)) and self._patient()
+
+    def _awaited(self, asked: Asked, end: JobStatus | None) -> bool:
+        if asked.silent is not None:
+            return end is None  # when all keepers have spoken, Slurm's word is not waited for
+        return asked.goes_on and not asked.requeued
+
+    def _patient(self) -> bool:
+        """Whether what is missing may still come to be seen; makes an NFS client look anew."""
+        self._job.look_anew()
+        self._over_at = self._over_at or time.monotonic()
+        return time.monotonic() - self._over_at < FILES_PATIENCE_S

@@ -1,0 +1,130 @@
+"""A Slurm job's directory, which this machine and its nodes share.
+
+Beside what every kept job has (see kept.py), with a directory `node-N` for each node where there are several:
+  job.sh          the batch script
+  submitted.json  the number that Slurm gave the job
+  taken           who has it: the number of the job that started, or `nobody` where it was given up
+  cancelled       it was asked to end
+  slurm-N.log     what the batch script printed: srun's words, and those of the user's own commands
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay.launch.kept import KeptJob, joined, new_of
+from assay.records import Handle, JobStatus, Output
+
+SCRIPT_STREAM = "batch"
+_NOBODY = "nobody"
+_LAST_LINES = 5
+
+
+@dataclass(frozen=True)
+class SharedJob(KeptJob):
+    """One job's directory on the shared file system."""
+
+    def shares(self) -> list[KeptJob]:
+        """What each node's keeper keeps."""
+        nodes: int = self.spec()["nodes"]
+        below = [f"node-{n}" for n in range(nodes)] if nodes > 1 else ["."]
+        return [KeptJob(self.directory / name) for name in below]
+
+    def ended(self) -> JobStatus | None:
+        """How the job ended; None until the keepers of all nodes have said so."""
+        ends = [share.ended() for share in self.shares()]
+        whole = [end for end in ends if end is not None]
+        return joined(whole) if len(whole) == len(ends) else None
+
+    def silent_nodes(self) -> list[int]:
+        """Numbers of the nodes whose keepers have not said how their share ended."""
+        return [n for n, share in enumerate(self.shares()) if share.ended() is None]
+
+    def started_at(self) -> float | None:
+        """When the first ranks were started."""
+        times = (share.directory / "started.json" for share in self.shares())
+        return min((json.loads(p.read_bytes())["started_at"] for p in times if p.exists()), default=None)
+
+    def new_bytes(self, taken: dict[str, int]) -> Iterator[Output]:
+        """At most 1 MiB of each stream of all nodes, and of the batch script's own, beyond what was taken."""
+        if not self.directory.exists():
+            return
+        for share in self.shares():
+            yield from share.new_bytes(taken)
+        log = self.script_log()
+        said = new_of(log, SCRIPT_STREAM, taken) if log else None
+        if said is not None:
+            yield said
+
+    def whole(self, end: JobStatus) -> bool:
+        """Whether all that was printed is seen from here: a shared file may be seen later than its end."""
+        files = {p.stem: p for share in self.shares() for p in (share.directory / "streams").glob("*.log")}
+        return all(
+            name in files and files[name].stat().st_size >= of.bytes for name, of in end.streams.items()
+        )
+
+    def look_anew(self) -> None:
+        """Change the directories, so that an NFS client asks its server what is in them.
+
+        It else answers from memory for up to a minute (acdirmax in nfs(5)) that a file is not there.
+        """
+        for directory in {self.directory, *(share.directory for share in self.shares())}:
+            if directory.is_dir():
+                (directory / ".look").touch()
+                (directory / ".look").unlink(missing_ok=True)
+
+    # Who has it
+
+    def note_submitted(self, handle: Handle) -> None:
+        """Keep the number under which Slurm has it."""
+        draft = self.directory / "submitted.part"
+        draft.write_text(json.dumps(dict(handle.data)))
+        draft.replace(self.directory / "submitted.json")
+
+    def submitted(self, launcher: str, token: str) -> Handle | None:
+        """The handle of the job; None where Slurm's answer was not kept."""
+        path = self.directory / "submitted.json"
+        return Handle(launcher, token, json.loads(path.read_bytes())) if path.exists() else None
+
+    def give_up(self) -> None:
+        """Take the job so that its script runs nothing, unless it has begun."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = self.directory / "taken.nobody"
+        draft.write_text(_NOBODY)
+        with suppress(FileExistsError):
+            (self.directory / "taken").hardlink_to(draft)
+
+    def taken_by(self) -> int | None:
+        """The number of the Slurm job that has begun it; None where none has, or it was given up."""
+        path = self.directory / "taken"
+        text = path.read_text().strip() if path.exists() else _NOBODY
+        return None if text == _NOBODY else int(text)
+
+    def given_up(self) -> bool:
+        """Whether nothing of it will ever run."""
+        path = self.directory / "taken"
+        return path.exists() and self.taken_by() is None
+
+    def note_cancelled(self) -> None:
+        """Keep that it was asked to end."""
+        (self.directory / "cancelled").touch()
+
+    def was_cancelled(self) -> bool:
+        """Whether it was asked to end."""
+        return (self.directory / "cancelled").exists()
+
+    # What its script said
+
+    def script_log(self) -> Path | None:
+        """What the batch script printed; None until it runs."""
+        return next(iter(sorted(self.directory.glob("slurm-*.log"))), None)
+
+    def script_said(self) -> str:
+        """Its last lines."""
+        log = self.script_log()
+        lines = log.read_text(errors="replace").splitlines() if log else []
+        return " | ".join(line.strip() for line in lines[-_LAST_LINES:] if line.strip())

@@ -1,0 +1,120 @@
+"""Where a job stands, from what its keepers wrote and what Slurm says; the keepers' word goes first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from assay.launch.slurm.life import Asked
+from assay.launch.slurm.script import EXIT_NOT_OURS, EXIT_NOT_VISIBLE
+from assay.launch.slurm.shared import SharedJob
+from assay.launch.slurm.states import WAITS, Told
+from assay.records import JobState, JobStatus
+
+_CAN_NOT_WRITE = "0:53"  # slurmd: the batch script's output file could not be opened
+
+# What to do about a reason that waiting alone may not mend. Source: squeue(1), JOB REASON CODES
+PENDING_REMEDIES = {
+    "PartitionTimeLimit": "the partition allows less time: lower `timeout` or `startup`",
+    "PartitionNodeLimit": "the partition has not so many nodes: take a smaller shape or another partition",
+    "PartitionDown": "the partition is down: take another, or ask who runs the cluster",
+    "PartitionInactive": "the partition takes no jobs now: take another, or ask who runs the cluster",
+    "PartitionConfig": "the partition's limits don't allow the job: assay doctor shows them",
+    "BadConstraints": "no nodes can ever fit: look at constraint, gres, mem and cpus_per_rank",
+    "InvalidAccount": "the account is not known: set `account`",
+    "InvalidQOS": "the QOS is not known: set `qos`",
+    "JobHeldUser": "scontrol release lets it go on",
+    "JobHeldAdmin": "an administrator holds it",
+    "AssocGrpGRES": "the account has all the GPUs that it may",
+}
+
+
+def of_ended(job: SharedJob, end: JobStatus, told: Told | None) -> JobStatus:
+    """The end as the keepers tell it, and who made it where they were asked to end."""
+    if end.state is not JobState.CANCELLED or job.was_cancelled() or told is None:
+        return end
+    if told.state == "TIMEOUT":
+        cause = "Slurm's own time limit ended it before the trial's: raise the system's `startup`"
+        return replace(end, state=JobState.TIMED_OUT, cause=cause)
+    if told.state in ("PREEMPTED", "NODE_FAIL"):
+        return replace(end, state=JobState.LOST, cause=_why_over(told, ()))
+    return end
+
+
+def without_word(job: SharedJob, asked: Asked, failed_nodes: Sequence[str]) -> JobStatus:
+    """Where a job stands whose keepers have not all said how it ended.
+
+    asked         Slurm's answer, and there is one
+    failed_nodes  those of its nodes that are down
+    """
+    told, started_at = asked.told, job.started_at()
+    if job.given_up():
+        return JobStatus(JobState.CANCELLED, "cancelled before it started")
+    if told is None:
+        cause = "Slurm does not know the job any more, and its keeper left no word"
+        return JobStatus(JobState.LOST, cause, started_at=started_at)
+    if asked.requeued:
+        why = f" ({told.reason})" if told.reason not in ("", "None") else ""
+        cause = f"Slurm requeued it{why}; what a job did before is not mixed with what it does again"
+        return JobStatus(JobState.LOST, cause, started_at=started_at)
+    if started_at is not None and not told.over:  # whatever Slurm said a moment ago
+        return JobStatus(JobState.RUNNING, started_at=started_at)
+    if told.state in WAITS:
+        return JobStatus(JobState.PENDING, _why_waits(told))
+    if not told.over:
+        return JobStatus(JobState.PENDING, f"starting on {told.nodes}")
+    return _over(job, told, failed_nodes, started_at)
+
+
+def _why_waits(told: Told) -> str:
+    reason = "" if told.reason == "None" else told.reason
+    remedy = PENDING_REMEDIES.get(reason.partition(",")[0])
+    return f"{told.state.lower()}: {reason or 'Slurm gives no reason yet'}" + (
+        f"; {remedy}" if remedy else ""
+    )
+
+
+def _over(job: SharedJob, told: Told, failed_nodes: Sequence[str], started_at: float | None) -> JobStatus:
+    """Slurm says that it has ended, and not every keeper has."""
+    if job.was_cancelled() and told.state != "NODE_FAIL":
+        return JobStatus(JobState.CANCELLED, "cancelled", started_at=started_at)
+    said = job.script_said()
+    words = f"; its script said: {said}" if said else ""
+    if told.state == "CANCELLED":
+        by = f" ({told.reason})" if told.reason not in ("", "None") else ""
+        return JobStatus(JobState.CANCELLED, f"cancelled by someone else{by}{words}", started_at=started_at)
+    if told.state == "TIMEOUT":
+        cause = f"Slurm's own time limit ended it: raise the system's `startup`{words}"
+        return JobStatus(JobState.TIMED_OUT, cause, started_at=started_at)
+    if told.state in ("NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "REVOKED"):
+        return JobStatus(JobState.LOST, _why_over(told, failed_nodes) + words, started_at=started_at)
+    if told.state == "OUT_OF_MEMORY":
+        cause = f"the job ran out of the memory that Slurm gave it: raise `mem`{words}"
+        return JobStatus(JobState.FAILED, cause, started_at=started_at)
+    if started_at is not None:
+        silent = ", ".join(map(str, job.silent_nodes()))
+        cause = f"the keeper of node {silent} of {told.nodes} left no word; {_why_over(told, failed_nodes)}"
+        return JobStatus(JobState.LOST, cause + words, started_at=started_at)
+    return JobStatus(JobState.FAILED, _why_not_started(told) + words)
+
+
+def _why_over(told: Told, failed_nodes: Sequence[str]) -> str:
+    reason = f", {told.reason}" if told.reason not in ("", "None") else ""
+    if told.state == "NODE_FAIL":
+        return f"a node failed while the job ran: {', '.join(failed_nodes) or f'one of {told.nodes}'}{reason}"
+    if told.state == "PREEMPTED":
+        return f"Slurm preempted it for another job{reason}"
+    return f"Slurm says {told.state}{reason}, exit code {told.exit_code or 'unknown'}"
+
+
+def _why_not_started(told: Told) -> str:
+    """A batch script that ended before any rank ran."""
+    code = told.exit_code.partition(":")[0]
+    if told.exit_code == _CAN_NOT_WRITE or code == str(EXIT_NOT_VISIBLE):
+        return (
+            f"the nodes ({told.nodes}) can't write the job's directory: set the system's `directory` to one "
+            "that they share with this machine"
+        )
+    if code == str(EXIT_NOT_OURS):
+        return "the job was given up before it started"
+    return f"the batch script exited {code or 'with an error'} before the ranks started"
