@@ -275,6 +275,25 @@ def test_the_verdict_table_says_what_so_many_runs_can_show() -> None:
     assert "so many runs can show a difference of 1.2 %" in plain(terminal.verdicts([compared()]))
 
 
+def test_the_verdict_table_says_how_far_the_rank_estimates_lie_and_the_farthest() -> None:
+    def with_rank(value: float | None, size: int) -> Comparison:
+        rank = None if value is None else Estimate(value, value - 0.01, value + 0.01, 8, "")
+        return replace(compared(size=size), rank=rank)
+
+    assert sentences.by_ranks([with_rank(None, 1)]) == ""
+    assert (
+        sentences.by_ranks([with_rank(0.99, 1)])
+        == "by ranks (Hodges and Lehmann) B/A is 0.990 (0.980 to 1.000)"
+    )
+    several = [with_rank(0.996, 1), with_rank(0.986, 2), with_rank(None, 3)]
+    words = (
+        "by ranks (Hodges and Lehmann) B/A lies within 1 % of these; farthest at "
+        "resnet50 throughput, 2 workers, size 2: 0.986 (0.976 to 0.996)"
+    )
+    assert sentences.by_ranks(several) == words
+    assert "by ranks" in plain(terminal.verdicts(several))
+
+
 def test_a_doubt_stands_once_below_the_table_with_how_far_it_reaches() -> None:
     doubt = Doubt("one-session", "all runs are of one session", "repeat it tomorrow")
     said = plain(terminal.verdicts([compared(doubts=(doubt,)), compared(size=1)]))

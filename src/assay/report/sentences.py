@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -187,6 +188,21 @@ def _beside(points: Sequence[Comparison]) -> list[str]:
     if c.family is not None and c.family.alone != c.verdict:
         found.append(f"{c.family.alone} if it stood alone, not as one of {c.family.size} claims")
     return found
+
+
+def by_ranks(comparisons: Sequence[Comparison]) -> str:
+    """How far the rank estimates lie from the ratios, and the farthest of them; "" where none exists."""
+    known = [(c, c.rank) for c in comparisons if c.rank is not None]
+    if not known:
+        return ""
+    c, farthest = max(known, key=lambda at: abs(math.log(at[1].value / at[0].ratio.value)))
+    told = figures.ratio(farthest)
+    if len(comparisons) == 1:
+        return f"by ranks (Hodges and Lehmann) B/A is {told}"
+    off = abs(farthest.value / c.ratio.value - 1)
+    where = f"{c.point.benchmark} {figures.metric(c.point.metric)}, {figures.where(c.point)}"
+    near = f"by ranks (Hodges and Lehmann) B/A lies within {figures.percent(off)} of these"
+    return f"{near}; farthest at {where}: {told}"
 
 
 def requirement(held: Sequence[Requirement]) -> str:
