@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -305,6 +306,23 @@ def test_a_history_draws_its_sessions_levels_and_steps_and_axe_finds_nothing(
         shown, _ = opened(path, width=width, bypass_csp=True)
         assert shown.evaluate("document.documentElement.scrollWidth") <= width
         assert axe_finds(shown) == []
+
+
+def test_the_clock_of_a_timeline_has_24_hours_and_a_date_at_midnight(opened: Opened, tmp_path: Path) -> None:
+    plan, results = quickstart(benchmarks=("resnet50",))
+    begun = 1772409480.0  # 2026-03-01 23:58 UTC, two minutes before the day's end
+    at = [begun + 15 * number for number in range(len(results))]
+    late = [
+        replace(r, run=replace(r.run, started_at=t, ended_at=t + 14))
+        for r, t in zip(results, at, strict=True)
+    ]
+    path = tmp_path / "late.html"
+    path.write_text(page.html(gather(by_system(late), made_results.metrics, plan=plan)))
+    shown, _ = opened(path)
+    axis = shown.locator("figure.timeline").first.locator(".role-axis-label text").all_text_contents()
+    times = [label for label in axis if not label.startswith("here")]
+    assert "Mar 02" in times
+    assert all(re.fullmatch(r"\d\d:\d\d(:\d\d)?|Mar 02", label) for label in times)
 
 
 def test_two_real_sets_draw_their_waterfall_and_no_layer_is_without_a_name(

@@ -27,6 +27,10 @@ from assay.report.tables import gathered
 MOST_SESSIONS = 4  # drawn, the newest; each takes two charts
 _MARKED = {"failed": "a cross is a failed run", "done again": "a triangle one that was done again"}
 _TIMES = 8  # written on an axis, or so
+_CLOCK = (  # of 24 hours; the date at midnight
+    "utcFormat(datum.value, utcseconds(datum.value) ? '%H:%M:%S' : "
+    "utchours(datum.value) || utcminutes(datum.value) ? '%H:%M' : '%b %d')"
+)
 MOST_BARS = 2_000  # in all sessions together; a longer one is told by its drift alone
 
 
@@ -106,7 +110,9 @@ def _marks(y: Any) -> Any:
 def _time(field: str, title: str) -> Any:
     import altair as alt
 
-    return alt.X(field, scale=alt.Scale(type="utc"), title=title, axis=alt.Axis(tickCount=_TIMES))
+    return alt.X(
+        field, scale=alt.Scale(type="utc"), title=title, axis=alt.Axis(tickCount=_TIMES, labelExpr=_CLOCK)
+    )
 
 
 def _bar(side: str, result: Result) -> dict[str, Any]:
