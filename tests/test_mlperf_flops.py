@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from assay import read
+from assay.analyse import doubts
 from assay.analyse.expected import Usage, usage
+from assay.analyse.groups import group
+from assay.analyse.intervals import one_mean
 from assay.analyse.mlperf_rounds import era_of
 from assay.cli import assay
 from assay.report import expected_words
@@ -120,6 +125,19 @@ def test_an_imported_set_has_its_mfu_the_peak_that_was_assumed_and_what_is_norma
     assert unet3d.share is not None
     assert 0.13 < unet3d.share.value < 0.15
     assert unet3d.normal is None, "nothing is published of it here"
+
+
+@pytest.mark.mlperf_logs
+@pytest.mark.parametrize(("times", "code"), [(1.0, None), (0.4, "mfu-far-below"), (1.2, "above-best-known")])
+def test_imported_sets_are_doubted_where_their_accelerators_are_known_to_do_otherwise(
+    mlperf_logs: Path, tmp_path: Path, times: float, code: str | None
+) -> None:
+    results = imported(tmp_path, "set", mlperf_logs / "v3.0")
+    [found] = [g for key, g in group(results, read.metrics).items() if key.metric == "throughput"]
+    changed = replace(found, samples=tuple(s._replace(value=s.value * times) for s in found.samples))
+    estimate = one_mean([math.log(sample.value) for sample in changed.samples]).estimate("samples/s")
+    raised = {doubt.code for doubt in doubts.of(doubts.Case((doubts.Side("set", changed),), estimate))}
+    assert raised & {"mfu-far-below", "above-best-known"} == ({code} if code else set())
 
 
 @pytest.mark.mlperf_logs

@@ -55,7 +55,7 @@ EXPLANATIONS: dict[str, Explanation] = {
     "above-best-known": Explanation(
         "invalid",
         "Arithmetic or memory bandwidth is above the peak that the maker states for the accelerator, or a "
-        "training is faster on one accelerator than any published one (ResNet-50 at 224×224 pixels: "
+        "training is over 5 % faster on one accelerator than any published one (ResNet-50 at 224×224: "
         f"{_H100[-1]} images/s on an H100, {_H200[-1]} on an H200).",
         "Most likely less was done than is counted, or the clock did not wait for the GPU.",
         "Synchronise with the GPU before reading the clock; check problem size, batch, skipped gradients, "
