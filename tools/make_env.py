@@ -42,7 +42,7 @@ def main() -> None:
         print("installing torch, the CPU build", flush=True)
         subprocess.run([*pip, "--index-url", index, "torch", "torchvision"], check=True)
     print("installing Assay, torch and what the tests need (a few minutes the first time)", flush=True)
-    subprocess.run([*pip, "--editable", ".[torch,test,check]"], check=True)
+    subprocess.run([*pip, "--editable", ".[torch,kubernetes,test,check]"], check=True)
 
 
 if __name__ == "__main__":

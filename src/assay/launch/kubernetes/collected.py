@@ -1,0 +1,103 @@
+"""What has been brought in of a job beside its streams: how each node ended, files, and how it all ended."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from assay.errors import InputError
+from assay.launch import outputs
+from assay.records import JobStatus, Output, from_json, to_json
+
+
+@dataclass(frozen=True)
+class Collected:
+    """A job's directory in the launcher's spool."""
+
+    directory: Path
+
+    @property
+    def exists(self) -> bool:
+        """Something was kept, and it was not forgotten."""
+        return self.directory.is_dir()
+
+    def create(self) -> None:
+        """Begin."""
+        (self.directory / "frames").mkdir(parents=True, exist_ok=True)
+
+    def taken(self) -> dict[str, int]:
+        """Bytes that are kept of each stream that is not the caller's to keep."""
+        frames = self.directory / "frames"
+        files = self.directory / "files"
+        found = {path.name: path.stat().st_size for path in frames.glob("*")}
+        lying = (path for path in files.rglob("*") if path.is_file())
+        return found | {f"file:{quote(str(path.relative_to(files)))}": path.stat().st_size for path in lying}
+
+    def is_ours(self, stream: str) -> bool:
+        """Kept here rather than by the caller."""
+        return stream.startswith(("started-", "ended-", "file:"))
+
+    def append(self, stream: str, data: bytes) -> None:
+        """More of a stream of ours. A file whose name leads out of the directory is not kept."""
+        path = self.directory / "frames" / stream
+        if stream.startswith("file:"):
+            name = unquote(stream.removeprefix("file:"))
+            with suppress(InputError):
+                outputs.check_name(name)
+                path = self.directory / "files" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            file.write(data)
+
+    def started_at(self) -> float | None:
+        """When the ranks of the first node started, by its clock."""
+        return min((told["started_at"] for told in self._told("started")), default=None)
+
+    def ends(self) -> list[dict[str, Any]]:
+        """What the keepers of the nodes that told their end said of it."""
+        return list(self._told("ended"))
+
+    def files(self, patterns: Sequence[str]) -> Iterator[Output]:
+        """Files of the job that match, in parts of at most 1 MiB."""
+        return outputs.written(self.directory / "files", patterns, {}, 1 << 30)
+
+    # The job as a whole
+
+    def cancel_asked(self) -> bool:
+        """Somebody here asked for its end."""
+        return (self.directory / "cancelled").exists()
+
+    def note_cancel(self) -> None:
+        """From now on its end was asked for."""
+        self.create()
+        (self.directory / "cancelled").touch()
+
+    def status(self) -> JobStatus | None:
+        """How it ended, once that is settled."""
+        try:
+            return from_json(JobStatus, (self.directory / "status.json").read_text())
+        except FileNotFoundError:
+            return None
+
+    def settle(self, status: JobStatus) -> None:
+        """Keep how it ended; whole or not at all."""
+        self.create()
+        beside = self.directory / "status.part"
+        beside.write_text(to_json(status))
+        beside.replace(self.directory / "status.json")
+
+    def remove(self) -> None:
+        """Forget it all."""
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self.directory)
+
+    def _told(self, what: str) -> Iterator[dict[str, Any]]:
+        for path in sorted((self.directory / "frames").glob(f"{what}-*")):
+            with suppress(json.JSONDecodeError):  # still coming
+                yield json.loads(path.read_bytes())

@@ -1,0 +1,114 @@
+"""What a cluster tells of where a job ran, as facts of its nodes beside those of the probe."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from assay.launch.kubernetes.client import EVENTS, NODES, Cluster, Object, Resource
+from assay.launch.kubernetes.refusals import ApiError
+from assay.launch.kubernetes.times import split
+from assay.records import Scalar
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+VERSIONS = Resource("config.openshift.io/v1", "clusterversions")
+DAEMONS = Resource("apps/v1", "daemonsets")
+OF_DEVICES = re.compile(
+    r"device-plugin|gpu-operator|network-operator|rdma|sriov|gpu-feature|driver-daemonset"
+)
+
+
+def by_node(
+    cluster: Cluster, pods: Iterable[Object], ends: Sequence[Mapping[str, Any]]
+) -> dict[str, dict[str, Scalar]]:
+    """Facts of each pod that ran ranks, by the stream of its node's probe: `probe-0` → facts.
+
+    What this user may not read is left out and named in `kubernetes.unreadable`.
+    """
+    placed = [pod for pod in pods if pod.get("spec", {}).get("nodeName")]
+    whole = _of_cluster(cluster)
+    return {
+        f"probe-{pod['metadata'].get('annotations', {}).get(INDEX, 0)}": {
+            **whole,
+            **of_pod(pod),
+            **_of_node(cluster, pod["spec"]["nodeName"]),
+            **_times(cluster, pod, ends),
+        }
+        for pod in placed
+    }
+
+
+def of_pod(pod: Object) -> dict[str, Scalar]:
+    """What the pod itself tells."""
+    found: dict[str, Scalar] = {
+        "kubernetes.pod": pod["metadata"]["name"],
+        "kubernetes.node": pod["spec"]["nodeName"],
+        "kubernetes.namespace": pod["metadata"]["namespace"],
+        "kubernetes.qos": pod["status"].get("qosClass"),
+        "kubernetes.scheduler": pod["spec"].get("schedulerName"),
+        "kubernetes.runtime_class": pod["spec"].get("runtimeClassName"),
+        "kubernetes.priority": pod["spec"].get("priority"),
+    }
+    for status in pod["status"].get("containerStatuses", ())[:1]:
+        found["kubernetes.image"] = status["image"]
+        found["kubernetes.image_id"] = status["imageID"]
+    return {name: value for name, value in found.items() if value not in (None, "")}
+
+
+def of_node(node: Object) -> dict[str, Scalar]:
+    """What a node's object tells: labels, versions, what it offers."""
+    told = node["status"]["nodeInfo"]
+    found: dict[str, Scalar] = {
+        "kubernetes.kubelet": told["kubeletVersion"],
+        "kubernetes.container_runtime": told["containerRuntimeVersion"],
+        "kubernetes.os_image": told["osImage"],
+    }
+    for name, value in node["metadata"].get("labels", {}).items():
+        found[f"kubernetes.label.{name.replace('/', ':')}"] = value
+    for name, amount in node["status"].get("allocatable", {}).items():
+        found[f"kubernetes.allocatable.{name.replace('/', ':')}"] = amount
+    taints = [f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in node["spec"].get("taints", ())]
+    return {**found, **({"kubernetes.taints": ", ".join(taints)} if taints else {})}
+
+
+@functools.lru_cache(maxsize=64)
+def _of_cluster(cluster: Cluster) -> Mapping[str, Scalar]:
+    """What is true of the whole cluster; asked once."""
+    found: dict[str, Scalar] = {"kubernetes.version": cluster.version()}
+    if "config.openshift.io" in cluster.groups():
+        try:
+            history = cluster.get(VERSIONS, "version", everywhere=True)["status"]["history"]
+            found["openshift.version"] = history[0]["version"]
+        except (ApiError, KeyError, IndexError) as error:
+            found["openshift.unreadable"] = str(error)
+    try:
+        daemons = cluster.list(DAEMONS, everywhere=True).items
+    except ApiError as error:
+        return {**found, "kubernetes.unreadable": str(error)}
+    for daemon in daemons:
+        images = [container["image"] for container in daemon["spec"]["template"]["spec"]["containers"]]
+        if OF_DEVICES.search(" ".join((daemon["metadata"]["name"], *images))):
+            found[f"kubernetes.daemon.{daemon['metadata']['name']}"] = ", ".join(images)
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def _of_node(cluster: Cluster, name: str) -> Mapping[str, Scalar]:
+    """What is true of a node, asked once: in the course of a suite its labels don't change."""
+    try:
+        return of_node(cluster.get(NODES, name, everywhere=True))
+    except ApiError as error:
+        return {"kubernetes.node_unreadable": str(error)}
+
+
+def _times(cluster: Cluster, pod: Object, ends: Sequence[Mapping[str, Any]]) -> dict[str, Scalar]:
+    """How long it waited, pulled and started. The ranks' start is by the node's own clock."""
+    ranks_at = min((end["started_at"] for end in ends if end["started_at"]), default=None)
+    about = f"involvedObject.uid={pod['metadata']['uid']}"
+    try:
+        events = cluster.list(EVENTS, fields=about).items
+    except ApiError as error:
+        return {"kubernetes.events_unreadable": str(error)}
+    return {f"kubernetes.{name}": value for name, value in split(pod, events, ranks_at).items()}

@@ -1,0 +1,224 @@
+"""Follows one job to its end: its pods by the shared watch, their logs, and what hinders them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from assay.launch.frames import Frame, Joiner
+from assay.launch.kubernetes import facts
+from assay.launch.kubernetes.causes import Cause, causes
+from assay.launch.kubernetes.client import EVENTS, Cluster, Object, Resource
+from assay.launch.kubernetes.collected import Collected
+from assay.launch.kubernetes.kinds import Kind
+from assay.launch.kubernetes.kinds.kind import Ending
+from assay.launch.kubernetes.podlogs import PodLogs
+from assay.launch.kubernetes.standing import Seen, call, is_out_of_reach, is_over, outcome
+from assay.launch.kubernetes.watch import Pods, PodWatch
+from assay.records import Output
+
+LOOK_EVERY_S = 2.0  # at the job object and its events, while something is waited for
+OUT_OF_REACH_S = 8.0  # a kubelet that is restarted is away for less
+PODS_ASKED = 4  # whose events are looked at, of all that wait
+
+
+@dataclass(frozen=True)
+class Followed:
+    """One job as its launcher knows it.
+
+    name   of its job object; nodes: how many keepers will tell their end
+    end    ends it: deletes the job object and waits for its pods
+    """
+
+    token: str
+    name: str
+    nodes: int
+    pods: int
+    kind: Kind
+    end: Callable[[], None]
+
+    @property
+    def resource(self) -> Resource:
+        """Of its job object."""
+        return Resource(self.kind.job_ref.api_version, self.kind.job_ref.plural)
+
+
+class Follower:
+    """Brings a job in.
+
+    waits_for  what it waits for just now, in words; "" where it runs as it should
+    """
+
+    def __init__(self, cluster: Cluster, watch: PodWatch, job: Followed, collected: Collected) -> None:
+        self.waits_for = ""
+        self._cluster, self._watch, self._job, self._collected = cluster, watch, job, collected
+        self._logs = PodLogs(cluster)
+        self._hindered: list[Cause] = []
+        self._events: list[Object] = []
+        self._ending: Ending | None = None
+        self._job_is_gone = self._ended_here = False
+        self._looked_at = 0.0
+        self._out_of_reach: dict[str, float] = {}
+
+    def follow(self, kept: Mapping[str, int]) -> Iterator[Output | None]:
+        """As `Launcher.follow`. Raises ApiError where this user may not see the job."""
+        joiner = Joiner({**kept, **self._collected.taken()})
+        with self._watch.of(self._job.token, self._logs.wake) as pods:
+            try:
+                while True:
+                    over = self._is_over(pods)
+                    for pod in list(pods.seen.values()):
+                        self._logs.read_on(pod, over=_gone_or_over(pods, pod))
+                    nothing = True
+                    for uid, frame in self._logs.take():
+                        output = self._keep(joiner, uid, frame)
+                        if output is not None:
+                            nothing = False
+                            yield output
+                    if nothing:
+                        yield None
+                        if over and self._all_read(pods):
+                            break
+                    self._look(pods)
+            finally:
+                self._logs.stop()
+            self._settle(pods, joiner)
+
+    def _keep(self, joiner: Joiner, uid: str, frame: Frame) -> Output | None:
+        data = joiner.join(frame)
+        if frame.stream in joiner.gaps:
+            self._logs.read_again(uid)
+        if self._collected.is_ours(frame.stream):
+            if data or not frame.data:
+                self._collected.append(frame.stream, data)
+            return None
+        return Output(frame.stream, data) if data else None
+
+    # Whether it goes on
+
+    def _is_over(self, pods: Pods) -> bool:
+        """No pod of it runs any more, and none will."""
+        if any(
+            not _gone_or_over(pods, pod) and uid not in self._out_of_reach for uid, pod in pods.seen.items()
+        ):
+            return False
+        return (
+            self._ended_here
+            or self._job_is_gone
+            or self._ending is not None
+            or len(pods.seen) >= self._job.pods > 0
+        )
+
+    def _all_read(self, pods: Pods) -> bool:
+        logs = self._logs.logs
+        return all((uid in logs and logs[uid].complete) or self._is_lost(uid) for uid in pods.seen)
+
+    def _is_lost(self, uid: str) -> bool:
+        return uid in self._out_of_reach and self._ended_here
+
+    def _look(self, pods: Pods) -> None:
+        """At what the pods don't tell: the job object, the events, nodes that don't answer."""
+        self.waits_for = self._away()
+        self._note_out_of_reach(pods)
+        if self._ended_here or time.monotonic() < self._looked_at + LOOK_EVERY_S:
+            return
+        waiting = [pod for pod in pods.seen.values() if _waits(pod)]
+        if len(pods.seen) >= self._job.pods and not waiting and not self._logs_in_trouble():
+            self._hindered = []
+            return
+        self._looked_at = time.monotonic()
+        if self._watch.trouble:
+            return
+        if len(pods.seen) < self._job.pods or pods.gone:
+            self._look_at_job()
+        self._events = self._events_of(pods, waiting)
+        self._hindered = causes(waiting, self._events)
+        if any(cause.final for cause in self._hindered):
+            self._end()
+
+    def _away(self) -> str:
+        """What is waited for, the API server before all."""
+        said = self._watch.trouble or self._cluster.waits_for or self._logs_in_trouble()
+        return said or "; ".join(str(cause) for cause in self._hindered[:1])
+
+    def _logs_in_trouble(self) -> str:
+        return next((log.trouble for log in self._logs.logs.values() if log.trouble and not log.complete), "")
+
+    def _look_at_job(self) -> None:
+        found = self._cluster.find(self._job.resource, self._job.name)
+        self._job_is_gone = found is None
+        self._ending = None if found is None else self._job.kind.ended(found)
+
+    def _events_of(self, pods: Pods, waiting: list[Object]) -> list[Object]:
+        names = [pod["metadata"]["name"] for pod in waiting[:PODS_ASKED]]
+        if len(pods.seen) < self._job.pods:
+            names.append(self._job.name)
+        found = []
+        for name in names:
+            found += self._cluster.list(EVENTS, fields=f"involvedObject.name={name}").items
+        return found
+
+    def _note_out_of_reach(self, pods: Pods) -> None:
+        now = time.monotonic()
+        away = {uid for uid, pod in pods.seen.items() if uid not in pods.gone and is_out_of_reach(pod)}
+        self._out_of_reach = {uid: self._out_of_reach.get(uid, now) for uid in away}
+        if not self._ended_here and any(
+            now - since > OUT_OF_REACH_S for since in self._out_of_reach.values()
+        ):
+            self._hindered = [_node_lost(pods.seen[uid]) for uid in sorted(away)]
+            self._end()
+
+    def _end(self) -> None:
+        """It will not go on: end what is left of it."""
+        self._ended_here = True
+        self._job.end()
+
+    # How it ended
+
+    def _settle(self, pods: Pods, joiner: Joiner) -> None:
+        """Keep how it ended, and what the platform tells of where it ran."""
+        if not self._collected.exists:  # forgotten, or never here
+            return
+        ends = self._collected.ends()
+        seen = list(pods.seen.values())
+        all_told = len(ends) == self._job.nodes
+        if not all_told and not self._ended_here and not self._collected.cancel_asked():
+            self._look_at_job()
+            self._events = self._events_of(pods, seen)
+            self._hindered = causes(seen, self._events)
+        status = outcome(
+            Seen(
+                ends=ends,
+                nodes=self._job.nodes,
+                pods=seen,
+                gone=frozenset(pods.seen[uid]["metadata"]["name"] for uid in pods.gone),
+                said={log.name: " | ".join(log.said) for log in self._logs.logs.values()},
+                causes=self._hindered,
+                ending=self._ending,
+                asked=self._collected.cancel_asked(),
+                lost=[str(gap) for gap in joiner.gaps.values()],
+            )
+        )
+        where = facts.by_node(self._cluster, seen, ends)
+        self._collected.settle(replace(status, node_facts=where))
+
+
+def _gone_or_over(pods: Pods, pod: Object) -> bool:
+    return pod["metadata"]["uid"] in pods.gone or is_over(pod)
+
+
+def _waits(pod: Object) -> bool:
+    return bool(pod.get("status", {}).get("phase", "Pending") == "Pending")
+
+
+def _node_lost(pod: Object) -> Cause:
+    node = pod["spec"]["nodeName"]
+    return Cause(
+        "node-lost",
+        f"node {node} does not answer any more, and {call(pod)} with it",
+        f"the cluster calls the pod not ready for {OUT_OF_REACH_S:g} s while its container never ended",
+        f"look at the node: kubectl describe node {node}",
+        final=True,
+        platform=True,
+    )

@@ -1,0 +1,289 @@
+"""Runs jobs on Kubernetes and OpenShift, for the `Launcher` protocol.
+
+All that belongs to a job is owned by its first ConfigMap, which is made first and deleted last: a token is
+submitted once because a ConfigMap of its name can be made once, and a job whose ConfigMap is another than
+the one it was made with can't start (it mounts keys that the tombstone lacks), and the cluster removes it.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from assay.errors import LaunchError
+from assay.launch import outputs
+from assay.launch.kubernetes import client
+from assay.launch.kubernetes.causes import causes
+from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, Cluster, Object
+from assay.launch.kubernetes.collected import Collected
+from assay.launch.kubernetes.follow import Followed, Follower
+from assay.launch.kubernetes.kinds import KINDS, Kind
+from assay.launch.kubernetes.manifests import Manifests, render
+from assay.launch.kubernetes.options import KubernetesSystem
+from assay.launch.kubernetes.order import TOKEN, labels_of, name_of
+from assay.launch.kubernetes.refusals import Conflict
+from assay.launch.kubernetes.standing import call, is_out_of_reach, is_over
+from assay.launch.kubernetes.watch import watch_of
+from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered, Scalar
+
+SUBMISSION, GIVEN_UP = "assay.dev/submission", "assay.dev/given-up"
+KIND, NODES, PODS_OF_JOB = "assay.dev/kind", "assay.dev/nodes", "assay.dev/pods"
+END_SLACK_S = 45.0  # beyond the grace time: the kubelet's own, the cluster's collector
+PAUSES_S = (0.1, 0.1, 0.2, 0.3, 0.5)
+SHOWN_TOKEN = "token"  # noqa: S105  (stands for one where a job is shown)
+
+
+class KubernetesLauncher:
+    """Runs jobs on one cluster, in one namespace. `Launcher` says what each method promises."""
+
+    name = "kubernetes"
+
+    def __init__(self, system: KubernetesSystem, spool: Path) -> None:
+        self.system = system
+        self.spool = spool.absolute()
+        self._following: dict[str, Follower] = {}
+
+    def render(self, job: Job) -> Rendered:
+        """The manifests as `kubectl apply -f -` takes them."""
+        shown = self._manifests(replace(job, token=SHOWN_TOKEN))
+        env = {**self.system.env, **job.task.env}
+        return Rendered(shown.yaml(), env, {f.name: f"sha256:{f.sha256}" for f in job.task.files})
+
+    def submit(self, job: Job) -> Handle:
+        """Make the objects, each owned by the first. What was made of a job that is refused is removed."""
+        manifests, kind, cluster = self._manifests(job), self._kind(job), self._cluster()
+        told = {SUBMISSION: uuid.uuid4().hex, KIND: kind.name}
+        told |= {NODES: str(job.shape.workers), PODS_OF_JOB: str(kind.expected_pods(job.shape))}
+        first, *rest = manifests.objects
+        owner = self._create_first(cluster, _annotated(first, told), job.token)
+        self._collected(job.token).create()
+        try:
+            for obj in rest:
+                _create_owned(cluster, obj, owner)
+        except LaunchError:
+            with suppress(LaunchError):
+                cluster.delete(CONFIG_MAPS, first["metadata"]["name"])
+            self._collected(job.token).remove()
+            raise
+        return self._handle(cluster, job.token, told)
+
+    def find(self, token: str) -> Handle | None:
+        """The job whose first ConfigMap is there, if its job object is too; else both can never be again."""
+        cluster, name = self._cluster(), _first_name(token)
+        found = cluster.find(CONFIG_MAPS, name)
+        if found is not None:
+            told = found["metadata"].get("annotations", {})
+            if GIVEN_UP in told:
+                return None
+            handle, collected = self._handle(cluster, token, told), self._collected(token)
+            known = collected.cancel_asked() or collected.status() is not None
+            if known or cluster.find(_resource(handle), name_of(token)) is not None:
+                collected.create()
+                return handle
+            cluster.delete(
+                CONFIG_MAPS, name
+            )  # what is still on its way belongs to this one, and goes with it
+        grave = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "labels": labels_of(token), "annotations": {GIVEN_UP: "true"}},
+            "immutable": True,
+        }
+        try:
+            cluster.create(grave)
+        except Conflict:  # by whoever submits it just now, or by this very request, made twice
+            return self.find(token)
+        return None
+
+    def follow(self, handle: Handle, kept: Mapping[str, int]) -> Iterator[Output | None]:
+        """From the logs of its pods."""
+        collected, token = self._collected(handle.token), handle.token
+        settled = collected.status()
+        if settled is not None and _holds_all(kept, settled):
+            return
+        cluster = self._cluster_of(handle)
+        if not collected.exists and cluster.find(_resource(handle), name_of(token)) is None:
+            return
+        follower = Follower(cluster, watch_of(cluster), self._followed(handle), collected)
+        self._following[token] = follower
+        try:
+            yield from follower.follow(kept)
+        finally:
+            self._following.pop(token, None)
+
+    def status(self, handle: Handle) -> JobStatus:
+        """From what was brought in, else from the cluster; of a job that waits, what it waits for."""
+        collected = self._collected(handle.token)
+        settled = collected.status()
+        if settled is not None:
+            return settled
+        started_at, follower = collected.started_at(), self._following.get(handle.token)
+        if follower is not None:
+            state = JobState.PENDING if started_at is None else JobState.RUNNING
+            return JobStatus(state, follower.waits_for, started_at=started_at)
+        return self._seen(handle, started_at)
+
+    def cancel(self, handle: Handle) -> None:
+        """Delete the job object; the cluster asks its pods to end, and kills them after the grace time."""
+        collected = self._collected(handle.token)
+        if collected.status() is not None or self._has_ended(handle):
+            return
+        collected.note_cancel()
+        self._end(handle)
+
+    def fetch(self, handle: Handle, patterns: Sequence[str]) -> Iterator[Output]:
+        """From what came with the log: at most 4 MiB a node."""
+        for pattern in patterns:
+            outputs.check_name(pattern)
+        return self._collected(handle.token).files(patterns)
+
+    def forget(self, handle: Handle) -> None:
+        """Delete every object of the job, and what is kept of it here."""
+        collected = self._collected(handle.token)
+        if not collected.exists:
+            return
+        if not self.status(handle).state.final:
+            raise LaunchError(f"job {handle.token} still runs; cancel it first")
+        cluster = self._cluster_of(handle)
+        cluster.delete(_resource(handle), name_of(handle.token))
+        cluster.delete(CONFIG_MAPS, _first_name(handle.token))
+        collected.remove()
+
+    # What it is sent as
+
+    def _kind(self, job: Job) -> Kind:
+        if self.system.kind == "auto":
+            return KINDS["pod" if job.shape.workers == 1 else "job"]
+        return KINDS[self.system.kind]
+
+    def _manifests(self, job: Job) -> Manifests:
+        return render(job, self.system, self._kind(job))
+
+    def _create_first(self, cluster: Cluster, first: Object, token: str) -> Object:
+        try:
+            return cluster.create(first)
+        except Conflict:
+            found = cluster.get(CONFIG_MAPS, first["metadata"]["name"])
+            told = found["metadata"].get("annotations", {})
+            if told.get(SUBMISSION) == first["metadata"]["annotations"][SUBMISSION]:
+                return found  # the answer to our first request was lost
+            raise LaunchError(
+                f"job {token} was submitted or given up before: "
+                f"ConfigMap {first['metadata']['name']} is there"
+            ) from None
+
+    # Where it is
+
+    def _cluster(self) -> Cluster:
+        return client.connect(self.system.context, self.system.namespace)
+
+    def _cluster_of(self, handle: Handle) -> Cluster:
+        return client.connect(str(handle.data["context"]), str(handle.data["namespace"]))
+
+    def _collected(self, token: str) -> Collected:
+        if TOKEN.fullmatch(token) is None:
+            raise ValueError(
+                f"{token!r} is not a token: at most 63 letters, digits, dots, dashes, underscores"
+            )
+        return Collected(self.spool / token)
+
+    def _handle(self, cluster: Cluster, token: str, told: Mapping[str, str]) -> Handle:
+        data: dict[str, Scalar] = {
+            "context": cluster.context,
+            "namespace": cluster.namespace,
+            "kind": told[KIND],
+            "nodes": int(told[NODES]),
+            "pods": int(told[PODS_OF_JOB]),
+        }
+        return Handle(self.name, token, data)
+
+    def _followed(self, handle: Handle) -> Followed:
+        nodes, pods = (int(str(handle.data[name])) for name in ("nodes", "pods"))
+        kind = KINDS[str(handle.data["kind"])]
+        return Followed(handle.token, name_of(handle.token), nodes, pods, kind, lambda: self._end(handle))
+
+    # How it stands
+
+    def _seen(self, handle: Handle, started_at: float | None) -> JobStatus:
+        """What the cluster shows of a job that nobody follows."""
+        cluster, collected = self._cluster_of(handle), self._collected(handle.token)
+        found = cluster.find(_resource(handle), name_of(handle.token))
+        kind = KINDS[str(handle.data["kind"])]
+        if found is None and collected.cancel_asked():
+            return JobStatus(JobState.CANCELLED, "cancelled", started_at=started_at)
+        if found is None:
+            return JobStatus(JobState.LOST, f"nothing is left of the job in namespace {cluster.namespace}")
+        ending = kind.ended(found)
+        if ending is not None:
+            state = JobState.SUCCEEDED if ending.succeeded else JobState.FAILED
+            return JobStatus(state, "" if ending.succeeded else ending.reason, started_at=started_at)
+        pods = cluster.list(PODS, labels=kind.pods(handle.token)).items
+        runs = started_at is not None or any(pod["status"].get("phase") == "Running" for pod in pods)
+        why = "; ".join(str(cause) for cause in causes(pods, ())[:1])
+        return JobStatus(JobState.RUNNING if runs else JobState.PENDING, why, started_at=started_at)
+
+    def _has_ended(self, handle: Handle) -> bool:
+        found = self._cluster_of(handle).find(_resource(handle), name_of(handle.token))
+        return found is not None and KINDS[str(handle.data["kind"])].ended(found) is not None
+
+    # Its end
+
+    def _end(self, handle: Handle) -> None:
+        """Delete the job object and wait until none of its pods is left.
+
+        A pod whose node does not answer can't say that it has ended; it is struck off the cluster's books.
+        """
+        cluster, name = self._cluster_of(handle), name_of(handle.token)
+        labels = KINDS[str(handle.data["kind"])].pods(handle.token)
+        cluster.delete(_resource(handle), name, wait=True)
+        give_up, tries = time.monotonic() + self.system.grace + END_SLACK_S, 0
+        while True:
+            left = cluster.list(PODS, labels=labels).items
+            if not left and cluster.find(_resource(handle), name) is None:
+                return
+            for pod in left:
+                if is_out_of_reach(pod):
+                    cluster.delete(PODS, pod["metadata"]["name"], grace_s=0)
+            if time.monotonic() > give_up:
+                still = ", ".join(call(pod) for pod in left if not is_over(pod)) or f"its object {name}"
+                raise LaunchError(
+                    f"job {handle.token} can't be ended: {still} is still there; "
+                    f"look at it: kubectl -n {cluster.namespace} get pods -l {labels}"
+                )
+            time.sleep(PAUSES_S[min(tries, len(PAUSES_S) - 1)])
+            tries += 1
+
+
+def _first_name(token: str) -> str:
+    return f"{name_of(token)}-0"
+
+
+def _resource(handle: Handle) -> client.Resource:
+    ref = KINDS[str(handle.data["kind"])].job_ref
+    return client.Resource(ref.api_version, ref.plural)
+
+
+def _annotated(obj: Object, told: Mapping[str, str]) -> Object:
+    meta = obj["metadata"]
+    return {**obj, "metadata": {**meta, "annotations": {**meta.get("annotations", {}), **told}}}
+
+
+def _create_owned(cluster: Cluster, obj: Object, owner: Object) -> None:
+    """Make an object that goes when its owner goes. One that a request made whose answer was lost is ours."""
+    uid = owner["metadata"]["uid"]
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner["metadata"]["name"], "uid": uid}
+    owned = {**obj, "metadata": {**obj["metadata"], "ownerReferences": [reference]}}
+    try:
+        cluster.create(owned)
+    except Conflict:
+        there = cluster.get(cluster.resource_of(obj), obj["metadata"]["name"])
+        if uid not in [of["uid"] for of in there["metadata"].get("ownerReferences", ())]:
+            raise
+
+
+def _holds_all(kept: Mapping[str, int], settled: JobStatus) -> bool:
+    return all(kept.get(name, 0) >= end.bytes for name, end in settled.streams.items())

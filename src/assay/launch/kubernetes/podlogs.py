@@ -1,0 +1,186 @@
+"""The logs of a job's pods, each read by a thread of its own, as frames in one place."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from assay.launch.frames import Frame, FrameReader, Said
+from assay.launch.kubernetes.client import Cluster, Object, Stream
+from assay.launch.kubernetes.refusals import ApiError, NotFound
+
+QUEUE_CHUNKS = 64  # of at most 64 KiB each: what is read ahead of whoever takes it
+LINES_KEPT = 20
+RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0)
+WAKE_S = 0.1
+
+
+@dataclass
+class PodLog:
+    """How far the log of one pod has been read.
+
+    said      last lines in it that are not the job's: the runtime's
+    ended     its last frame came: nothing is missing behind it
+    complete  there is nothing more to be had
+    trouble   why it can't be read just now
+    """
+
+    name: str
+    said: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
+    framed: bool = False
+    ended: bool = False
+    complete: bool = False
+    trouble: str = ""
+    reader: FrameReader = field(default_factory=FrameReader)
+    reading: _Reading | None = None
+    tries: int = 0
+    again_at: float = 0.0
+    read_after_end: bool = False
+    read_for_gaps: bool = False
+
+
+class PodLogs:
+    """The logs of one job's pods. `take` gives what came; `stop` ends all reading."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.logs: dict[str, PodLog] = {}
+        self._cluster = cluster
+        self._queue: queue.Queue[tuple[_Reading | None, bytes | ApiError | None]] = queue.Queue(QUEUE_CHUNKS)
+
+    def wake(self) -> None:
+        """Have `take` look again: something happened that is not in a log."""
+        if self._queue.empty():
+            self._queue.put_nowait((None, None))
+
+    def read_on(self, pod: Object, *, over: bool) -> None:
+        """Begin to read a pod's log, or go on, where that is to be done now.
+
+        over  the pod has ended or is gone: what can be read now is all
+        """
+        uid = pod["metadata"]["uid"]
+        log = self.logs.setdefault(uid, PodLog(pod["metadata"]["name"]))
+        if log.complete or log.reading is not None or time.monotonic() < log.again_at:
+            return
+        if not over and not _has_begun(pod):
+            return
+        if over and log.read_after_end:
+            log.complete = True
+            return
+        log.reader, log.read_after_end = FrameReader(), over
+        log.reading = _Reading(self._cluster, uid, log.name, self._queue, follow=not over)
+
+    def read_again(self, uid: str) -> None:
+        """Read a log once more from its beginning, for a gap in it; only once."""
+        log = self.logs[uid]
+        if not log.read_for_gaps and log.reading is not None:
+            log.read_for_gaps = True
+            log.reading.stop()
+            log.reading, log.again_at, log.ended, log.read_after_end = None, 0.0, False, False
+
+    def take(self) -> Iterator[tuple[str, Frame]]:
+        """Frames that came, with their pod's uid; waits at most a tenth of a second for the first.
+
+        Raises ApiError where logs may not be read.
+        """
+        wait = True
+        while True:
+            try:
+                reading, data = self._queue.get(timeout=WAKE_S) if wait else self._queue.get_nowait()
+            except queue.Empty:
+                return
+            wait = False
+            if reading is None:
+                continue
+            log = self.logs[reading.uid]
+            if log.reading is not reading:  # given up meanwhile
+                continue
+            if isinstance(data, bytes):
+                yield from ((reading.uid, frame) for frame in self._framed(log, data))
+            else:
+                self._stopped(log, data)
+
+    def stop(self) -> None:
+        """End all reading."""
+        for log in self.logs.values():
+            if log.reading is not None:
+                log.reading.stop()
+
+    def _framed(self, log: PodLog, data: bytes) -> Iterator[Frame]:
+        log.tries, log.trouble = 0, ""
+        for item in log.reader.feed(data):
+            if isinstance(item, Said):
+                if not log.framed:  # later such lines are what is left of a frame that was cut
+                    log.said.append(item.line.decode(errors="replace"))
+                continue
+            log.framed = True
+            log.ended = log.ended or item.stream.startswith("ended-")
+            yield item
+
+    def _stopped(self, log: PodLog, error: ApiError | None) -> None:
+        log.reading = None
+        if isinstance(error, NotFound) or (error is None and log.ended):
+            log.complete = True
+            return
+        if error is not None and error.code in (401, 403):  # no use in asking again
+            raise error
+        if error is not None:
+            log.trouble, log.read_after_end = str(error), False
+        log.again_at = time.monotonic() + RETRY_S[min(log.tries, len(RETRY_S) - 1)]
+        log.tries += 1
+
+
+class _Reading:
+    """One request for a log, in its own thread."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        uid: str,
+        name: str,
+        out: queue.Queue[tuple[_Reading | None, bytes | ApiError | None]],
+        *,
+        follow: bool,
+    ) -> None:
+        self.uid = uid
+        self._cluster, self._name, self._out, self._follow = cluster, name, out, follow
+        self._stream: Stream | None = None
+        self._stopped = threading.Event()
+        threading.Thread(target=self._run, name=f"assay-log-{name}", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._stream is not None:
+            self._stream.stop()
+
+    def _run(self) -> None:
+        try:
+            with self._cluster.logs(self._name, follow=self._follow) as stream:
+                self._stream = stream
+                if self._stopped.is_set():
+                    return
+                for data in stream:
+                    if not self._put(data):
+                        return
+        except ApiError as error:
+            self._put(error)
+        else:
+            self._put(None)
+
+    def _put(self, what: bytes | ApiError | None) -> bool:
+        while not self._stopped.is_set():
+            try:
+                self._out.put((self, what), timeout=1.0)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+
+def _has_begun(pod: Object) -> bool:
+    """Its container runs or ran, so that there is a log."""
+    states = (status["state"] for status in pod.get("status", {}).get("containerStatuses", ()))
+    return any("running" in state or "terminated" in state for state in states)

@@ -1,0 +1,149 @@
+"""How a job stands or ended, from its pods, its object and what its keepers said. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from assay.launch import kept
+from assay.launch.kubernetes.causes import Cause
+from assay.launch.kubernetes.kinds.kind import Ending
+from assay.records import JobState, JobStatus
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """All that was seen of a job when it was over.
+
+    ends      what the keepers said of their nodes
+    nodes     how many nodes it had
+    pods      as last seen; gone: names of those that are no more
+    said      last lines of the runtime, by pod
+    causes    what the cluster says, the most decisive first
+    ending    what the job object said; None where it is gone
+    asked     its end was asked for from here
+    lost      bytes that no log gave, in words
+    """
+
+    ends: Sequence[Mapping[str, Any]]
+    nodes: int
+    pods: Sequence[Object]
+    gone: frozenset[str]
+    said: Mapping[str, str]
+    causes: Sequence[Cause]
+    ending: Ending | None
+    asked: bool
+    lost: Sequence[str]
+
+
+def outcome(seen: Seen) -> JobStatus:
+    """How the job ended.
+
+    What a keeper says comes first: it saw the ranks. Where none was left to say so, the cluster's words.
+    """
+    told = kept.joined([kept.job_status(end) for end in seen.ends]) if seen.ends else None
+    whole = told is not None and len(seen.ends) == seen.nodes
+    if told is not None and told.state in (JobState.FAILED, JobState.TIMED_OUT):
+        return _with(told, told.state, told.cause, seen)
+    if told is not None and whole and told.state is JobState.SUCCEEDED:
+        return _with(told, told.state, "", seen)
+    state, cause = (JobState.CANCELLED, "cancelled") if seen.asked else _by_the_cluster(seen)
+    begun = told or JobStatus(state, started_at=_first_start(seen.pods), ended_at=_last_end(seen.pods))
+    return _with(begun, state, cause, seen)
+
+
+def _with(told: JobStatus, state: JobState, cause: str, seen: Seen) -> JobStatus:
+    lost = f"lost on the way: {', '.join(seen.lost)}" if seen.lost else ""
+    return replace(told, state=state, cause="; ".join(filter(None, (cause, lost))))
+
+
+def _by_the_cluster(seen: Seen) -> tuple[JobState, str]:
+    """Why a job ended whose keepers can't all say so."""
+    if seen.causes:
+        first = seen.causes[0]
+        return JobState.LOST if first.platform else JobState.FAILED, f"{first}{_where(seen)}"
+    for pod in seen.pods:
+        if pod["metadata"]["name"] in seen.gone and not ended_by_itself(pod):
+            what = f"{call(pod)} was deleted while the job ran, and not by this run"
+            return JobState.LOST, what
+    for pod in seen.pods:
+        exit_code, message = _exit(pod)
+        if exit_code:
+            name = pod["metadata"]["name"]
+            said = seen.said.get(name) or message
+            return JobState.FAILED, f"{call(pod)} exited {exit_code}" + (f": {said}" if said else "")
+    if seen.ending is not None and not seen.ending.succeeded:
+        return JobState.FAILED, f"the cluster ended the job: {seen.ending.reason}"
+    if seen.pods:
+        names = ", ".join(call(pod) for pod in seen.pods)
+        return JobState.LOST, f"the log of {names} ended before the job said how it ended"
+    return JobState.LOST, "the job object is gone from the cluster, and not by this run"
+
+
+def _where(seen: Seen) -> str:
+    named = [pod for pod in seen.pods if pod.get("spec", {}).get("nodeName")]
+    return f"; {', '.join(call(pod) for pod in named)}" if 0 < len(named) <= 4 else ""
+
+
+# Pods ----------------------------------------------------------------------------------------------------
+
+
+def call(pod: Object) -> str:
+    """`pod assay-1f-0-x7 on node2`."""
+    node = pod.get("spec", {}).get("nodeName")
+    return f"pod {pod['metadata']['name']}" + (f" on {node}" if node else "")
+
+
+def is_over(pod: Object) -> bool:
+    """None of its containers runs any more, or ever will."""
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+
+def ended_by_itself(pod: Object) -> bool:
+    """Its container ended with a code of its own before anybody deleted the pod."""
+    return any("terminated" in status["state"] for status in _containers(pod))
+
+
+def is_out_of_reach(pod: Object) -> bool:
+    """Its node does not answer: the cluster calls the pod unready although its container never was.
+
+    A node that is not heard of has its pods' `Ready` set to False by the node controller; nobody is there to
+    set `ContainersReady`. So this needs no right to read nodes.
+    """
+    told = {c["type"]: c["status"] for c in pod.get("status", {}).get("conditions", ())}
+    running = pod.get("status", {}).get("phase") == "Running"
+    return running and told.get("Ready") == "False" and told.get("ContainersReady") == "True"
+
+
+def _containers(pod: Object) -> Iterable[Object]:
+    found: Iterable[Object] = pod.get("status", {}).get("containerStatuses", ())
+    return found
+
+
+def _exit(pod: Object) -> tuple[int, str]:
+    for status in _containers(pod):
+        if (ended := status["state"].get("terminated")) is not None:
+            return int(ended.get("exitCode", 0)), str(ended.get("message") or ended.get("reason") or "")
+    return 0, ""
+
+
+def _first_start(pods: Iterable[Object]) -> float | None:
+    from assay.launch.kubernetes.times import moment
+
+    found = [
+        moment(s["state"].get(k, {}).get("startedAt"))
+        for p in pods
+        for s in _containers(p)
+        for k in s["state"]
+    ]
+    return min((at for at in found if at is not None), default=None)
+
+
+def _last_end(pods: Iterable[Object]) -> float | None:
+    from assay.launch.kubernetes.times import moment
+
+    found = [moment(s["state"].get("terminated", {}).get("finishedAt")) for p in pods for s in _containers(p)]
+    return max((at for at in found if at is not None), default=None)

@@ -1,0 +1,53 @@
+"""When what happened to a pod, and the time of a job split by it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+Object = Mapping[str, Any]
+
+
+def moment(stamp: str | None) -> float | None:
+    """A time of the API, `2026-11-21T08:00:00Z`, in seconds since the epoch; None for none."""
+    return None if not stamp else datetime.fromisoformat(stamp).timestamp()
+
+
+def split(pod: Object, events: Iterable[Object], ranks_at: float | None) -> dict[str, float]:
+    """Seconds that a pod spent until its ranks ran: `queue_s`, `pull_s`, `start_s`; absent where unknown.
+
+    queue  from its creation until a node was found
+    pull   while its image was pulled; 0 where it lay on the node
+    start  from then until the ranks ran: volumes, sandbox, container, keeper, probe
+
+    The API tells whole seconds, so each is exact to a second.
+    """
+    created = moment(pod["metadata"].get("creationTimestamp"))
+    conditions = {c["type"]: c for c in pod.get("status", {}).get("conditions", ())}
+    placed = conditions.get("PodScheduled", {})
+    placed_at = moment(placed.get("lastTransitionTime")) if placed.get("status") == "True" else None
+    found: dict[str, float] = {}
+    if created is not None and placed_at is not None:
+        found["queue_s"] = max(placed_at - created, 0.0)
+    pulled_s = _pull_s(pod["metadata"]["uid"], events)
+    if pulled_s is not None:
+        found["pull_s"] = pulled_s
+    if placed_at is not None and ranks_at is not None:
+        found["start_s"] = round(max(ranks_at - placed_at - (pulled_s or 0.0), 0.0), 3)
+    return found
+
+
+def _pull_s(uid: str, events: Iterable[Object]) -> float | None:
+    begun = ended = None
+    for event in events:
+        if event["involvedObject"].get("uid") != uid:
+            continue
+        at = moment(event.get("firstTimestamp") or event.get("eventTime"))
+        if event["reason"] == "Pulling":
+            begun = at
+        elif event["reason"] == "Pulled":
+            if "already present" in event.get("message", ""):
+                return 0.0
+            ended = at
+    return None if begun is None or ended is None else max(ended - begun, 0.0)

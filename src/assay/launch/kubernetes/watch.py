@@ -1,0 +1,136 @@
+"""All of Assay's pods in a namespace, kept up to date by one watch, however many jobs are followed."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from assay.launch.kubernetes.client import PODS, Cluster, Object
+from assay.launch.kubernetes.order import LABEL_TOKEN, MANAGED_BY
+from assay.launch.kubernetes.refusals import ApiError, Gone, Unreachable
+
+SELECTOR = ",".join(f"{name}={value}" for name, value in MANAGED_BY.items())
+RETRY_S = (0.2, 0.5, 1.0, 2.0)
+SYNC_S = 30.0
+
+
+@dataclass
+class Pods:
+    """The pods of one job as last seen, by uid; `gone`: those that are no more."""
+
+    seen: dict[str, Object] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+
+
+class PodWatch:
+    """The pods of one cluster and namespace.
+
+    trouble  why it is not up to date, in words; "" while it is
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.trouble = ""
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._pods: dict[str, Object] = {}
+        self._followed: list[tuple[str, Pods, Callable[[], None]]] = []
+        self._listed = threading.Event()
+        self._refused: ApiError | None = None
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def of(self, token: str, wake: Callable[[], None]) -> Iterator[Pods]:
+        """The pods of a job, kept up to date within; `wake` is called in another thread at each change.
+
+        Raises ApiError where the pods may not be listed or watched.
+        """
+        entry = (token, Pods(), wake)
+        with self._lock:
+            if self._thread is None:
+                self._refused = None
+                self._listed.clear()
+                self._thread = threading.Thread(target=self._run, name="assay-pods", daemon=True)
+                self._thread.start()
+            entry[1].seen.update({u: pod for u, pod in self._pods.items() if _token(pod) == token})
+            self._followed.append(entry)
+        try:
+            self._listed.wait(SYNC_S)
+            if self._refused is not None:
+                raise self._refused
+            yield entry[1]
+        finally:
+            with self._lock:
+                self._followed.remove(entry)
+
+    def _run(self) -> None:
+        """List and watch, for as long as the process lives."""
+        tries = 0
+        try:
+            while True:
+                try:
+                    version = self._list()
+                    self._listed.set()
+                    while True:
+                        version = self._watch(version)
+                        tries = 0
+                except Gone:
+                    continue
+                except Unreachable as error:
+                    self.trouble = str(error)
+                    time.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
+                    tries += 1
+        except ApiError as error:
+            self._refused, self._thread = error, None
+            self._listed.set()
+
+    def _list(self) -> str:
+        listing = self._cluster.list(PODS, labels=SELECTOR)
+        self.trouble = ""
+        now = {pod["metadata"]["uid"]: pod for pod in listing.items}
+        for uid in self._pods.keys() - now.keys():
+            self._changed("DELETED", self._pods[uid])
+        for pod in now.values():
+            self._changed("MODIFIED", pod)
+        return listing.version
+
+    def _watch(self, version: str) -> str:
+        with self._cluster.watch(PODS, labels=SELECTOR, version=version) as changes:
+            for change in changes:
+                version = change["object"]["metadata"]["resourceVersion"]
+                if change["type"] != "BOOKMARK":
+                    self._changed(change["type"], change["object"])
+        return version
+
+    def _changed(self, how: str, pod: Object) -> None:
+        pod["metadata"].pop("managedFields", None)
+        uid, token = pod["metadata"]["uid"], _token(pod)
+        with self._lock:
+            if how == "DELETED":
+                self._pods.pop(uid, None)
+            else:
+                self._pods[uid] = pod
+            concerned = [entry for entry in self._followed if entry[0] == token]
+            for _, pods, _ in concerned:
+                pods.seen[uid] = pod
+                if how == "DELETED":
+                    pods.gone.add(uid)
+        for _, _, wake in concerned:
+            wake()
+
+
+def _token(pod: Object) -> str:
+    return str(pod["metadata"]["labels"].get(LABEL_TOKEN, ""))
+
+
+_watches: weakref.WeakKeyDictionary[Cluster, PodWatch] = weakref.WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def watch_of(cluster: Cluster) -> PodWatch:
+    """The one watch of this cluster and namespace in this process."""
+    with _making:
+        return _watches.setdefault(cluster, PodWatch(cluster))
