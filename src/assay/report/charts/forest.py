@@ -62,7 +62,7 @@ def _layers(order: Sequence[str], domain: Sequence[float], ticks: Sequence[float
     x = alt.Scale(type="log", domain=domain, nice=False)
     lines = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=220)
     y = alt.Y("row:N", sort=order, title=None, axis=lines)
-    axis = alt.X("low:Q", scale=x, title=title, axis=alt.Axis(values=ticks, format="~g"))
+    axis = alt.X("low:Q", scale=x, title=title, axis=alt.Axis(values=ticks, format="~g", labelSeparation=1))
     margin, rows, edges = (alt.Chart(alt.NamedData(name)) for name in ("margin", "rows", "edges"))
     colour, shape = _verdict_look()
     ways = alt.Scale(domain=["left", "right"], range=list(_ARROWS))
