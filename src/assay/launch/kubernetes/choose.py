@@ -14,7 +14,7 @@ Offered = Collection[tuple[str, str]]
 BUILT_IN: Offered = frozenset({("batch/v1", "jobs"), ("v1", "services")})
 """What every cluster offers: what a dry run without one reckons with."""
 
-PLAINEST_FIRST = ("pod", "job", "jobset", "trainjob", "pytorchjob")
+PLAINEST_FIRST = ("pod", "job", "jobset", "trainjob", "pytorchjob", "mpijob")
 
 
 def choose(wanted: str, shape: Shape, offered: Offered = BUILT_IN) -> tuple[Kind, str]:

@@ -18,7 +18,7 @@ from assay.launch.kubernetes import quantities
 from assay.launch.kubernetes.patch import check as check_patch
 from assay.launch.kubernetes.volumes import Volume
 
-KindName = Literal["auto", "pod", "job", "jobset", "trainjob", "pytorchjob"]
+KindName = Literal["auto", "pod", "job", "mpijob", "jobset", "trainjob", "pytorchjob"]
 Duration = Annotated[float, BeforeValidator(units.seconds), Field(ge=0)]
 Amounts = dict[str, Annotated[str, AfterValidator(quantities.check)]]
 SECRET_KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9._-]+")

@@ -14,8 +14,8 @@ Manifest = dict[str, Any]
 """An object as the API server takes it: plain data, made for JSON and YAML."""
 
 LABEL_TOKEN = "assay.dev/token"  # noqa: S105  (a label's name)
+LABEL_ROLE = "assay.dev/role"
 ANNOTATION_TRIAL = "assay.dev/trial"
-ANNOTATION_WHY = "assay.dev/kind-because"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "assay"}
 NAME_CHARACTERS = 20  # of the token; operators append to names that have to stay below 63
 TOKEN = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")  # what a label's value may be
@@ -37,16 +37,21 @@ def labels_of(token: str) -> dict[str, str]:
     return {LABEL_TOKEN: token, **MANAGED_BY}
 
 
+def labels_of_ranks(token: str) -> dict[str, str]:
+    """Labels that pods of ranks have and no other pod."""
+    return {LABEL_TOKEN: token, LABEL_ROLE: "ranks"}
+
+
 @dataclass(frozen=True)
 class Order:
     """One job as a kind renders it.
 
-    payload  names of the ConfigMaps that hold it, in order
+    volumes  the pod's that hold what travels with the job
     """
 
     job: Job
     options: KubernetesSystem
-    payload: tuple[str, ...]
+    volumes: tuple[Manifest, ...]
 
     @property
     def name(self) -> str:

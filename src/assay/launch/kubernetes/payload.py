@@ -7,6 +7,8 @@ import gzip
 import io
 import json
 import tarfile
+from collections.abc import Sequence
+from dataclasses import replace
 
 from assay.errors import InputError
 from assay.launch import sent
@@ -24,14 +26,21 @@ PART_BYTES = 640 * 1024  # base64 makes 853 KiB of it; a ConfigMap holds at most
 MOST_PARTS = 32  # each is kept in etcd and in the memory of every node that runs the job
 
 
-def config_maps(job: Job, options: KubernetesSystem) -> list[Manifest]:
+def config_maps(
+    job: Job, options: KubernetesSystem, programs: tuple[str, ...], through: tuple[str, ...]
+) -> list[Manifest]:
     """The first with programs and spec, then one for each part of the archive.
+
+    programs  that travel beside those of every job
+    through   what each rank is started through
 
     Raises InputError for files that are more than ConfigMaps should hold.
     """
-    programs = {name: data.decode() for name, data in sent.programs(*PROGRAMS).items()}
+    task = replace(job.task, argv=(*through, *job.task.argv))
+    texts = {name: data.decode() for name, data in sent.programs(*PROGRAMS, *programs).items()}
+    spec = _spec(replace(job, task=task), options)
     first = _config_map(job, options, 0)
-    first["data"] = {**programs, SPEC: json.dumps(_spec(job, options), indent=1, sort_keys=True)}
+    first["data"] = {**texts, SPEC: json.dumps(spec, indent=1, sort_keys=True)}
     archive = _archive(job)
     parts = [archive[at : at + PART_BYTES] for at in range(0, len(archive), PART_BYTES)]
     if len(parts) > MOST_PARTS:
@@ -47,17 +56,17 @@ def config_maps(job: Job, options: KubernetesSystem) -> list[Manifest]:
     return made
 
 
-def volumes(payload: tuple[str, ...]) -> list[Manifest]:
+def volumes(config_maps: Sequence[Manifest]) -> tuple[Manifest, ...]:
     """The pod's volumes: programs, what was sent, and the directory that the job runs in."""
-    first, *parts = payload
-    programs = [{"key": name, "path": name} for name in sorted(sent.programs(*PROGRAMS))]
+    first, *parts = (config_map["metadata"]["name"] for config_map in config_maps)
+    programs = [{"key": name, "path": name} for name in sorted(config_maps[0]["data"]) if name != SPEC]
     sources = [{"configMap": {"name": first, "items": [{"key": SPEC, "path": SPEC}]}}]
     sources += [{"configMap": {"name": name}} for name in parts]
-    return [
+    return (
         {"name": "assay-program", "configMap": {"name": first, "items": programs}},
         {"name": "assay-sent", "projected": {"sources": sources}},
         {"name": "assay-job", "emptyDir": {}},
-    ]
+    )
 
 
 def mounts() -> list[Manifest]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from assay.errors import InputError
 from assay.launch.kubernetes import patch, payload, quantities, scheduling, security
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.order import ANNOTATION_TRIAL, Manifest, Order, labels_of
+from assay.launch.kubernetes.order import ANNOTATION_TRIAL, Manifest, Order, labels_of, labels_of_ranks
 
 CONTAINER = "ranks"
 KEEPER_SLACK_S = 15.0  # beyond the grace time: a keeper's own wait after SIGKILL, and the last frames
@@ -29,7 +29,7 @@ def template(
     options = order.options
     rendered = {
         "metadata": {
-            "labels": {**options.labels, **labels_of(order.job.token)},
+            "labels": {**options.labels, **labels_of(order.job.token), **labels_of_ranks(order.job.token)},
             "annotations": _annotations(order),
         },
         "spec": {
@@ -43,7 +43,7 @@ def template(
             **scheduling.pod_fields(order),
             "securityContext": security.of_pod(options),
             "containers": [{"name": container, **_container(order, env, node_from)}],
-            "volumes": [*payload.volumes(order.payload), *_volumes(options)],
+            "volumes": [*order.volumes, *_volumes(options)],
             **_claims(options),
         },
     }

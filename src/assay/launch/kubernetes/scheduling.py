@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.launch.kubernetes.order import Manifest, Order, labels_of
+from assay.launch.kubernetes.order import Manifest, Order, labels_of_ranks
 
 HOST = "kubernetes.io/hostname"
 MORE_THAN_ANY = 2**31 - 1
@@ -45,7 +45,7 @@ def _affinity(order: Order) -> Manifest:
     nodes, together = order.job.shape.nodes, dict(affinity.get("podAffinity", {}))
     if order.workers == 1:
         return affinity
-    term = {"labelSelector": {"matchLabels": labels_of(order.job.token)}, "topologyKey": HOST}
+    term = {"labelSelector": {"matchLabels": labels_of_ranks(order.job.token)}, "topologyKey": HOST}
     if nodes == 1:
         key = "requiredDuringSchedulingIgnoredDuringExecution"
         together[key] = [*together.get(key, ()), term]
@@ -62,7 +62,7 @@ def _spread(order: Order) -> list[Manifest]:
     the most that may lie on any. With that and a preference for company, full nodes are exactly as many as
     the shape has.
     """
-    selector = {"labelSelector": {"matchLabels": labels_of(order.job.token)}}
+    selector = {"labelSelector": {"matchLabels": labels_of_ranks(order.job.token)}}
     asked = order.options.topologySpreadConstraints
     spread = [{**constraint.model_dump(exclude_none=True), **selector} for constraint in asked]
     nodes = order.job.shape.nodes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.launch.kubernetes import pod
 from assay.launch.kubernetes.kinds.kind import JobRef, Kind, ended_by_condition
-from assay.launch.kubernetes.order import Manifest, Order, labels_of
+from assay.launch.kubernetes.order import Manifest, Order, labels_of_ranks
 
 INDEX = "JOB_COMPLETION_INDEX"  # set by the Job controller in each container
 
@@ -23,7 +23,7 @@ def service(order: Order) -> Manifest:
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
-            "selector": labels_of(order.job.token),
+            "selector": labels_of_ranks(order.job.token),
         },
     }
 

@@ -34,6 +34,8 @@ class Kind:
     manifest       the objects beside the payload in the order in which they are made; the job object is last
     ended          of the job object as the API server gives it: how it ended, None while it has not
     expected_pods  how many pods a shape becomes, those included that run no rank
+    programs       that travel with such a job beside those of every kind
+    through        what the keeper starts each rank through, before the task's own argv
     needs          what has to be installed, in words; "" for what every cluster has
     """
 
@@ -42,6 +44,8 @@ class Kind:
     manifest: Callable[[Order], list[Manifest]]
     ended: Callable[[Mapping[str, Any]], Ending | None]
     expected_pods: Callable[[Shape], int]
+    programs: tuple[str, ...] = ()
+    through: tuple[str, ...] = ()
     needs: str = ""
 
     @staticmethod
