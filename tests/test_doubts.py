@@ -7,7 +7,7 @@ import pytest
 from assay.analyse.compare import compare
 from assay.analyse.doubts import DOUBTS, Case, Side, of
 from assay.analyse.groups import group
-from assay.records import Doubt, Estimate, Result, RunState
+from assay.records import Doubt, Estimate, Measurement, Result, RunState
 from stated_runs import metrics, result, side
 
 CLEAN = {"os": "Debian 12", "package.torch": "2.8.0", "cpu.model": "EPYC", "load.1min": 0.1}
@@ -28,6 +28,33 @@ def test_a_clean_comparison_has_only_the_doubt_that_one_session_leaves_and_what_
     a = side([100.0, 100.1, 100.2, 100.0, 100.1], facts=CLEAN)
     b = side([100.1, 100.0, 100.2, 100.1, 100.0], system="b", facts=CLEAN)
     assert list(raised(a, b)) == ["one-session", "cannot-tell"]
+
+
+def test_two_figures_of_the_same_runs_raise_each_what_it_raises_alone() -> None:
+    """Runs are looked at once for both; of a warm machine, other versions and short runs there are doubts."""
+    hot = {**CLEAN, "gpu.0.temperature_c": 90, "cpu.quota": 1.0, "cpu.allowed": 4}
+    options = {"params": {"min_time_s": 0.01}}
+
+    def sides(*figures: tuple[str, float]) -> tuple[list[Result], list[Result]]:
+        runs = []
+        for system, facts in (("a", CLEAN), ("b", {**hot, "package.torch": "2.9.0"})):
+            more = [Measurement(name, by, "images/s", {}, "rank-0.log", 8) for name, by in figures[1:]]
+            values = [figures[0][1] * (1 + at / 1000) for at in range(5)]
+            runs.append(side(values, system=system, facts=facts, metric=figures[0][0], more=more, **options))
+        return runs[0], runs[1]
+
+    def found(*figures: tuple[str, float]) -> dict[str, tuple[str, ...]]:
+        compared = compare(*sides(*figures), margin=0.02, names=("A", "B"), metrics=metrics())
+        return {c.point.metric: tuple(d.code for d in c.doubts) for c in compared}
+
+    both = found(("throughput", 100.0), ("samples", 50.0))
+    assert both == found(("throughput", 100.0)) | {
+        "samples": found(("throughput", 1.0), ("samples", 50.0))["samples"]
+    }
+    for of_figure in both.values():
+        assert {"clock-changed", "cpu-quota", "too-short", "different-software"} <= set(of_figure)
+    assert "identical-values" in both["samples"]
+    assert "identical-values" not in both["throughput"]
 
 
 def test_every_doubt_has_evidence_in_figures_and_a_remedy() -> None:

@@ -16,9 +16,8 @@ from assay.analyse.doubts import percent
 from assay.analyse.groups import Group, Key, Metrics, group
 from assay.analyse.ratio import Ratio, has_ratio, looks_of, ratio
 from assay.analyse.sequential import allowance
-from assay.analyse.sessions import sessions
 from assay.errors import InputError
-from assay.records import Better, Comparison, Estimate, Point, Result, RunsNeeded, Shape, Verdict
+from assay.records import Better, Comparison, Doubt, Estimate, Point, Result, RunsNeeded, Shape, Verdict
 
 
 @dataclass(frozen=True)
@@ -77,8 +76,9 @@ def hold_against(
     side_b: Groups = group(b, metrics)
     if layouts:
         side_b = _laid_out_as(side_a, side_b)
+    about_runs: dict[doubts.Runs, tuple[Doubt, ...]] = {}
     comparisons = tuple(
-        _compare_point(ratio(*sides, confidence), margin, _with_shapes(names, *sides))
+        _compare_point(ratio(*sides, confidence), margin, _with_shapes(names, *sides), about_runs)
         for sides in _shared(side_a, side_b)
         if has_ratio(*sides)
     )
@@ -137,7 +137,12 @@ def _left_out(a: Groups, b: Groups, names: tuple[str, str]) -> tuple[tuple[Point
     )
 
 
-def _compare_point(found: Ratio, margin: float, names: tuple[str, str]) -> Comparison:
+def _compare_point(
+    found: Ratio,
+    margin: float,
+    names: tuple[str, str],
+    about_runs: dict[doubts.Runs, tuple[Doubt, ...]],
+) -> Comparison:
     interval, estimate = found.interval, found.estimate
     verdict, reason = decide(estimate, margin, found.a.point.better)
     looks = looks_of((*found.a.samples, *found.b.samples))
@@ -159,10 +164,10 @@ def _compare_point(found: Ratio, margin: float, names: tuple[str, str]) -> Compa
         verdict=verdict,
         reason=f"{interval.why}: no interval" if interval.why else reason,
         smallest_visible=None if interval.half is None else math.expm1(interval.half),
-        doubts=doubts.of(case),
+        doubts=doubts.of(case, about_runs),
         by_margin=beyond(estimate, margin),
         replication=found.replication,
-        sessions=(len(sessions(found.a.samples)), len(sessions(found.b.samples))),
+        sessions=found.sessions,
         error=interval.error,
         degrees=interval.degrees,
         runs_needed=_runs_needed(found, margin) if more_would_decide(verdict, estimate) else None,

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import NamedTuple
 
 from assay.records import Measurement, Metric, Point, Result, Run, RunState, Scalar, Shape
@@ -54,7 +54,7 @@ class Group:
     left_out: tuple[Result, ...] = ()
     lacking: int = 0
 
-    @property
+    @cached_property
     def values(self) -> list[float]:
         """One value a run, in the point's unit."""
         return [sample.value for sample in self.samples]
@@ -97,6 +97,13 @@ class _Gathering:
     point: Point
     by_run: dict[int, tuple[Result, list[float]]] = field(default_factory=dict)
 
+    def add(self, number: int, result: Result, measurement: Measurement) -> None:
+        """A value of the run that is the so-manieth of the results."""
+        value = measurement.value
+        if measurement.unit != self.point.unit:
+            value = convert(value, measurement.unit, self.point.unit)
+        self.by_run.setdefault(number, (result, []))[1].append(value)
+
 
 def group(results: Iterable[Result], metrics: Metrics) -> dict[Key, Group]:
     """The runs by point: by benchmark, its metrics as declared, then by size and labels.
@@ -108,6 +115,7 @@ def group(results: Iterable[Result], metrics: Metrics) -> dict[Key, Group]:
     found: dict[Key, _Gathering] = {}
     reported: dict[Place, int] = {}
     left_out: dict[Place, list[Result]] = {}
+    texts: dict[str, str] = {}
     for number, result in enumerate(results):
         place = place_of(result.run)
         if not counts(result):
@@ -119,7 +127,13 @@ def group(results: Iterable[Result], metrics: Metrics) -> dict[Key, Group]:
         if kind not in declared:
             declared[kind] = metrics(result.run)
         for measurement in result.reading.measurements:
-            _add(found, place, number, result, measurement, declared[kind])
+            labels = {**result.run.trial.varied, **measurement.labels}
+            written = repr(labels)  # many runs have few labels, and JSON takes ten times as long
+            text = texts[written] if written in texts else texts.setdefault(written, _plain(labels))
+            key = Key(place, measurement.metric, _base_unit(measurement.unit), text)
+            if key not in found:
+                found[key] = _begun(place, measurement, labels, declared[kind])
+            found[key].add(number, result, measurement)
     rank = {
         (benchmark, metric): at
         for (benchmark, _), table in declared.items()
@@ -140,26 +154,12 @@ def _order(point: Point, rank: Mapping[tuple[str, str], int]) -> tuple[object, .
     return point.benchmark, place, point.metric, shape.ranks, shape, labels
 
 
-def _add(
-    found: dict[Key, _Gathering],
-    place: Place,
-    number: int,
-    result: Result,
-    measurement: Measurement,
-    declared: Mapping[str, Metric],
-) -> None:
-    labels = {**result.run.trial.varied, **measurement.labels}
-    key = Key(place, measurement.metric, _base_unit(measurement.unit), _plain(labels))
-    gathering = found.get(key)
-    if gathering is None:
-        metric = declared.get(measurement.metric)
-        better = None if metric is None else metric.better
-        point = Point(place.benchmark, place.shape, measurement.metric, measurement.unit, better, labels)
-        gathering = found[key] = _Gathering(point)
-    value = measurement.value
-    if measurement.unit != gathering.point.unit:
-        value = convert(value, measurement.unit, gathering.point.unit)
-    gathering.by_run.setdefault(number, (result, []))[1].append(value)
+def _begun(
+    place: Place, first: Measurement, labels: Mapping[str, Scalar], declared: Mapping[str, Metric]
+) -> _Gathering:
+    metric = declared.get(first.metric)
+    better = None if metric is None else metric.better
+    return _Gathering(Point(place.benchmark, place.shape, first.metric, first.unit, better, labels))
 
 
 @cache

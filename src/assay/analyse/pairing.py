@@ -38,7 +38,7 @@ def pairing(a: Sequence[Sample], b: Sequence[Sample]) -> Pairing | None:
     if len(by_block_a) < len(a) or len(by_block_b) < len(b):  # a side with two runs in a block is no design
         return None
     both = sorted(by_block_a.keys() & by_block_b.keys())
-    dropped = len(by_block_a.keys() | by_block_b.keys()) - len(both)
+    dropped = len(a) + len(b) - 2 * len(both)
     return Pairing(tuple((by_block_a[at], by_block_b[at]) for at in both), dropped)
 
 

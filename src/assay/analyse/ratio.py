@@ -12,7 +12,7 @@ from assay.analyse.groups import Group, Sample
 from assay.analyse.intervals import LogInterval
 from assay.analyse.pairing import pairing
 from assay.analyse.sequential import looks, nominal_p
-from assay.analyse.sessions import replicated, session_means
+from assay.analyse.sessions import replicated, session_means, sessions
 from assay.errors import InputError
 from assay.records import Estimate
 
@@ -28,6 +28,7 @@ class Ratio:
     method       `paired` or `welch`; "" without an interval
     paired       the sides were run in the same shuffled blocks, whether or not an interval came of it
     dropped      blocks left out because they lack a side
+    sessions     how many each side has
     confidence   of the interval
     """
 
@@ -39,6 +40,7 @@ class Ratio:
     method: str
     paired: bool
     dropped: int
+    sessions: tuple[int, int]
     confidence: float = 0.95
 
     @property
@@ -57,7 +59,7 @@ class Ratio:
 
 def has_ratio(a: Group, b: Group) -> bool:
     """Whether both means are above 0."""
-    return mean(a.values) > 0 and mean(b.values) > 0
+    return all(min(found.values) > 0 or math.fsum(found.values) > 0 for found in (a, b))
 
 
 def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
@@ -71,7 +73,8 @@ def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
     if design is not None and design.pairs:
         a = replace(a, samples=tuple(pair[0] for pair in design.pairs))
         b = replace(b, samples=tuple(pair[1] for pair in design.pairs))
-    by_session = replicated(a.samples, b.samples)
+    counts = len(sessions(a.samples)), len(sessions(b.samples))
+    by_session = replicated(*counts)
     if not by_session:  # how many sessions there are was not decided by looking
         confidence = max(confidence, looked_at((a.samples, b.samples), paired=design is not None))
     positive = min(*a.values, *b.values) > 0
@@ -93,6 +96,7 @@ def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
         method="" if interval.half is None else "welch" if design is None else "paired",
         paired=design is not None,
         dropped=0 if design is None else design.dropped,
+        sessions=counts,
         confidence=confidence,
     )
 

@@ -6,7 +6,7 @@ What its code means at length stands in `assay.analyse.explanations`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 
 from assay.analyse import explanations
 from assay.analyse.doubts import (
@@ -65,7 +65,38 @@ DOUBTS: dict[str, Callable[[Case], Doubt | None]] = {
 }
 
 
-def of(case: Case) -> tuple[Doubt, ...]:
-    """Every doubt that the case raises, the gravest first."""
-    raised = (doubt for raises in DOUBTS.values() if (doubt := raises(case)) is not None)
-    return tuple(sorted(raised, key=lambda doubt: explanations.rank(doubt.code)))
+ABOUT_RUNS = frozenset(
+    code
+    for code, raises in DOUBTS.items()
+    if raises.__module__ in {m.__name__ for m in (machine, meanwhile, sides, timing, within)}
+)
+"""Doubts that look at the runs and not at the figure: the same for each figure of the same runs."""
+
+Runs = tuple[object, ...]
+"""What doubts about runs look at, as a key while the runs live."""
+
+
+def of(case: Case, about_runs: dict[Runs, tuple[Doubt, ...]] | None = None) -> tuple[Doubt, ...]:
+    """Every doubt that the case raises, the gravest first.
+
+    about_runs  kept from case to case where several figures rest on the same runs: these are looked at once
+    """
+    seen = {} if about_runs is None else about_runs
+    runs = _runs(case)
+    if runs not in seen:
+        seen[runs] = tuple(_raised(case, ABOUT_RUNS))
+    raised = (*seen[runs], *_raised(case, DOUBTS.keys() - ABOUT_RUNS))
+    order = {code: at for at, code in enumerate(DOUBTS)}
+    return tuple(sorted(raised, key=lambda doubt: (explanations.rank(doubt.code), order[doubt.code])))
+
+
+def _raised(case: Case, codes: Collection[str]) -> Iterator[Doubt]:
+    found = (raises(case) for code, raises in DOUBTS.items() if code in codes)
+    return (doubt for doubt in found if doubt is not None)
+
+
+def _runs(case: Case) -> Runs:
+    return case.margin, *(
+        (side.name, side.group.point.shape, tuple(id(sample.result) for sample in side.group.samples))
+        for side in case.sides
+    )

@@ -22,7 +22,7 @@ class Side:
     name: str
     group: Group
 
-    @property
+    @cached_property
     def sessions(self) -> list[str]:
         """Sessions that its runs come from, as `suite/session`."""
         return sorted({f"{s.result.run.suite}/{s.result.run.session}" for s in self.group.samples})

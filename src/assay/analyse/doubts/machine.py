@@ -223,8 +223,9 @@ def contradictions(result: Result) -> Iterator[str]:
     if not tables:
         return
     for fact, name in _VERSIONS.items():
-        said, seen = facts.get(fact), {table[name] for table in tables if name in table}
-        if said is not None and seen and said not in seen:
+        said = facts.get(fact)
+        seen = set() if said is None else {table[name] for table in tables if name in table}
+        if seen and said not in seen:
             yield f"the program says {fact} {said}, the probe {name} {'/'.join(sorted(map(str, seen)))}"
     if facts.get("device") == "cuda" and (device := facts.get("device_name")) is not None:
         names = {table[name] for table in tables for name in _matching(_GPU_NAME, tuple(table))}
