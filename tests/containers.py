@@ -14,7 +14,7 @@ from conftest import require
 
 IMAGE = "localhost/assay-test/this-machine:1"
 # podman asks for more files and processes than a machine may allow, where root lacks CAP_SYS_RESOURCE
-ULIMITS = {"nofile": "16384", "nproc": "16384"}
+ULIMITS = {"nofile": 16384, "nproc": 16384}
 
 
 def this_machine() -> dict[str, Any]:

@@ -6,26 +6,35 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from assay import launch
-from assay.errors import InputError, LaunchError
+from assay.errors import LaunchError
 from assay.launch import processes
 from assay.launch.podman.launcher import PodmanLauncher
 from assay.launch.podman.options import ContainerSystem
 from assay.records import Handle, JobState
-from containers import ULIMITS, need_podman, this_machine
+from cli_contract import CliContract
+from containers import IMAGE, ULIMITS, need_podman, this_machine
 from launcher_contract import LauncherContract, follow_to_end, job, python, run, wait_for_output
 
-pytestmark = pytest.mark.podman
 SLEEP = "import time; print('up', flush=True); time.sleep(60)"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def podman() -> None:
+pytestmark = [pytest.mark.podman, pytest.mark.usefixtures("podman")]
+
+
+@pytest.fixture(scope="module")
+def podman() -> Iterator[None]:
     need_podman()
+    yield
+    left = podman_ps(f"--filter=ancestor={IMAGE}")
+    if left:
+        subprocess.run(["podman", "rm", "--force", "--time=0", *left], check=True, capture_output=True)
 
 
 class TestPodmanLauncher(LauncherContract):
@@ -38,8 +47,20 @@ class TestPodmanLauncher(LauncherContract):
         return inside + containers(token, "--filter=status=running")
 
 
+class TestPodmanOnTheCommandLine(CliContract):
+    def system(self) -> dict[str, Any]:
+        return {"launcher": "podman", **this_machine()}
+
+    def left(self) -> list[str]:
+        return podman_ps("--filter=label=assay.dev/token", "--filter=status=running")
+
+
 def containers(token: str, *filters: str) -> list[str]:
-    argv = ["podman", "ps", "--all", "--quiet", f"--filter=label=assay.dev/token={token}", *filters]
+    return podman_ps(f"--filter=label=assay.dev/token={token}", *filters)
+
+
+def podman_ps(*filters: str) -> list[str]:
+    argv = ["podman", "ps", "--all", "--quiet", *filters]
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
 
 
@@ -217,8 +238,3 @@ def test_an_engine_that_is_not_installed_is_told_with_how_to_install_it(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LaunchError, match=r"podman is not installed .* apt-get install podman"):
         make(tmp_path).submit(job(python("print(1)")))
-
-
-def test_a_system_without_an_image_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="image"):
-        make(tmp_path, image=None).render(job(python("print(1)")))

@@ -90,7 +90,7 @@ class Engine:
 def last_line(text: str) -> str:
     """What it said in the end, without the word `Error:` before it."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith("See '")] or ["it said nothing"]
+    told = [line for line in lines if not line.startswith(("See '", "Run '"))] or ["it said nothing"]
     return told[-1].removeprefix("Error: ")
 
 

@@ -34,6 +34,7 @@ class PodmanLauncher:
         self.spool = directory.absolute()
         self.jobs = spool.Spool(self.spool)
         self.engine = Engine(program)
+        self._seen: dict[str, Container] = {}  # token → its container, as last seen running
 
     def render(self, job: Job) -> Rendered:
         """The command that starts the container, then what each rank runs in it."""
@@ -98,7 +99,7 @@ class PodmanLauncher:
 
     def follow(self, handle: Handle, kept: Mapping[str, int]) -> Iterator[Output | None]:
         """From the streams' files; with the first process of a container everything in it ends."""
-        seen = self.engine.container(_container(handle.token))
+        seen = self._look(handle.token)
         with processes.watched(seen.pid if seen else None) as pause:
             yield from spool.follow(
                 self.jobs.job(handle.token),
@@ -111,7 +112,7 @@ class PodmanLauncher:
     def status(self, handle: Handle) -> JobStatus:
         """From what the keeper wrote, and whether its container lives."""
         kept = self.jobs.job(handle.token)
-        seen = self.engine.container(_container(handle.token))
+        seen = self._look(handle.token)
         status = kept.status(lambda keeper: _runs(keeper, seen))
         if status.state is JobState.LOST and kept.keeper() is not None:
             status = replace(status, cause=self._why_lost(kept, status.cause, seen))
@@ -123,8 +124,7 @@ class PodmanLauncher:
 
     def cancel(self, handle: Handle) -> None:
         """Ask the keeper to end the job; kill it, and with it the container, where it does not."""
-        name = _container(handle.token)
-        seen = self.engine.container(name)
+        name, seen = _container(handle.token), self._look(handle.token)
         if seen is None or not seen.runs():
             return
         grace_s = self.jobs.job(handle.token).spec()["grace_s"]
@@ -143,6 +143,7 @@ class PodmanLauncher:
         """Remove the container and the job's directory."""
         self.jobs.remove(handle.token, lambda: self.status(handle))
         self.engine.remove(_container(handle.token))
+        self._seen.pop(handle.token, None)
 
     # What is sent
 
@@ -181,8 +182,18 @@ class PodmanLauncher:
 
     # What it came to
 
+    def _look(self, token: str) -> Container | None:
+        """The job's container. The engine is asked only of one that ended: its answer costs CPU time."""
+        known = self._seen.get(token)
+        if known is not None and known.runs():
+            return known
+        seen = self.engine.container(_container(token))
+        if seen is not None and seen.runs():
+            self._seen[token] = seen
+        return seen
+
     def _wait_until_taken(self, token: str) -> None:
-        kept, seen = self.jobs.job(token), self.engine.container(_container(token))
+        kept, seen = self.jobs.job(token), self._look(token)
         give_up = time.monotonic() + spool.KEEPER_START_S
         while kept.keeper() is None and seen is not None and seen.runs() and time.monotonic() < give_up:
             time.sleep(_LOOK_S)

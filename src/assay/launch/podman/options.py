@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Annotated, ClassVar
 
@@ -22,9 +22,9 @@ def _size(text: str) -> str:
     return text
 
 
-def _ulimits(limits: dict[str, str]) -> dict[str, str]:
+def _ulimits(limits: Mapping[str, int | str]) -> Mapping[str, int | str]:
     for name, limit in limits.items():
-        if _LIMIT.fullmatch(limit) is None:
+        if _LIMIT.fullmatch(str(limit)) is None:
             raise ValueError(f"{name}: {limit!r} is not a limit; write a number, soft:hard, or -1 for none")
     return limits
 
@@ -65,7 +65,7 @@ class ContainerSystem(BaseModel):
     network: str = Field("host", description="Network of the container: host, bridge, none or one by name.")
     ipc: str | None = Field(None, description="IPC namespace: host, private or shareable.")
     shm_size: Size | None = Field(None, description="Size of /dev/shm, like 8g; else the platform's, 64 MB.")
-    ulimits: Annotated[dict[str, str], AfterValidator(_ulimits)] = Field(
+    ulimits: Annotated[dict[str, int | str], AfterValidator(_ulimits)] = Field(
         default_factory=dict, description="Resource limits: {memlock: -1, nofile: 16384}. -1 is none."
     )
     cpus: float | None = Field(
