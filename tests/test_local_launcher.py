@@ -492,3 +492,13 @@ def test_a_sigterm_to_every_process_at_once_is_a_wish_to_end_not_a_failure(
     os.kill(keeper, signal.SIGTERM)
     follow_to_end(launcher, handle)
     assert launcher.status(handle).state is JobState.CANCELLED
+
+
+def test_a_meeting_place_that_nobody_knows_is_waited_for_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper_program, "NAME_WAIT_S", 0.3)
+    assert keeper_program.await_name("127.0.0.1") is None
+    began = time.monotonic()
+    state, cause = keeper_program.await_name("no-such-pod.invalid") or ("", "")
+    assert time.monotonic() - began >= 0.3
+    assert state == "failed"
+    assert "no-such-pod.invalid" in cause

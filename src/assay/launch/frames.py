@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import math
 import re
 import zlib
 from collections.abc import Iterator
@@ -10,7 +13,7 @@ from typing import Final
 
 from assay.payloads.relay import FRAME_BYTES, MARK
 
-_HEAD: Final = re.compile(rb"%s (\S+) (\d+) (\d+) ([0-9a-f]{8})" % MARK.encode())
+_HEAD: Final = re.compile(rb"%s (\S+) (\d+) (\d+) ([0-9a-f]{8})( base64)?" % MARK.encode())
 _LONGEST_HEAD_BYTES = 4096
 _LONGEST_LINE_BYTES = 1 << 16
 
@@ -63,13 +66,22 @@ class FrameReader:
         if head is None or int(head[3]) > FRAME_BYTES:
             return Said(bytes(rest[at:end])), end + 1
         begin = end + 1
-        stop = begin + int(head[3])
+        size = int(head[3])
+        stop = begin + (4 * math.ceil(size / 3) if head[5] else size)
         if stop + 1 > len(rest):
             return None
-        data = bytes(rest[begin:stop])
+        data = _decoded(rest[begin:stop]) if head[5] else bytes(rest[begin:stop])
         if rest[stop] != ord("\n") or zlib.crc32(data) != int(head[4], 16):
             return Said(bytes(rest[at:end])), begin
         return Frame(head[1].decode(), int(head[2]), data), stop + 1
+
+
+def _decoded(text: bytearray) -> bytes:
+    """The bytes; b"" for what is no base64, which fits no checksum."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return b""
 
 
 @dataclass(frozen=True, slots=True)

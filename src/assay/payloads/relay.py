@@ -8,17 +8,20 @@ Runs alone with the standard library (3.9 or newer), beside keeper.py:
 
 A frame is a line, then as many bytes as it says, then a line end:
 
-    :::ASSAY-FRAME stream offset length crc32
+    :::ASSAY-FRAME stream offset length crc32 [base64]
 The offset is the frame's place in its stream, which makes it its sequence number: from whichever offset one
 reads again (`--from` takes stream → bytes already there), nothing is missed and nothing comes twice.
 Streams are those of the keeper; `started-N` and `ended-N` hold its JSON files, and after the end
 `file:NAME` each file that the job was asked to keep. `ended-N` comes last. What stands outside of a frame
-was said by the platform, not by the job.
+was said by the platform, not by the job. Length and checksum are of the bytes themselves. Where a carriage
+return stands before a line's end, they are sent as base64: container runtimes leave it out (containerd reads
+lines with Go's bufio.ReadLine).
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import json
 import os
 import signal
@@ -92,9 +95,10 @@ def say_part(stream: str, path: Path, taken: dict[str, int]) -> bool:
 
 def say(stream: str, offset: int, data: bytes) -> None:
     """Write one frame, whole."""
-    head = f"{MARK} {stream} {offset} {len(data)} {zlib.crc32(data):08x}\n"
+    coded = b"\r\n" in data or data.endswith(b"\r")
+    head = f"{MARK} {stream} {offset} {len(data)} {zlib.crc32(data):08x}{' base64' if coded else ''}\n"
     out = sys.stdout.buffer
-    out.write(head.encode() + data + b"\n")
+    out.write(head.encode() + (base64.b64encode(data) if coded else data) + b"\n")
     out.flush()
 
 
