@@ -7,6 +7,7 @@ as on one machine and asks Slurm only every few seconds, which a controller with
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +48,8 @@ class SlurmLauncher:
         nodes = nodes_of(job, self.system)
         ranks = job.shape.ranks // nodes
         script = batch_script(job, self.system, self._python(), f"{NAME}<token>")
-        command = f"{script}# each keeper starts {ranks} of\n# {' '.join(sent.argv(job, self._python()))}"
+        rank = shlex.join(sent.argv(job, self._python()))
+        command = f"{script}\n# What each keeper starts, as {ranks} ranks:\n{rank}"
         env = {
             "PYTHONUNBUFFERED": "1",
             "OMP_NUM_THREADS": f"<allowed cores / {ranks}, unless set>",
@@ -103,7 +105,9 @@ class SlurmLauncher:
         job = self._kept(handle.token)
         with ThreadPoolExecutor(1) as thread:
             life = Life(job, lambda: thread.submit(self._ask, handle))
-            yield from spool.follow(job, kept, runs=life.goes_on, pause=time.sleep, end_rest=lambda: None)
+            yield from spool.follow(
+                job, kept, runs=life.goes_on, pause=time.sleep, end_rest=lambda: self._end_rest(handle)
+            )
 
     def status(self, handle: Handle) -> JobStatus:
         """From what the keepers wrote; without that from Slurm, asked at most every two seconds."""
@@ -188,6 +192,12 @@ class SlurmLauncher:
 
     # How it ends
 
+    def _end_rest(self, handle: Handle) -> None:
+        """Take a job that Slurm put back into its queue out of it: its script would run nothing."""
+        asked = self._asked.get(_number(handle))
+        if asked is not None and asked.requeued:
+            self._scancel(handle)
+
     def _ask(self, handle: Handle) -> Asked:
         number = _number(handle)
         begun = self._kept(handle.token).taken_by() is not None
@@ -201,7 +211,7 @@ class SlurmLauncher:
     def _standing(self, job: SharedJob, asked: Asked) -> JobStatus:
         end = job.ended()
         if end is not None:
-            return standing.of_ended(job, end, asked.told)
+            return standing.of_ended(job, end, asked)
         if asked.silent is not None and not job.given_up():
             started_at = job.started_at()
             state = JobState.RUNNING if started_at else JobState.PENDING

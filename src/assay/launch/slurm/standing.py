@@ -29,10 +29,13 @@ PENDING_REMEDIES = {
 }
 
 
-def of_ended(job: SharedJob, end: JobStatus, told: Told | None) -> JobStatus:
+def of_ended(job: SharedJob, end: JobStatus, asked: Asked) -> JobStatus:
     """The end as the keepers tell it, and who made it where they were asked to end."""
+    told = asked.told
     if end.state is not JobState.CANCELLED or job.was_cancelled() or told is None:
         return end
+    if asked.requeued:
+        return replace(end, state=JobState.LOST, cause=_why_requeued(told))
     if told.state == "TIMEOUT":
         cause = "Slurm's own time limit ended it before the trial's: raise the system's `startup`"
         return replace(end, state=JobState.TIMED_OUT, cause=cause)
@@ -54,9 +57,7 @@ def without_word(job: SharedJob, asked: Asked, failed_nodes: Sequence[str]) -> J
         cause = "Slurm does not know the job any more, and its keeper left no word"
         return JobStatus(JobState.LOST, cause, started_at=started_at)
     if asked.requeued:
-        why = f" ({told.reason})" if told.reason not in ("", "None") else ""
-        cause = f"Slurm requeued it{why}; what a job did before is not mixed with what it does again"
-        return JobStatus(JobState.LOST, cause, started_at=started_at)
+        return JobStatus(JobState.LOST, _why_requeued(told), started_at=started_at)
     if started_at is not None and not told.over:  # whatever Slurm said a moment ago
         return JobStatus(JobState.RUNNING, started_at=started_at)
     if told.state in WAITS:
@@ -96,6 +97,11 @@ def _over(job: SharedJob, told: Told, failed_nodes: Sequence[str], started_at: f
         cause = f"the keeper of node {silent} of {told.nodes} left no word; {_why_over(told, failed_nodes)}"
         return JobStatus(JobState.LOST, cause + words, started_at=started_at)
     return JobStatus(JobState.FAILED, _why_not_started(told) + words)
+
+
+def _why_requeued(told: Told) -> str:
+    why = f" ({told.reason})" if told.reason not in ("", "None") else ""
+    return f"Slurm requeued it{why}; what it did before is not mixed with what it would do again"
 
 
 def _why_over(told: Told, failed_nodes: Sequence[str]) -> str:
