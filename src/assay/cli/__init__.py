@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from typing import NoReturn
 
@@ -20,6 +21,7 @@ from assay.errors import EXIT_INTERRUPTED, EXIT_OK, AssayError
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("init", "Write a starter suite for this machine."),
     "doctor": ("doctor", "Say what is missing here, and the command that mends it."),
+    "cluster": ("cluster", "Grant what runs on Kubernetes or OpenShift need, and no more."),
     "plan": ("plan", "Show the trials of a suite and exactly what each would send."),
     "run": ("run", "Run a suite, live; run it again to go on."),
     "import": ("import_", "Take in logs and runs that others made."),
@@ -87,14 +89,20 @@ def main() -> NoReturn:
         code = assay.main(prog_name="assay", standalone_mode=False)
     except AssayError as error:
         click.echo(f"assay: {error}", err=True)
-        sys.exit(error.exit_code)
+        _leave(error.exit_code)
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
+        _leave(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("assay: interrupted", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        _leave(EXIT_INTERRUPTED)
     except BrokenPipeError:  # the reader of a pipe has enough, as `head` has
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_OK)
-    sys.exit(code if isinstance(code, int) else EXIT_OK)
+        _leave(EXIT_OK)
+    _leave(code if isinstance(code, int) else EXIT_OK)
+
+
+def _leave(code: int) -> NoReturn:
+    """Exit; a Ctrl-C that comes while the interpreter shuts down changes nothing of how it ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
