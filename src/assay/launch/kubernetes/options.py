@@ -14,13 +14,13 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from assay import units
 from assay.launch import sent
-from assay.launch.kubernetes import quantities
 from assay.launch.kubernetes.patch import check as check_patch
+from assay.launch.kubernetes.quantities import Quantity
 from assay.launch.kubernetes.volumes import Volume
 
 KindName = Literal["auto", "pod", "job", "mpijob", "jobset", "trainjob", "pytorchjob"]
 Duration = Annotated[float, BeforeValidator(units.seconds), Field(ge=0)]
-Amounts = dict[str, Annotated[str, AfterValidator(quantities.check)]]
+Amounts = dict[str, Quantity]
 SECRET_KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9._-]+")
 RESERVED = "assay.dev/"
 
@@ -149,7 +149,7 @@ class KubernetesSystem(Part):
         default_factory=dict, description="Variables whose value a Secret of the cluster holds: SECRET/KEY."
     )
     volumes: tuple[Volume, ...] = Field((), description="What is mounted into each pod.")
-    shm: Annotated[str, AfterValidator(quantities.check)] | None = Field(
+    shm: Quantity | None = Field(
         None, description="Size of /dev/shm; by default what the pod's memory allows."
     )
 

@@ -16,13 +16,19 @@ MULTUS = "k8s.v1.cni.cncf.io/networks"
 
 
 def template(
-    order: Order, *, env: Mapping[str, str], node_from: str | None, container: str = CONTAINER
+    order: Order,
+    *,
+    env: Mapping[str, str],
+    node_from: str | None,
+    container: str = CONTAINER,
+    subdomain: str | None = None,
 ) -> Manifest:
     """The pod template, patched as the system asks.
 
     env        what this kind tells the keeper of where the ranks meet
     node_from  variable by which a pod knows which worker it is, from 0; None where there is one worker
     container  name of the container, where an operator looks for one
+    subdomain  the headless Service by which the pods know each other, where no operator makes one
 
     Raises InputError where no image is known, or the CPUs to pin to are not whole.
     """
@@ -34,6 +40,7 @@ def template(
         },
         "spec": {
             "restartPolicy": "Never",
+            **({"subdomain": subdomain} if subdomain else {}),
             "enableServiceLinks": False,
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": math.ceil(options.grace + KEEPER_SLACK_S),

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, WithJsonSchema
 
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][-+]?\d+)?")
 
 
-def check(text: str) -> str:
-    """The quantity as it was written. Raises ValueError for what is none."""
+def read(value: Any) -> str:
+    """The quantity as it was written, which may be as a number. Raises ValueError for what is none."""
+    text = str(value)
     if _QUANTITY.fullmatch(text) is None:
-        raise ValueError(f"found {text!r}; expected a quantity of Kubernetes, like 8, 500m or 64Gi")
+        raise ValueError(f"found {value!r}; expected a quantity of Kubernetes, like 8, 500m or 64Gi")
     return text
+
+
+Quantity = Annotated[str, BeforeValidator(read), WithJsonSchema({"type": ["string", "number"]})]
 
 
 def times(text: str, factor: int) -> str:

@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from assay.launch.kubernetes import quantities
+from assay.launch.kubernetes.quantities import Quantity
 
 SOURCES = ("hostPath", "persistentVolumeClaim", "configMap", "secret", "emptyDir")
 
@@ -31,9 +31,7 @@ class Volume(BaseModel):
     emptyDir: Literal["Disk", "Memory"] | None = Field(
         None, description="An empty directory, on disk or in memory."
     )
-    sizeLimit: Annotated[str, AfterValidator(quantities.check)] | None = Field(
-        None, description="Of an emptyDir."
-    )
+    sizeLimit: Quantity | None = Field(None, description="Of an emptyDir.")
 
     @model_validator(mode="after")
     def _one_source(self) -> Volume:

@@ -30,8 +30,6 @@ def service(order: Order) -> Manifest:
 
 def _job(order: Order) -> Manifest:
     env = {"MASTER_ADDR": f"{order.name}-0.{order.name}", "MASTER_PORT": str(order.meeting_port)}
-    template = pod.template(order, env=env, node_from=INDEX)
-    template["spec"]["subdomain"] = order.name
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -41,7 +39,7 @@ def _job(order: Order) -> Manifest:
             "completions": order.workers,
             "parallelism": order.workers,
             **pod.job_limits(order),
-            "template": template,
+            "template": pod.template(order, env=env, node_from=INDEX, subdomain=order.name),
         },
     }
 
