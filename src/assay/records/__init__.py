@@ -1,0 +1,98 @@
+"""The frozen nouns that travel between the rooms, and their JSON form.
+
+Every record is a frozen dataclass of plain values, so that it can be written to a run directory, read back
+and compared. Times are seconds since the epoch (`…_at`) or durations in seconds (`…_s`) unless the name
+says otherwise.
+"""
+
+from __future__ import annotations
+
+from assay.records.asked import Better, Expectation, Metric, Plan, Shape, Task, TaskFile, Trial
+from assay.records.jobs import (
+    Handle,
+    Job,
+    JobState,
+    JobStatus,
+    NodeCounts,
+    Output,
+    RankExit,
+    Rendered,
+    StreamEnd,
+)
+from assay.records.logged import (
+    InferenceRun,
+    LoggedKey,
+    LogOutline,
+    Stated,
+    TrainingPhases,
+    TrainingRun,
+    TrainingStatus,
+)
+from assay.records.measured import Measurement, Series
+from assay.records.plain import digest_of, from_json, to_compact_json, to_json, to_plain
+from assay.records.runs import Provenance, Reading, Result, Run, RunState
+from assay.records.scalar import Scalar
+from assay.records.verdicts import (
+    Comparison,
+    Doubt,
+    Estimate,
+    Family,
+    Point,
+    Requirement,
+    RunsNeeded,
+    RunsRange,
+    Scaling,
+    ScalingPoint,
+    Verdict,
+)
+
+__all__ = [
+    "Better",
+    "Comparison",
+    "Doubt",
+    "Estimate",
+    "Expectation",
+    "Family",
+    "Handle",
+    "InferenceRun",
+    "Job",
+    "JobState",
+    "JobStatus",
+    "LogOutline",
+    "LoggedKey",
+    "Measurement",
+    "Metric",
+    "NodeCounts",
+    "Output",
+    "Plan",
+    "Point",
+    "Provenance",
+    "RankExit",
+    "Reading",
+    "Rendered",
+    "Requirement",
+    "Result",
+    "Run",
+    "RunState",
+    "RunsNeeded",
+    "RunsRange",
+    "Scalar",
+    "Scaling",
+    "ScalingPoint",
+    "Series",
+    "Shape",
+    "Stated",
+    "StreamEnd",
+    "Task",
+    "TaskFile",
+    "TrainingPhases",
+    "TrainingRun",
+    "TrainingStatus",
+    "Trial",
+    "Verdict",
+    "digest_of",
+    "from_json",
+    "to_compact_json",
+    "to_json",
+    "to_plain",
+]

@@ -1,0 +1,164 @@
+"""What is to be measured: a suite's points as trials, and a workload's answer as a task."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+Better = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True, order=True)
+class Shape:
+    """Workers × accelerators per worker, optionally spread over so many nodes: `2x8`, `16x1x2`.
+
+    An accelerator is one process (rank) with one GPU, or one share of the cores where there is no GPU.
+    """
+
+    workers: int
+    accelerators: int
+    nodes: int | None = None
+
+    @property
+    def ranks(self) -> int:
+        """Processes in all."""
+        return self.workers * self.accelerators
+
+    def __str__(self) -> str:
+        tail = "" if self.nodes is None else f"x{self.nodes}"
+        return f"{self.workers}x{self.accelerators}{tail}"
+
+    @classmethod
+    def parse(cls, text: str) -> Shape:
+        """`"2x8"` or `"16x1x2"`. Raises ValueError on anything else."""
+        match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)(?:x([1-9]\d*))?", text)
+        if match is None:
+            raise ValueError(f"{text!r} is not a shape; write workers x accelerators, like 2x8")
+        workers, accelerators, nodes = int(match[1]), int(match[2]), match[3]
+        if nodes is not None and workers % int(nodes):
+            raise ValueError(f"{text!r}: {workers} workers can't be spread evenly over {nodes} nodes")
+        return cls(workers, accelerators, None if nodes is None else int(nodes))
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a workload reports.
+
+    name    the word that its log, tables and `expect:` use: `throughput`, `busbw`
+    unit    `images/s`, `B/s`, `s`, `FLOP/s`; "" for a plain number
+    better  which direction is an improvement; None where neither is (a count of epochs)
+    about   one line for people
+    scales  it ideally grows with the ranks (a time: falls with them), so it has a speed-up and an
+            efficiency; False for bus bandwidth, latency or accuracy
+    """
+
+    name: str
+    unit: str
+    better: Better | None
+    about: str
+    scales: bool = True
+
+
+@dataclass(frozen=True)
+class TaskFile:
+    """A file that travels with a job into its working directory."""
+
+    __pydantic_config__: ClassVar = {"ser_json_bytes": "base64", "val_json_bytes": "base64"}
+
+    name: str
+    data: bytes
+
+    @property
+    def sha256(self) -> str:
+        """Hexadecimal digest of the content."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every rank of a trial runs: a workload's whole answer, before any launcher saw it.
+
+    argv     program and arguments; an element that is exactly `{python}` becomes the system's interpreter
+    env      variables added to the rank's environment
+    files    what lies in the working directory when it starts
+    cwd      an existing directory to run in; None is the job's own, which holds the files
+    outputs  file names or globs below the working directory that are kept
+    image    container image, where the system is a container platform and names none
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[TaskFile, ...] = ()
+    cwd: str | None = None
+    outputs: tuple[str, ...] = ()
+    image: str | None = None
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """An absolute requirement on a metric, in the metric's own unit: `busbw >= 1.1e10 B/s`."""
+
+    metric: str
+    relation: Literal[">=", "<="]
+    value: float
+    unit: str
+    written: str  # as the user wrote it
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One point of the sweep, one repetition, on one system.
+
+    id         typed by people: `resnet50-1x2-r03`; with several systems `resnet50-1x2-here-r03`
+    benchmark  the suite's name for it; workload is the program's
+    params     every parameter with its value, defaults filled in
+    varied     those of them that the suite sweeps
+    block      repetition, from 1; all systems and points of a block ran shuffled together
+    seed       for the program; equal for all systems and shapes of a block
+    digest     of everything that defines the trial except block and seed, the bytes of its programs too
+
+    What it runs is not kept here: `plan.task_of(trial)` makes it again; the digest says that it is the same.
+    """
+
+    id: str
+    suite: str
+    benchmark: str
+    workload: str
+    system: str
+    shape: Shape
+    params: Mapping[str, Any]
+    varied: Mapping[str, Any]
+    block: int
+    seed: int
+    timeout_s: float
+    retries: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Ordered trials and what an analysis has to know of the design.
+
+    suite_digest  of what is measured (benchmarks, parameters, shapes, programs), whatever the systems
+    digest        of the whole plan: an unfinished run goes on only under the same one
+    interleaved   each block held every system, shuffled: sides can be paired by block
+    looks         for a run until decided: numbers of blocks after which one looks, the last is the most;
+                  `trials` then holds the most, and fewer may have been run. () where the number is fixed
+    """
+
+    suite: str
+    suite_digest: str
+    digest: str
+    seed: int
+    repeats: int
+    systems: tuple[str, ...]
+    baseline: str | None
+    margin: float
+    interleaved: bool
+    primary_metric: Mapping[str, str]  # benchmark → metric
+    expectations: Mapping[str, tuple[Expectation, ...]]  # benchmark → requirements
+    trials: tuple[Trial, ...]
+    looks: tuple[int, ...] = ()

@@ -1,0 +1,160 @@
+"""What others' logs say of a training or an inference run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from assay.records.measured import Measurement
+from assay.records.scalar import Scalar
+from assay.records.verdicts import Doubt
+
+TrainingStatus = Literal["success", "aborted", "unfinished", "invalid"]
+
+
+@dataclass(frozen=True)
+class TrainingPhases:
+    """Where the minutes from run_start to run_stop went; the four phases add up to them.
+
+    start        before anything is trained
+    training     epochs, or blocks
+    evaluation   of it what does not overlap training
+    rest         what the log accounts for by nothing
+    overlap      evaluation while an epoch is open, counted once, in training or evaluation
+    evaluations  how many
+    epochs, samples  trained up to the last evaluation, whether or not the target was reached
+    after        of the rest what lies behind the last evaluation
+    """
+
+    start_minutes: float
+    training_minutes: float
+    evaluation_minutes: float
+    rest_minutes: float
+    overlap_minutes: float
+    evaluations: int
+    epochs: float | None
+    samples: float | None
+    notes: tuple[str, ...] = ()
+    after_minutes: float = 0.0
+
+    @property
+    def minutes(self) -> float:
+        """All four together: run_stop − run_start."""
+        return self.start_minutes + self.training_minutes + self.evaluation_minutes + self.rest_minutes
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """One training log that follows MLPerf's rules; None where the log does not say.
+
+    status             success; aborted (run_stop says so); unfinished (no run_stop); invalid (problem says)
+    minutes            run_stop − run_start; None unless the status is success
+    init_minutes       init_start to run_start, outside the score
+    epochs             epochs to the quality target
+    samples            samples seen to the quality target
+    evaluations        (epoch, or samples where epochs are unknown; value) in the order of the log
+    hyperparameters    every scalar the log states once: batch size, optimiser, target, seed …
+    phases             where the time went, of a run that came to its run_stop, converged or not
+    caches_dropped     before the run; False where the log shows that dropping them failed
+    """
+
+    file: str
+    status: TrainingStatus
+    problem: str
+    benchmark: str | None
+    round: str | None
+    minutes: float | None
+    init_minutes: float | None
+    epochs: float | None
+    samples: float | None
+    global_batch_size: int | None
+    train_samples: int | None
+    evaluations: tuple[tuple[float, float], ...]
+    hyperparameters: Mapping[str, Scalar]
+    notes: tuple[str, ...] = ()  # what was decided where the log is ambiguous
+    doubts: tuple[Doubt, ...] = ()  # where the log contradicts itself
+    phases: TrainingPhases | None = None
+    caches_dropped: bool | None = None
+
+    @property
+    def minutes_per_epoch(self) -> float | None:
+        """Time of one pass over the data, evaluation included."""
+        if self.minutes is None or not self.epochs:
+            return None
+        return self.minutes / self.epochs
+
+    @property
+    def samples_per_s(self) -> float | None:
+        """Training throughput over the whole run, evaluation included."""
+        if self.minutes is None or not self.minutes or self.samples is None:
+            return None
+        return self.samples / (self.minutes * 60)
+
+
+@dataclass(frozen=True)
+class LoggedKey:
+    """One key of a training log: how often it stands there, where, and with what values.
+
+    lines   of the first few, from 1
+    values  distinct, in order, the first few; a list or a table as JSON text
+    """
+
+    count: int
+    lines: tuple[int, ...]
+    values: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True)
+class LogOutline:
+    """What a training log states, counted, to hold it against the rules of its round.
+
+    evaluations    each metric's last value before run_stop, and its line; "" where the log names no metric
+    init_s, run_s  init_start to init_stop and run_start to run_stop, seconds; None where one has no time
+    skipped_at     lines that look like MLPerf's own and can't be understood, the first few
+    cache_failure  line, and what it says, where the log shows that dropping caches failed
+    """
+
+    file: str
+    keys: Mapping[str, LoggedKey]
+    evaluations: Mapping[str, tuple[float, int]]
+    init_s: float | None
+    run_s: float | None
+    skipped_at: tuple[int, ...] = ()
+    cache_failure: tuple[int, str] | None = None
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What a log says under one key, and where: `mlperf_log_detail.txt:42`."""
+
+    value: Scalar
+    where: str
+
+
+@dataclass(frozen=True)
+class InferenceRun:
+    """One run of MLPerf inference, as LoadGen's logs or the reference app state it; None where they don't.
+
+    name       of the folder, or of the log
+    files      the logs that state something
+    scenario   `SingleStream`, `MultiStream`, `Server` or `Offline`
+    mode       `PerformanceOnly`, `AccuracyOnly`, …
+    validity   LoadGen's own word: `VALID` or `INVALID`
+    problem    why it is no result of performance; "" when it is one
+    score      the figure that MLPerf judges the scenario by; None where there is none
+    figures    every figure in base units, the score among them
+    stated     everything that the logs state, by LoadGen's own keys: `effective_min_duration_ms`
+    contradictions  where the run's logs differ from each other
+    """
+
+    name: str
+    files: tuple[str, ...]
+    scenario: str | None
+    mode: str | None
+    validity: str | None
+    problem: str
+    score: Measurement | None
+    figures: tuple[Measurement, ...]
+    stated: Mapping[str, Stated]
+    contradictions: tuple[str, ...] = ()

@@ -1,0 +1,36 @@
+"""What a log printed: figures and curves, with where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from assay.records.scalar import Scalar
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One figure that a run printed, and where.
+
+    labels  what tells it from others of the same metric: payload_bytes, dtype, size
+    file    log file's name within the run's directory, line counted from 1
+    """
+
+    metric: str
+    value: float
+    unit: str
+    labels: Mapping[str, Scalar]
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Series:
+    """A figure over steps, epochs or seconds since the start, in the order printed."""
+
+    name: str
+    unit: str
+    x_name: Literal["step", "epoch", "samples", "seconds"]
+    x: tuple[float, ...]
+    y: tuple[float, ...]

@@ -1,0 +1,102 @@
+"""What happened: a run, what was read of it, and where it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from assay.records.asked import Trial
+from assay.records.jobs import Handle, JobState, NodeCounts, RankExit
+from assay.records.logged import TrainingRun
+from assay.records.measured import Measurement, Series
+from assay.records.scalar import Scalar
+
+
+class RunState(StrEnum):
+    """State of an attempt in its run directory. The last two are final."""
+
+    SUBMITTING = "submitting"  # intent and token on disk, the job perhaps started
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+
+    @property
+    def final(self) -> bool:
+        """The attempt is over and its log complete."""
+        return self in (RunState.FINISHED, RunState.FAILED)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trial executed: one attempt. What `run.json` holds.
+
+    id          `suite/session/trial`, a path below the runs directory
+    session     the run directory it belongs to, named by its starting time
+    job         how its job ended; None until then, and for an imported log
+    cause       why it failed, in words; "" when it did not
+    adopted     a later Assay than the one that submitted it took it over, running or lost
+    source      for an imported log: the file or directory it came from
+    looks       of its plan: intervals from such runs have to allow for the looks
+    nodes       what their kernels counted while the ranks ran; () where nobody looked
+    """
+
+    schema: int
+    assay_version: str
+    id: str
+    suite: str
+    suite_digest: str
+    plan_digest: str
+    session: str
+    interleaved: bool
+    trial: Trial
+    attempt: int
+    token: str
+    state: RunState
+    created_at: float
+    started_at: float | None = None
+    ended_at: float | None = None
+    handle: Handle | None = None
+    exits: tuple[RankExit, ...] = ()
+    job: JobState | None = None
+    cause: str = ""
+    adopted: bool = False
+    source: str | None = None
+    looks: tuple[int, ...] = ()
+    nodes: tuple[NodeCounts, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a run's logs say: everything `read.py` found, made only from the run directory.
+
+    facts          what the program stated of itself: global_batch_size, precision, device, versions
+    problems       why this is not a result although the job ended well; empty when it is one
+    skipped_lines  lines that looked like the reader's own and could not be understood
+    """
+
+    measurements: tuple[Measurement, ...] = ()
+    series: tuple[Series, ...] = ()
+    facts: Mapping[str, Scalar] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    skipped_lines: int = 0
+    training: TrainingRun | None = None
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Everything that could have changed the number: one flat table a node, dotted names.
+
+    `{"cpu.model": "…", "gpu.0.name": "…", "python.torch": "2.8.0", "env.NCCL_DEBUG": "INFO"}`
+    """
+
+    nodes: tuple[Mapping[str, Scalar], ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run with what was read from it: the unit of replication, what analyse works on."""
+
+    run: Run
+    reading: Reading
+    provenance: Provenance | None = None

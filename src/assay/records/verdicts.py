@@ -1,0 +1,186 @@
+"""What it means: figures with intervals, comparisons, doubts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from assay.records.asked import Better, Expectation
+from assay.records.scalar import Scalar
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure with its interval; low and high are None where n does not allow one."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    unit: str
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A reason not to take a figure at its face: code, the evidence in figures, what to do."""
+
+    code: str
+    evidence: str
+    remedy: str
+
+
+Verdict = Literal["equivalent", "faster", "slower", "undecided"]
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is held equal on both sides of a comparison: one metric at one point of the sweep."""
+
+    benchmark: str
+    shape: str
+    metric: str
+    unit: str
+    better: Better | None
+    labels: Mapping[str, Scalar]  # swept parameters and the measurement's own labels
+
+
+@dataclass(frozen=True)
+class RunsRange:
+    """Runs a side that would decide; None stands for more than 10,000.
+
+    about      at the run-to-run spread as estimated
+    low, high  at the ends of that spread's 80 % interval
+    """
+
+    low: int | None
+    about: int | None
+    high: int | None
+
+
+@dataclass(frozen=True)
+class RunsNeeded:
+    """How many runs a side, in all, would decide in so many of 100 cases; whatever was seen so far.
+
+    if_equal             were the true ratio 1: to say `equivalent`
+    if_twice_the_margin  were it 1 + 2 margins: to say `faster` or `slower`
+    spread               of one run to the next, as a share, that this rests on
+    of                   what is counted: runs, or sessions where sessions are what is replicated
+    """
+
+    if_equal: RunsRange
+    if_twice_the_margin: RunsRange
+    spread: float
+    power: float
+    of: Literal["runs", "sessions"] = "runs"
+
+
+@dataclass(frozen=True)
+class Family:
+    """What it costs to claim several comparisons together.
+
+    size        comparisons that are claimed together
+    correction  `none` where all are equivalent: then each has to hold, and nothing is picked out
+    ratio       the interval that the verdict rests on: in 95 % of cases all of the family's hold together
+    alone       what the comparison's own interval says
+    """
+
+    size: int
+    correction: Literal["none", "holm"]
+    ratio: Estimate
+    alone: Verdict
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """B against A at one point.
+
+    ratio        geometric mean of B over that of A, in the metric's unit: below 1 is less, not worse
+    n            runs of A and of B that count
+    method       `welch` or `paired`; "" without an interval
+    verdict      of B relative to A, in the metric's better-direction
+    reason       why the verdict is what it is, in words a person can act on
+    by_margin    the verdict's whole interval lies beyond the margin
+    replication  what n of the interval are: runs, or sessions where both sides have several
+    sessions     of A and of B
+    error        standard error of the logarithm of the ratio, with `degrees` of freedom
+    runs_needed  only where the verdict is undecided and more runs could decide
+    rank         Hodges and Lehmann's estimate with its exact interval, to be read beside the ratio
+    family       where several comparisons are claimed together
+    """
+
+    point: Point
+    a: str
+    b: str
+    mean_a: float
+    mean_b: float
+    ratio: Estimate
+    n: tuple[int, int]
+    method: str
+    margin: float
+    verdict: Verdict
+    reason: str
+    smallest_visible: float | None  # half-width of the interval as a ratio − 1: what so many runs can show
+    doubts: tuple[Doubt, ...] = ()
+    by_margin: bool = False
+    replication: Literal["runs", "sessions"] = "runs"
+    sessions: tuple[int, int] = (0, 0)
+    error: float | None = None
+    degrees: float | None = None
+    runs_needed: RunsNeeded | None = None
+    rank: Estimate | None = None
+    family: Family | None = None
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """An absolute requirement held against the runs of one system at one point: an acceptance test.
+
+    estimate  geometric mean; each end of its interval, of 90 % or more, is a one-sided 95 % bound.
+              None: nothing measured
+    verdict   `holds` when the bound on the unfavourable side meets the requirement, `fails` when not even
+              the favourable one does, else `undecided`
+    """
+
+    system: str
+    point: Point
+    expectation: Expectation
+    estimate: Estimate | None
+    verdict: Literal["holds", "fails", "undecided"]
+    reason: str
+    doubts: tuple[Doubt, ...] = ()
+
+
+@dataclass(frozen=True)
+class ScalingPoint:
+    """One size of a scaling curve.
+
+    value       geometric mean over the runs, with its 95 % interval, in the metric's unit
+    speedup     against the smallest size, above 1 is faster (a time is inverted); unit ""
+    efficiency  speed-up over the ratio of ranks; 1 is ideal
+    method      of the speed-up's interval: `welch` or `paired`; "" without an interval
+
+    The smallest size itself has speed-up and efficiency 1 by definition, without an interval.
+    """
+
+    shape: str
+    ranks: int
+    value: Estimate
+    speedup: Estimate
+    efficiency: Estimate
+    method: str
+    doubts: tuple[Doubt, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A metric of one system over sizes, smallest first; `points[0]` is what the others are held against."""
+
+    system: str
+    benchmark: str
+    metric: str
+    unit: str
+    better: Better
+    labels: Mapping[str, Scalar]
+    points: tuple[ScalingPoint, ...]
