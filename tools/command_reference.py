@@ -21,12 +21,20 @@ def reference() -> str:
         command = assay.get_command(context, name)
         if command is None:
             raise SystemExit(f"no command {name}")
-        parts.append(f"\n## assay {name}\n")
-        inner = click.Context(
-            command, info_name=name, parent=context, max_content_width=100, terminal_width=100
-        )
-        parts.append(_block(command, inner))
+        parts += _sections(command, context, name, f"assay {name}")
     return "\n".join(parts)
+
+
+def _sections(command: click.Command, parent: click.Context, name: str, title: str) -> list[str]:
+    """The section of a command, then those of its own commands."""
+    context = click.Context(command, info_name=name, parent=parent, max_content_width=100, terminal_width=100)
+    parts = [f"\n## {title}\n", _block(command, context)]
+    if isinstance(command, click.Group):
+        for inner in command.list_commands(context):
+            made = command.get_command(context, inner)
+            assert made is not None
+            parts += _sections(made, context, inner, f"{title} {inner}")
+    return parts
 
 
 def _block(command: click.Command, context: click.Context) -> str:

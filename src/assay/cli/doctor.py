@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options
+from assay.cli.systems import SYSTEMS, named
 from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, HostError, InputError
 
 if TYPE_CHECKING:
@@ -27,12 +28,7 @@ _SYMBOLS = {
 
 @click.command()
 @click.argument("system", required=False)
-@click.option(
-    "--systems",
-    "systems_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File that holds the system.  [default: systems.yaml here]",
-)
+@SYSTEMS
 @options.RUNS
 @options.JSON
 def command(system: str | None, systems_file: Path | None, runs_dir: Path, as_json: bool) -> None:
@@ -55,9 +51,9 @@ def command(system: str | None, systems_file: Path | None, runs_dir: Path, as_js
     from assay.cluster.doctor import examine
     from assay.cluster.probe_here import facts_here
 
-    named = _system(system, systems_file)
+    here = _here(system, systems_file)
     with _progress("Looking at this machine, importing torch …"):
-        facts = facts_here(named.python or sys.executable, named.env, _existing(runs_dir))
+        facts = facts_here(here.python or sys.executable, here.env, _existing(runs_dir))
     checks = examine(facts)
     if as_json:
         document = {"schema": "assay.doctor/1", "system": system, "checks": [*map(asdict, checks)]}
@@ -67,30 +63,16 @@ def command(system: str | None, systems_file: Path | None, runs_dir: Path, as_js
     sys.exit(EXIT_ENVIRONMENT if any(check.state == "fail" for check in checks) else EXIT_OK)
 
 
-def _system(name: str | None, file: Path | None) -> LocalSystem:
-    """The options of a system on this machine; without a name what holds where nothing is written."""
-    from assay.launch import SYSTEM_MODELS
+def _here(name: str | None, file: Path | None) -> LocalSystem:
+    """The options of a system on this machine."""
     from assay.launch.local import LocalSystem
-    from assay.suite import document
-    from assay.suite.findings import unknown
-    from assay.suite.systems import FILE_NAME, THIS_MACHINE, systems
 
-    path = file or Path(FILE_NAME)
-    written = file is not None or (name is not None and path.exists())
-    found, problems = systems(document.read(path) if written else document.Document("", {}), SYSTEM_MODELS)
-    if problems:
-        raise InputError(problems)
-    if name is None and file is not None:
-        raise InputError(f"--systems names a file; say which system of it: {', '.join(found)}")
-    name = name or THIS_MACHINE
-    if name not in found:
-        raise InputError(f"{unknown('system', name, found)} ({path}{'' if written else ' does not exist'})")
-    chosen = found[name].options
-    if not isinstance(chosen, LocalSystem):
+    system = named(name, file)
+    if not isinstance(system.options, LocalSystem):
         raise InputError(
-            f"{name} is reached through {found[name].launcher}; doctor looks at this machine only"
+            f"{system.name} is reached through {system.launcher}; doctor looks at this machine only"
         )
-    return chosen
+    return system.options
 
 
 def _existing(directory: Path) -> Path:

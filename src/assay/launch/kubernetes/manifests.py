@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from io import StringIO
 
@@ -27,17 +28,22 @@ class Manifests:
 
     def yaml(self) -> str:
         """As `kubectl apply -f -` takes them."""
-        from ruamel.yaml import YAML
-        from ruamel.yaml.scalarstring import walk_tree
+        return as_yaml(self.objects)
 
-        yaml = YAML(typ="rt")
-        yaml.width = 1 << 30  # a command that is folded can't be copied
-        yaml.indent(mapping=2, sequence=4, offset=2)
-        out = StringIO()
-        objects = [*self.objects]
-        walk_tree(objects)  # texts of several lines as blocks
-        yaml.dump_all(objects, out)
-        return out.getvalue()
+
+def as_yaml(objects: Iterable[Manifest]) -> str:
+    """Objects as `kubectl apply -f -` takes them."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.scalarstring import walk_tree
+
+    yaml = YAML(typ="rt")
+    yaml.representer.ignore_aliases = lambda _value: True  # a label that two objects share is written twice
+    yaml.width = 1 << 30  # a command that is folded can't be copied
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    out, documents = StringIO(), [*objects]
+    walk_tree(documents)  # texts of several lines as blocks
+    yaml.dump_all(documents, out)
+    return out.getvalue()
 
 
 def render(job: Job, options: KubernetesSystem, kind: Kind) -> Manifests:

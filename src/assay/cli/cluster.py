@@ -1,0 +1,65 @@
+"""`assay cluster`: what has to be granted on Kubernetes or OpenShift."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli import options
+from assay.cli.systems import SYSTEMS, on_kubernetes
+
+if TYPE_CHECKING:
+    from assay.launch.kubernetes.options import KubernetesSystem
+
+
+@click.group()
+def command() -> None:
+    """Grant what runs on Kubernetes or OpenShift need, and no more."""
+
+
+@command.command()
+@click.argument("system", required=False)
+@SYSTEMS
+@click.option(
+    "--doctor",
+    is_flag=True,
+    help="Also the rights, read-only, by which `assay doctor` and provenance tell more of namespace and "
+    "cluster. A run does without.",
+)
+@options.JSON
+def rbac(system: str | None, systems_file: Path | None, doctor: bool, as_json: bool) -> None:
+    """Print the ServiceAccount, Role and RoleBinding that runs on SYSTEM need.
+
+    Every verb is one that a run fails without, and none is cluster-wide. SYSTEM's `kind` and `namespace`
+    count; without SYSTEM, kind auto in the current context's namespace. Asks the cluster nothing.
+
+    \b
+    Examples:
+      assay cluster rbac lab | kubectl apply -f -
+      kubectl -n bench create token assay --duration 8h     log in with it
+      assay cluster rbac lab --json | jq -r '.rights[] | "\\(.verb) \\(.resource): \\(.why)"'
+
+    \b
+    Exit codes: 0 printed; 4 no such system, or no kubeconfig that says its namespace.
+    """
+    from assay.cluster import rbac
+    from assay.launch.kubernetes.manifests import as_yaml
+
+    chosen = on_kubernetes(system, systems_file)
+    namespace = _namespace(chosen)
+    made = rbac.objects(chosen.kind, namespace, doctor=doctor)
+    if as_json:
+        told = (*rbac.TOLD_IN_NAMESPACE, *rbac.TOLD_OF_CLUSTER) if doctor else ()
+        rights = {"rights": [*map(asdict, rbac.needed(chosen.kind))], "optional": [*map(asdict, told)]}
+        options.echo_json({"schema": "assay.rbac/1", "namespace": namespace, **rights, "objects": made})
+    else:
+        click.echo(as_yaml(made), nl=False)
+
+
+def _namespace(system: KubernetesSystem) -> str:
+    from assay.launch.kubernetes import client
+
+    return system.namespace or client.connect(system.context).namespace

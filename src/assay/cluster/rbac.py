@@ -1,0 +1,145 @@
+"""What a run on Kubernetes may do, and no more: its rights one by one, and the objects that grant them. Pure.
+
+A right stands here because a request of the launcher needs it. Nothing here is cluster-wide but what only
+tells more: a run without it works, and says what it could not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from assay.launch.kubernetes.kinds import KINDS
+from assay.launch.kubernetes.order import MANAGED_BY, Manifest
+
+RUNNER = "assay"
+DOCTOR = "assay-doctor"
+AUTHORIZATION = "rbac.authorization.k8s.io"
+When = Literal["run", "end", "adopt", "node lost"]
+
+
+@dataclass(frozen=True)
+class Right:
+    """One verb on one resource, and what it is for.
+
+    resource  plural, with its subresource: `pods/log`
+    group     API group; "" is the core group
+    when      run: every run; end: one that is interrupted or runs out of time; adopt: the next run after
+              an Assay that was killed; node lost: where a node dies under a job
+    """
+
+    verb: str
+    group: str
+    resource: str
+    why: str
+    when: When = "run"
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource}{f'.{self.group}' if self.group else ''}"
+
+    def rule(self) -> str:
+        """The line that a Role lacks, as it stands in YAML."""
+        return f'- {{apiGroups: ["{self.group}"], resources: [{self.resource}], verbs: [{self.verb}]}}'
+
+
+def kinds_of(kind: str) -> tuple[str, ...]:
+    """The job kinds that a system with this option may send."""
+    return ("pod", "job") if kind == "auto" else (kind,)
+
+
+def needed(kind: str) -> tuple[Right, ...]:
+    """Every right that runs of a system with this `kind` need in its namespace."""
+    rights = [
+        Right("create", "", "configmaps", "programs and files of a job travel in ConfigMaps"),
+        Right("get", "", "configmaps", "find the job that an Assay submitted before it was killed", "adopt"),
+        Right("delete", "", "configmaps", "they go when a job's results are safe"),
+    ]
+    if "job" in kinds_of(kind):
+        rights.append(Right("create", "", "services", "workers find each other by a headless Service"))
+    for ref in dict.fromkeys(KINDS[name].job_ref for name in kinds_of(kind)):
+        group = ref.api_version.rpartition("/")[0]
+        rights += [
+            Right("create", group, ref.plural, "the job itself"),
+            Right("get", group, ref.plural, "whether it has ended", "end"),
+            Right("delete", group, ref.plural, "end it, and clean up behind it"),
+        ]
+    return (
+        *rights,
+        Right("list", "", "pods", "where the ranks run, and how they ended"),
+        Right("watch", "", "pods", "the same as it changes, by one watch for all jobs"),
+        Right("get", "", "pods/log", "what the ranks print"),
+        Right("list", "", "events", "why a pod does not start"),
+        Right("delete", "", "pods", "strike off a pod whose node died, which nobody else does", "node lost"),
+    )
+
+
+TOLD_IN_NAMESPACE = (
+    Right("get", "", "namespaces", "the Pod Security level"),
+    Right("list", "", "resourcequotas", "whether there is room for the pods"),
+    Right("get", "", "persistentvolumeclaims", "whether the claims that are mounted are bound"),
+    Right("get", "", "serviceaccounts", "whether the pods' ServiceAccount is there"),
+    Right(
+        "create", "authorization.k8s.io", "localsubjectaccessreviews", "whether the pods' own rights are wide"
+    ),
+)
+"""What lets `assay doctor` tell more of the namespace. None of it is needed for a run."""
+
+TOLD_OF_CLUSTER = (
+    Right("get", "", "nodes", "provenance: labels, versions and devices of the node that a rank ran on"),
+    Right("list", "", "nodes", "which nodes there are, what they offer, whether they are alike"),
+    Right("list", "", "pods", "how much of that is in use, whether DNS runs"),
+    Right("list", "apps", "daemonsets", "provenance: versions of device plugins and drivers"),
+    Right("list", "apps", "deployments", "whether the operator of the job kind is ready"),
+    Right("list", "coordination.k8s.io", "leases", "when each node was last heard of, by its own clock"),
+    Right("list", "storage.k8s.io", "storageclasses", "whether claims can be bound"),
+    Right("get", "config.openshift.io", "clusterversions", "the version of OpenShift"),
+    Right("get", "security.openshift.io", "securitycontextconstraints", "whether what pods need is allowed"),
+)
+"""What lets doctor and provenance tell more of the cluster. `nodes/proxy`, which would show the kubelets'
+settings, is not among it: who may get it can run commands in every pod of a node."""
+
+
+def objects(kind: str, namespace: str, *, doctor: bool = False) -> list[Manifest]:
+    """ServiceAccount, Role and RoleBinding of a run; with `doctor` also what only tells more."""
+    subject = {"kind": "ServiceAccount", "name": RUNNER, "namespace": namespace}
+    account = {**_head("v1", "ServiceAccount", RUNNER, namespace), "automountServiceAccountToken": False}
+    made = [account, *_granted("Role", RUNNER, namespace, needed(kind), subject)]
+    if doctor:
+        made += _granted("Role", DOCTOR, namespace, TOLD_IN_NAMESPACE, subject)
+        # cluster-wide names: another namespace's must not be overwritten
+        made += _granted("ClusterRole", f"{DOCTOR}-{namespace}", None, TOLD_OF_CLUSTER, subject)
+    return made
+
+
+def rules(rights: Iterable[Right]) -> list[Manifest]:
+    """Rules of a Role: one for each resource, in the order given."""
+    verbs: dict[tuple[str, str], list[str]] = {}
+    for right in rights:
+        verbs.setdefault((right.group, right.resource), []).append(right.verb)
+    return [
+        {"apiGroups": [group], "resources": [resource], "verbs": allowed}
+        for (group, resource), allowed in verbs.items()
+    ]
+
+
+def _granted(
+    role: Literal["Role", "ClusterRole"],
+    name: str,
+    namespace: str | None,
+    rights: Sequence[Right],
+    subject: Manifest,
+) -> list[Manifest]:
+    version = f"{AUTHORIZATION}/v1"
+    reference = {"apiGroup": AUTHORIZATION, "kind": role, "name": name}
+    binding = {**_head(version, f"{role}Binding", name, namespace), "roleRef": reference}
+    return [
+        {**_head(version, role, name, namespace), "rules": rules(rights)},
+        {**binding, "subjects": [subject]},
+    ]
+
+
+def _head(api_version: str, kind: str, name: str, namespace: str | None) -> Manifest:
+    where = {} if namespace is None else {"namespace": namespace}
+    metadata = {"name": name, **where, "labels": dict(MANAGED_BY)}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
