@@ -101,7 +101,8 @@ def test_reading_from_the_beginning_again_repeats_nothing(printed: bytes) -> Non
 
 
 def test_what_a_rotated_log_lost_is_a_gap_and_never_wrong_data(printed: bytes) -> None:
-    for lost in (slice(3_000, 400_000), slice(0, 300_123)):
+    size = len(printed)
+    for lost in (slice(size // 20, size // 2), slice(0, size // 3)):
         text = printed[: lost.start] + printed[lost.stop :]
         streams, joiner = put_together(text)
         assert expected().startswith(streams.get("rank-0", b""))
@@ -112,7 +113,7 @@ def test_what_a_rotated_log_lost_is_a_gap_and_never_wrong_data(printed: bytes) -
 
 
 def test_a_gap_is_closed_when_the_log_is_read_again_in_whole(printed: bytes) -> None:
-    cut = printed[:3_000] + printed[400_000:]
+    cut = printed[: len(printed) // 20] + printed[len(printed) // 2 :]
     streams, joiner = put_together(cut)
     rest = b""
     for item in FrameReader().feed(printed):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import math
 import re
 import zlib
 from collections.abc import Iterator
@@ -13,9 +12,10 @@ from typing import Final
 
 from assay.payloads.relay import FRAME_BYTES, MARK
 
-_HEAD: Final = re.compile(rb"%s (\S+) (\d+) (\d+) ([0-9a-f]{8})( base64)?" % MARK.encode())
+_HEAD: Final = re.compile(rb"%s (\S+) (\d+) (\d+) ([0-9a-f]{8})( deflated)?" % MARK.encode())
 _LONGEST_HEAD_BYTES = 4096
 _LONGEST_LINE_BYTES = 1 << 16
+_LONGEST_DEFLATED_BYTES = 2 * FRAME_BYTES  # zlib adds nearly nothing to what it can't shorten, base64 a third
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +65,32 @@ class FrameReader:
         head = _HEAD.fullmatch(rest, at, end) if end - at < _LONGEST_HEAD_BYTES else None
         if head is None or int(head[3]) > FRAME_BYTES:
             return Said(bytes(rest[at:end])), end + 1
+        if head[5]:
+            return self._deflated(head, end + 1)
         begin = end + 1
-        size = int(head[3])
-        stop = begin + (4 * math.ceil(size / 3) if head[5] else size)
+        stop = begin + int(head[3])
         if stop + 1 > len(rest):
             return None
-        data = _decoded(rest[begin:stop]) if head[5] else bytes(rest[begin:stop])
+        data = bytes(rest[begin:stop])
         if rest[stop] != ord("\n") or zlib.crc32(data) != int(head[4], 16):
             return Said(bytes(rest[at:end])), begin
         return Frame(head[1].decode(), int(head[2]), data), stop + 1
 
+    def _deflated(self, head: re.Match[bytes], begin: int) -> tuple[Frame | Said, int] | None:
+        stop = self._rest.find(b"\n", begin, begin + _LONGEST_DEFLATED_BYTES)
+        if stop < 0 and len(self._rest) - begin < _LONGEST_DEFLATED_BYTES:
+            return None
+        data = _inflated(self._rest[begin:stop]) if stop >= 0 else b""
+        if len(data) != int(head[3]) or zlib.crc32(data) != int(head[4], 16):
+            return Said(head[0]), begin
+        return Frame(head[1].decode(), int(head[2]), data), stop + 1
 
-def _decoded(text: bytearray) -> bytes:
-    """The bytes; b"" for what is no base64, which fits no checksum."""
+
+def _inflated(text: bytearray) -> bytes:
+    """The bytes of a deflated frame; b"" for what is none, which fits no checksum."""
     try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error:
+        return zlib.decompressobj().decompress(base64.b64decode(text, validate=True), FRAME_BYTES + 1)
+    except (binascii.Error, zlib.error):
         return b""
 
 

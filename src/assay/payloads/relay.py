@@ -8,14 +8,15 @@ Runs alone with the standard library (3.9 or newer), beside keeper.py:
 
 A frame is a line, then as many bytes as it says, then a line end:
 
-    :::ASSAY-FRAME stream offset length crc32 [base64]
+    :::ASSAY-FRAME stream offset length crc32 [deflated]
 The offset is the frame's place in its stream, which makes it its sequence number: from whichever offset one
 reads again (`--from` takes stream → bytes already there), nothing is missed and nothing comes twice.
 Streams are those of the keeper; `started-N` and `ended-N` hold its JSON files, and after the end
 `file:NAME` each file that the job was asked to keep. `ended-N` comes last. What stands outside of a frame
-was said by the platform, not by the job. Length and checksum are of the bytes themselves. Where a carriage
-return stands before a line's end, they are sent as base64: container runtimes leave it out (containerd reads
-lines with Go's bufio.ReadLine).
+was said by the platform, not by the job. Length and checksum are of the bytes themselves. A deflated
+frame is zlib's form of them in base64, one line: so are long ones sent, because a kubelet hands a log over
+line by line and keeps only so much of it, and those with a carriage return before a line's end, because
+container runtimes leave it out (containerd reads lines with Go's bufio.ReadLine).
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from urllib.parse import quote
 
 MARK = ":::ASSAY-FRAME"
 FRAME_BYTES = 1 << 18
+PLAIN_BYTES = 1 << 12  # what a person may want to read in the platform's own log
 LOOK_EVERY_S = 0.05
 FILES_LIMIT_BYTES = 4 << 20  # a kubelet keeps about 10 MB of a container's log at hand
 
@@ -95,10 +97,10 @@ def say_part(stream: str, path: Path, taken: dict[str, int]) -> bool:
 
 def say(stream: str, offset: int, data: bytes) -> None:
     """Write one frame, whole."""
-    coded = b"\r\n" in data or data.endswith(b"\r")
-    head = f"{MARK} {stream} {offset} {len(data)} {zlib.crc32(data):08x}{' base64' if coded else ''}\n"
+    deflated = len(data) > PLAIN_BYTES or b"\r\n" in data or data.endswith(b"\r")
+    head = f"{MARK} {stream} {offset} {len(data)} {zlib.crc32(data):08x}{' deflated' if deflated else ''}\n"
     out = sys.stdout.buffer
-    out.write(head.encode() + (base64.b64encode(data) if coded else data) + b"\n")
+    out.write(head.encode() + (base64.b64encode(zlib.compress(data, 1)) if deflated else data) + b"\n")
     out.flush()
 
 
