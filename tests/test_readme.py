@@ -82,7 +82,7 @@ def planned(path: Path) -> Plan:
 
 def test_every_suite_of_the_readme_loads_and_plans(tmp_path: Path) -> None:
     plans = {made.suite: made for made in map(planned, written_suites(tmp_path))}
-    assert plans.keys() == {"resnet50-scaling", "my-training"}
+    assert plans.keys() == {"resnet50-scaling", "is-the-platform-free", "my-training"}
     scaling = plans["resnet50-scaling"]
     assert (scaling.systems, scaling.baseline, scaling.margin) == (("plain", "pinned"), "plain", 0.02)
     assert len(scaling.trials) == 2 * 2 * 2 * 5
