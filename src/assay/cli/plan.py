@@ -10,12 +10,14 @@ import click
 
 from assay.cli.options import JSON, echo_json
 from assay.cli.until import limits, until_options
-from assay.errors import InputError
+from assay.errors import InputError, LaunchError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assay.records import Plan, Rendered, Trial
+    from assay.launch.check import Checked
+    from assay.launch.launcher import Launcher
+    from assay.records import Job, Plan, Rendered, Trial
     from assay.run.until import Limits
     from assay.suite import Systems
 
@@ -33,6 +35,7 @@ TOKEN = "TOKEN"  # noqa: S105 stands where a run has a name of its own: what is 
 @click.option("--system", "only", multiple=True, metavar="NAME", help="Plan only this system; repeatable.")
 @until_options
 @click.option("--show", "shown", metavar="TRIAL", help="Print what this trial would send.")
+@click.option("--validate", is_flag=True, help="With --show: have the platform check it, as a dry run there.")
 @JSON
 def command(
     suite: Path,
@@ -42,24 +45,31 @@ def command(
     max_repeats: int | None,
     max_time: float | None,
     shown: str | None,
+    validate: bool,
     as_json: bool,
 ) -> None:
     """Show the trials of SUITE in their order, and exactly what each would send.
 
     This is the dry run: what `assay run` with the same options sends is what is printed here, with the looks
     and the level of the intervals where it runs until decided. It starts nothing and writes nothing.
+    --validate sends it to the API server of a Kubernetes system as a server-side dry run, with a pod of it,
+    so that quota, Pod Security and webhooks are asked too, and prints what the server says.
 
     \b
     Examples:
       assay plan suite.yaml
       assay plan suite.yaml --show train-2x1-r01    command, environment and files of one trial
+      assay plan suite.yaml --show train-2x1-r01 --validate
       assay plan suite.yaml --system here           one side only
       assay plan suite.yaml --until decided --max-repeats 32
       assay plan suite.yaml --json | jq -r '.trials[].id'
 
     \b
-    Exit codes: 0 the suite can be run; 4 it can't: every problem is named with its file and line.
+    Exit codes: 0 the suite can be run; 4 it can't: every problem is named with its file and line;
+    5 the platform refuses the trial, or can't be asked.
     """
+    if validate and shown is None:
+        raise click.UsageError("--validate checks one trial: name it with --show")
     from assay import plan
     from assay.launch import SYSTEM_MODELS
     from assay.records import to_plain
@@ -84,11 +94,16 @@ def command(
             _print_plan(planned, asked)
         return
     trial = _trial(planned, shown)
-    rendered = _rendered(trial, where)
+    launcher, job = _launcher(trial, where), _job(trial)
+    rendered = launcher.render(job)
+    says = _checked(launcher, job) if validate else []
     if as_json:
-        echo_json({"schema": "assay.trial/1", "trial": to_plain(trial), "sends": to_plain(rendered)})
+        document = {"schema": "assay.trial/1", "trial": to_plain(trial), "sends": to_plain(rendered)}
+        echo_json({**document, "platform_says": to_plain(says)} if validate else document)
     else:
-        click.echo(_sent(trial, rendered))
+        click.echo("\n".join([_sent(trial, rendered), *(f"# {_said(one)}" for one in says)]))
+    if any(one.refusal for one in says):
+        raise LaunchError(f"trial {trial.id} would be refused")
 
 
 def _trial(planned: Plan, name: str) -> Trial:
@@ -103,23 +118,46 @@ def _trial(planned: Plan, name: str) -> Trial:
     return trials[name]
 
 
-def _rendered(trial: Trial, systems: Systems) -> Rendered:
-    """What the trial's launcher would send. Nothing is written: rendering is pure."""
-    from assay import launch, plan
-    from assay.records import Job
+def _launcher(trial: Trial, systems: Systems) -> Launcher:
+    """The trial's launcher. Nothing is written to its spool: rendering is pure."""
+    from assay import launch
 
     system = systems.by_name[trial.system]
-    launcher = launch.make(system.launcher, system.options, spool=Path("jobs"))
-    return launcher.render(
-        Job(TOKEN, trial.id, trial.shape, plan.task_of(trial), trial.seed, trial.timeout_s)
-    )
+    return launch.make(system.launcher, system.options, spool=Path("jobs"))
+
+
+def _job(trial: Trial) -> Job:
+    from assay import plan
+    from assay.records import Job
+
+    return Job(TOKEN, trial.id, trial.shape, plan.task_of(trial), trial.seed, trial.timeout_s)
+
+
+def _checked(launcher: Launcher, job: Job) -> list[Checked]:
+    """What the platform says of the job. Raises InputError where there is nobody to ask."""
+    from assay.launch.check import Checker
+
+    if not isinstance(launcher, Checker):
+        raise InputError(
+            f"--validate: launcher {launcher.name} has no server that checks a job without running it"
+        )
+    return list(launcher.check(job))
+
+
+def _said(one: Checked) -> str:
+    return f"{one.part}: {'accepted' if one.refusal is None else f'refused: {one.refusal}'}"
 
 
 def _sent(trial: Trial, rendered: Rendered) -> str:
     """Command, environment and files, as a person copies them."""
-    lines = [
+    head = (
         f"# trial {trial.id}: {trial.workload} on {trial.system}, {_count(trial.shape.ranks, 'rank')},"
-        f" seed {trial.seed}, at most {trial.timeout_s:g} s",
+        f" seed {trial.seed}, at most {trial.timeout_s:g} s"
+    )
+    if rendered.whole:
+        return f"{head}\n{rendered.command.rstrip()}"
+    lines = [
+        head,
         "# command",
         rendered.command,
         "# environment",

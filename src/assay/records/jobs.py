@@ -29,11 +29,13 @@ class Rendered:
     command  the command line, manifest or script, stable byte for byte for an equal job
     env      variables that every rank gets beside its own rank variables
     files    names of the files that travel, with their digests
+    whole    the command holds environment and files too, as a manifest does
     """
 
     command: str
     env: Mapping[str, str]
     files: Mapping[str, str]
+    whole: bool = False
 
 
 @dataclass(frozen=True)

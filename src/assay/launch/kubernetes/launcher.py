@@ -16,6 +16,7 @@ from pathlib import Path
 
 from assay.errors import LaunchError
 from assay.launch import outputs
+from assay.launch.check import Checked
 from assay.launch.kubernetes import client
 from assay.launch.kubernetes.causes import causes
 from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, Cluster, Object
@@ -27,6 +28,7 @@ from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import TOKEN, labels_of, name_of
 from assay.launch.kubernetes.refusals import Conflict
 from assay.launch.kubernetes.standing import call, is_out_of_reach, is_over
+from assay.launch.kubernetes.validate import checked
 from assay.launch.kubernetes.watch import watch_of
 from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered, Scalar
 
@@ -51,7 +53,12 @@ class KubernetesLauncher:
         """The manifests as `kubectl apply -f -` takes them."""
         shown = self._manifests(replace(job, token=SHOWN_TOKEN))
         env = {**self.system.env, **job.task.env}
-        return Rendered(shown.yaml(), env, {f.name: f"sha256:{f.sha256}" for f in job.task.files})
+        files = {file.name: f"sha256:{file.sha256}" for file in job.task.files}
+        return Rendered(shown.yaml(), env, files, whole=True)
+
+    def check(self, job: Job) -> Iterator[Checked]:
+        """What the API server says of each object, sent as a dry run."""
+        return checked(self._cluster(), self._manifests(replace(job, token=SHOWN_TOKEN)))
 
     def submit(self, job: Job) -> Handle:
         """Make the objects, each owned by the first. What was made of a job that is refused is removed."""
