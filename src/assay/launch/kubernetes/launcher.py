@@ -24,7 +24,7 @@ from assay.launch.kubernetes.collected import Collected
 from assay.launch.kubernetes.follow import Followed, Follower
 from assay.launch.kubernetes.kinds import KINDS, Kind
 from assay.launch.kubernetes.manifests import Manifests, render
-from assay.launch.kubernetes.options import KubernetesSystem
+from assay.launch.kubernetes.options import KubernetesSystem, with_host_python
 from assay.launch.kubernetes.order import TOKEN, labels_of, name_of
 from assay.launch.kubernetes.refusals import Conflict
 from assay.launch.kubernetes.standing import call, is_out_of_reach, is_over
@@ -45,7 +45,7 @@ class KubernetesLauncher:
     name = "kubernetes"
 
     def __init__(self, system: KubernetesSystem, spool: Path) -> None:
-        self.system = system
+        self.system = with_host_python(system)
         self.spool = spool.absolute()
         self._following: dict[str, Follower] = {}
 

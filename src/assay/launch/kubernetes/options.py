@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from assay import units
 from assay.launch import sent
+from assay.launch.host_python import HELP, HOST, host_python
 from assay.launch.kubernetes.patch import check as check_patch
 from assay.launch.kubernetes.quantities import Quantity
 from assay.launch.kubernetes.volumes import Volume
@@ -143,7 +144,7 @@ class KubernetesSystem(Part):
     image: str | None = Field(None, description="Container image of the ranks; by default the workload's.")
     imagePullPolicy: Literal["Always", "IfNotPresent", "Never"] | None = None
     imagePullSecrets: tuple[str, ...] = Field((), description="Names of Secrets for the image's registry.")
-    python: str = Field("python3", description="Interpreter in the image that runs the trials.")
+    python: str = Field("python3", description=f"Interpreter in the image that runs the trials. {HELP}.")
     env: sent.Env = Field(default_factory=dict, description=sent.ENV_HELP)
     envFromSecret: Annotated[dict[str, str], AfterValidator(_check_secret_keys)] = Field(
         default_factory=dict, description="Variables whose value a Secret of the cluster holds: SECRET/KEY."
@@ -208,3 +209,15 @@ class KubernetesSystem(Part):
                 "quality of service Guaranteed gets CPUs of its own"
             )
         return self
+
+
+def with_host_python(system: KubernetesSystem) -> KubernetesSystem:
+    """The system with this machine's interpreter and its directories, where it asks for `python: host`.
+
+    The directories are those of the node, at the same paths: on a file system that the nodes share.
+    """
+    if system.python != HOST:
+        return system
+    host = host_python()
+    shown = (Volume(mountPath=path, hostPath=path, readOnly=True) for path in host.directories)
+    return system.model_copy(update={"python": host.executable, "volumes": (*system.volumes, *shown)})

@@ -30,7 +30,7 @@ class PodmanLauncher:
 
     def __init__(self, program: str, system: ContainerSystem, directory: Path) -> None:
         self.name = program
-        self.system = system
+        self.system = options.with_host_python(system)
         self.spool = directory.absolute()
         self.jobs = spool.Spool(self.spool)
         self.engine = Engine(program)

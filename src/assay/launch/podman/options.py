@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from assay.launch import sent
+from assay.launch.host_python import HELP, HOST, host_python
 
 _SIZE = re.compile(r"\d+(\.\d+)?[bkmg]?", re.IGNORECASE)
 _LIMIT = re.compile(r"(-1|\d+)(:(-1|\d+))?")
@@ -52,7 +53,7 @@ class ContainerSystem(BaseModel):
     image: str | None = Field(
         None, description="Image of the trials; by default the one that the workload names. It is not pulled."
     )
-    python: str = Field("python3", description="Interpreter of the trials inside the container.")
+    python: str = Field("python3", description=f"Interpreter of the trials inside the container. {HELP}.")
     env: sent.Env = Field(default_factory=dict, description=sent.ENV_HELP)
     volumes: tuple[Volume, ...] = Field(
         (),
@@ -82,6 +83,15 @@ class ContainerSystem(BaseModel):
     )
     pin_cpus: bool = Field(False, description=sent.PIN_HELP)
     grace: sent.Grace = Field(5.0, description=sent.GRACE_HELP)
+
+
+def with_host_python(system: ContainerSystem) -> ContainerSystem:
+    """The system with this machine's interpreter and its directories, where it asks for `python: host`."""
+    if system.python != HOST:
+        return system
+    host = host_python()
+    volumes = (*system.volumes, *map(_volume, host.directories))
+    return system.model_copy(update={"python": host.executable, "volumes": volumes})
 
 
 def flags(system: ContainerSystem, program: str) -> list[str]:
