@@ -156,7 +156,7 @@ else:
         assert len(addresses) == 3
 
     def test_a_job_says_when_it_waits_when_it_runs_and_when_it_ended(self, launcher: Launcher) -> None:
-        handle = launcher.submit(job(python("import time; print('up', flush=True); time.sleep(0.5)")))
+        handle = launcher.submit(job(python("import time; print('up', flush=True); time.sleep(2)")))
         assert not launcher.status(handle).state.final
         wait_for_output(launcher, handle)
         assert launcher.status(handle).state is JobState.RUNNING

@@ -52,7 +52,7 @@ def run(
     timeout_s: float = 30.0,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    stdin: str = "",
+    stdin: str | bytes = "",
 ) -> Completed:
     """Run `argv` without a shell and wait for it; a non-zero exit code is a result, not an error.
 
@@ -78,7 +78,9 @@ def run(
         raise ProgramMissing(f"{error.filename}: {error.strerror}; install it or put it on PATH") from error
     with process:
         try:
-            stdout, stderr = process.communicate(stdin.encode(), timeout=timeout_s)
+            stdout, stderr = process.communicate(
+                stdin.encode() if isinstance(stdin, str) else stdin, timeout=timeout_s
+            )
         except BaseException as error:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -15,6 +15,8 @@ from assay.launch.podman.launcher import PodmanLauncher
 from assay.launch.podman.options import ContainerSystem
 from assay.launch.slurm.launcher import SlurmLauncher
 from assay.launch.slurm.options import SlurmSystem
+from assay.launch.ssh.launcher import SshLauncher
+from assay.launch.ssh.options import SshSystem
 
 # launcher → what a system in systems.yaml may say of it; each has `max_nodes`, None where there is no limit
 SYSTEM_MODELS: dict[str, type[BaseModel]] = {
@@ -23,6 +25,7 @@ SYSTEM_MODELS: dict[str, type[BaseModel]] = {
     "docker": ContainerSystem,
     "kubernetes": KubernetesSystem,
     "slurm": SlurmSystem,
+    "ssh": SshSystem,
 }
 
 
@@ -41,4 +44,6 @@ def make(name: str, options: BaseModel, *, spool: Path) -> Launcher:
         return SlurmLauncher(options, spool)
     if isinstance(options, KubernetesSystem) and name == KubernetesLauncher.name:
         return KubernetesLauncher(options, spool)
+    if isinstance(options, SshSystem) and name == SshLauncher.name:
+        return SshLauncher(options)
     raise InputError(f"launcher: found {name!r}; choose from {', '.join(SYSTEM_MODELS)}")

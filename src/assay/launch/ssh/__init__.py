@@ -1,0 +1,1 @@
+"""Jobs on a list of hosts, by OpenSSH."""

@@ -1,0 +1,146 @@
+"""OpenSSH itself, with the user's config, and one connection a host that all calls share."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shlex
+import stat
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from assay import shell
+from assay.errors import LaunchError
+from assay.launch.frames import Frame, FrameReader
+from assay.launch.ssh import refusals
+from assay.launch.ssh.options import SshSystem
+from assay.payloads.ssh_host import MARK
+
+CONNECT_S = 10
+CALL_S = 120.0
+UNREACHABLE_EXIT = 255  # ssh's own failures, whatever the reason
+_OPTIONS = {
+    "BatchMode": "yes",  # nobody is there to type a password
+    "ConnectTimeout": str(CONNECT_S),
+    "ServerAliveInterval": "5",
+    "ServerAliveCountMax": "3",
+}
+_PERSIST_S = 60
+
+
+class Unreachable(LaunchError):  # noqa: N818  (named by what is wrong, as its siblings are read)
+    """A host does not answer, or does not let us in."""
+
+
+@dataclass(frozen=True)
+class Connection:
+    """The way to one host."""
+
+    host: str
+    system: SshSystem
+
+    def ask(
+        self, what: str, directory: str, *arguments: str, stdin: bytes = b"", timeout_s: float = CALL_S
+    ) -> Any:
+        """The answer of payloads/ssh_host.py.
+
+        Raises Unreachable where the host is, LaunchError where it answers with an error or not at all.
+        """
+        self.open()
+        done = _run(self.program(what, directory, *arguments), timeout_s, stdin)
+        if done.exit_code == UNREACHABLE_EXIT:
+            raise Unreachable(refusals.unreachable(self.host, done.stderr))
+        if MARK not in done.stdout:
+            raise LaunchError(refusals.no_answer(self.host, self.system.python, done))
+        return _answer(self.host, done.stdout)
+
+    def argv(self, command: Sequence[str]) -> list[str]:
+        """The command line that runs a command there, each word as it is."""
+        return [*self._ssh(), "-o", "ControlMaster=no", "-T", "--", self.host, shlex.join(command)]
+
+    def program(self, what: str, directory: str, *arguments: str) -> list[str]:
+        """The command line that makes a call of payloads/ssh_host.py there."""
+        source = (resources.files("assay.payloads") / "ssh_host.py").read_text()
+        return self.argv([self.system.python, "-I", "-S", "-c", source, what, directory, *arguments])
+
+    def open(self) -> None:
+        """Make the connection that calls share, unless there is one. Raises Unreachable."""
+        if _run([*self._ssh(), "-O", "check", "--", self.host], CONNECT_S).ok:
+            return
+        argv = [*self._ssh(), "-M", "-N", "-f", "-o", f"ControlPersist={_PERSIST_S}", "--", self.host]
+        made = _run(argv, 3 * CONNECT_S)
+        if not made.ok:
+            raise Unreachable(refusals.unreachable(self.host, made.stderr))
+
+    def address(self) -> str:
+        """Name or address of the host after the ssh config has been asked."""
+        told = _run([*self._ssh(), "-G", "--", self.host], CONNECT_S).stdout
+        fields = dict(line.split(" ", 1) for line in told.splitlines() if " " in line)
+        return fields.get("hostname", self.host.rpartition("@")[2])
+
+    def files(self, directory: str, patterns: Sequence[str]) -> Iterator[Frame]:
+        """The files that the job wrote there, as frames. Raises LaunchError where they can't be had."""
+        self.open()
+        argv = self.program("files", directory, *patterns)
+        reader, answer = FrameReader(), b""
+        with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+            assert isinstance(process.stdout, io.BufferedReader)
+            while data := process.stdout.read1(1 << 18):
+                for item in reader.feed(data):
+                    if isinstance(item, Frame):
+                        yield item
+                    elif item.line.startswith(MARK.encode()):
+                        answer = item.line
+        if not answer:
+            raise Unreachable(f"{self.host}: the connection broke while files were fetched")
+        _answer(self.host, answer.decode())
+
+    def _ssh(self) -> list[str]:
+        system = self.system
+        given = {
+            "-F": system.config,
+            "-p": None if system.port is None else str(system.port),
+            "-l": system.user,
+            "-i": system.identity,
+        }
+        argv = ["ssh"]
+        for flag, value in given.items():
+            if value is not None:
+                argv += [flag, value]
+        for name, value in {**_OPTIONS, "ControlPath": f"{_private_directory()}/%C"}.items():
+            argv += ["-o", f"{name}={value}"]
+        return argv
+
+
+def _run(argv: Sequence[str], timeout_s: float, stdin: bytes = b"") -> shell.Completed:
+    try:
+        return shell.run(argv, timeout_s=timeout_s, stdin=stdin)
+    except shell.ProgramMissing as error:
+        raise LaunchError(
+            "ssh is not installed on this machine: as root, apt-get install openssh-client"
+        ) from error
+    except shell.CommandTimeout as error:
+        raise Unreachable(str(error)) from error
+
+
+def _answer(host: str, said: str) -> Any:
+    _, _, line = said.rpartition(MARK)
+    answer = json.loads(line.splitlines()[0])
+    if "error" in answer:
+        raise LaunchError(refusals.refused(host, answer["error"]))
+    return answer
+
+
+def _private_directory() -> Path:
+    """Where the connections' sockets lie: nobody else's, and short, for a socket's path has 108 bytes."""
+    place = Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp") / f"assay-ssh-{os.getuid()}"  # noqa: S108
+    place.mkdir(mode=0o700, exist_ok=True)
+    facts = place.lstat()
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
+        raise LaunchError(f"{place} is not a directory of yours alone; remove it")
+    return place

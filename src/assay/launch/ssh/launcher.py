@@ -1,0 +1,337 @@
+"""Jobs on a list of hosts, by OpenSSH: a detached keeper on each, its output followed over the connection.
+
+On host N a job lies in `DIRECTORY/TOKEN.N`. It is laid out on all hosts before any keeper is started, and
+the first host's keeper is started last: whether that one took the job decides whether there is a job.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import select
+import shlex
+import subprocess
+import tarfile
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+from assay.errors import InputError, LaunchError
+from assay.launch import outputs, sent
+from assay.launch.kept import job_status, joined
+from assay.launch.spool import TOKEN
+from assay.launch.ssh import clocks
+from assay.launch.ssh.connection import Connection, Unreachable
+from assay.launch.ssh.listener import Listener
+from assay.launch.ssh.options import SshSystem
+from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered, Scalar
+
+T = TypeVar("T")
+LOOK_EVERY_S = 0.1
+AT_ONCE = 32  # hosts that are asked at the same time
+END_SLACK_S = 60.0  # beyond the grace time, for a host that is to end its share
+FIRST_PORT, PORTS = 20_000, 12_000  # below those that Linux hands out by itself
+GIVE_UP_S = 120.0  # beyond the job's own limit, for a host that is not heard of
+
+
+class SshLauncher:
+    """Runs jobs on hosts, a keeper each. `Launcher` says what each method promises."""
+
+    name = "ssh"
+
+    def __init__(self, system: SshSystem) -> None:
+        self.system = system
+        self.hosts = [Connection(host, system) for host in system.hosts]
+        self._followed: dict[str, list[Listener]] = {}
+        self._ends: dict[str, dict[int, Mapping[str, Any]]] = {}  # token → node → its `ended.json`
+        self._clocks: dict[str, Mapping[str, Scalar]] = {}
+
+    def render(self, job: Job) -> Rendered:
+        """What starts the keepers, then what each rank runs."""
+        nodes = self._nodes(job)
+        directory = f"{self.system.directory}/<token>"
+        keeper = [self.system.python, "-I", "-S", f"{directory}.<node>/keeper.py", f"{directory}.<node>"]
+        lines = [
+            f"# on {', '.join(self.system.hosts[:nodes])}: node 0 to {nodes - 1}",
+            shlex.join([*keeper, "--detach", "--node-from", "ASSAY_NODE"]),
+            "# by it, each rank:",
+            self._rank_command(job),
+        ]
+        local = str(job.shape.ranks // nodes)
+        first = self.system.master_address or f"<address of {self.system.hosts[0]}>"
+        env = {
+            "PYTHONUNBUFFERED": "1",
+            "OMP_NUM_THREADS": f"<allowed cores / {local}, unless set>",
+            **self.system.env,
+            **job.task.env,
+            "WORLD_SIZE": str(job.shape.ranks),
+            "LOCAL_WORLD_SIZE": local,
+            "GROUP_RANK": "<node>",
+            "NODE_RANK": "<node>",
+            "MASTER_ADDR": first if nodes > 1 else "127.0.0.1",
+            "MASTER_PORT": "<from the token>" if nodes > 1 else "<a free port>",
+            "ASSAY_TOKEN": "<token>",
+            "ASSAY_SEED": str(job.seed),
+        }
+        files = {file.name: f"sha256:{file.sha256}" for file in job.task.files}
+        return Rendered("\n".join(lines), env, files)
+
+    def submit(self, job: Job) -> Handle:
+        """Lay the job out on its hosts, then start the keepers; returns when each has taken its share."""
+        nodes = self._nodes(job)
+        archive = _archive(job, self._spec(job))
+        digest = hashlib.sha256(archive).hexdigest()
+        laid: list[int] = []
+
+        def lay_out(node: int) -> None:
+            self._ask(job.token, node, "lay_out", digest, stdin=archive)
+            laid.append(node)
+
+        try:
+            on_each(lay_out, range(nodes))
+            self._begin(job.token, nodes)
+        except LaunchError as error:
+            on_each(lambda node: self._undo(job.token, node), laid)
+            raise LaunchError(f"job {job.token} was not started: {error}") from error
+        return self._handle(job.token, nodes, job.timeout_s + self.system.grace)
+
+    def find(self, token: str) -> Handle | None:
+        """The job, if the first host's keeper has taken it; else it is given up on all hosts."""
+        first = self._ask(token, 0, "give_up")
+        if first["taken"]:
+            return self._handle(token, first["nodes"], first["limit_s"])
+
+        def give_up(node: int) -> None:
+            if self._ask(token, node, "give_up")["taken"]:
+                self._end(token, node)
+
+        on_each(give_up, range(1, len(self.hosts)))
+        return None
+
+    def follow(self, handle: Handle, kept: Mapping[str, int]) -> Iterator[Output | None]:
+        """From each host's relay, from the bytes that are kept; a broken connection is made again."""
+        with ExitStack() as held:
+            listeners = [
+                held.enter_context(closing(Listener(self.hosts[n], self._place(handle.token, n), n, kept)))
+                for n in _nodes_of(handle)
+            ]
+            self._followed[handle.token] = listeners
+            held.callback(self._followed.pop, handle.token)
+            ending: list[subprocess.Popen[bytes]] = []
+            while not all(listener.over for listener in listeners):
+                found = False
+                for listener in listeners:
+                    for output in listener.hear():
+                        found = True
+                        yield output
+                self._give_up_silent(listeners, float(str(handle.data["limit_s"])))
+                ending = ending or self._start_ending(handle.token, listeners)
+                if not found:
+                    yield None
+                    _wait(listeners)
+            for process in ending:
+                process.wait()
+            self._ends[handle.token] = {one.node: one.ended for one in listeners if one.ended is not None}
+
+    def status(self, handle: Handle) -> JobStatus:
+        """From what the keepers wrote; while the job is followed, from what was heard."""
+        listeners = self._followed.get(handle.token, [])
+        if not all(listener.over for listener in listeners):
+            waits = "; ".join(filter(None, (listener.trouble for listener in listeners)))
+            running = all(listener.started for listener in listeners)
+            return JobStatus(JobState.RUNNING if running else JobState.PENDING, waits)
+        shares = on_each(lambda node: self._share(handle.token, node), _nodes_of(handle))
+        unfinished = [share for share in shares if not share.state.final]
+        if unfinished:
+            return next((share for share in unfinished if share.state is JobState.PENDING), unfinished[0])
+        return replace(joined(shares), node_facts={f"probe-{n}": self._clock(n) for n in _nodes_of(handle)})
+
+    def cancel(self, handle: Handle) -> None:
+        """End all hosts' shares at once."""
+        on_each(lambda node: self._end(handle.token, node), _nodes_of(handle))
+
+    def fetch(self, handle: Handle, patterns: Sequence[str]) -> Iterator[Output]:
+        """From the hosts' directories; those of node 1 and on below `node-1/` and so on. 1 GiB a host."""
+        for pattern in patterns:
+            outputs.check_name(pattern)
+        for node in _nodes_of(handle):
+            for item in self.hosts[node].files(self._place(handle.token, node), patterns):
+                name = unquote(item.stream.removeprefix("file:"))
+                yield Output(name if node == 0 else f"node-{node}/{name}", item.data)
+
+    def forget(self, handle: Handle) -> None:
+        """Remove the job's directory on each host."""
+        shares = on_each(lambda node: self._ask(handle.token, node, "look"), _nodes_of(handle))
+        if any(share["runs"] for share in shares):
+            raise LaunchError(f"job {handle.token} still runs; cancel it first")
+        on_each(lambda node: self._ask(handle.token, node, "forget"), _nodes_of(handle))
+        self._ends.pop(handle.token, None)
+
+    # What is sent
+
+    def _nodes(self, job: Job) -> int:
+        """How many hosts the job takes. Raises InputError for more than there are."""
+        sent.check_task(job)
+        nodes = job.shape.nodes or job.shape.workers
+        if nodes > len(self.hosts):
+            shape = job.shape
+            raise InputError(
+                f"{job.trial_id}: shape {shape} takes {nodes} hosts, a worker each, and the system has "
+                f"{len(self.hosts)}: name more `hosts`, or pack workers, like "
+                f"{shape.workers}x{shape.accelerators}x1"
+            )
+        return nodes
+
+    def _spec(self, job: Job) -> dict[str, Any]:
+        return sent.spec(
+            job,
+            python=self.system.python,
+            env=self.system.env,
+            cwd=job.task.cwd or "work",
+            probe="probe.py",
+            nodes=self._nodes(job),
+            grace_s=self.system.grace,
+            pin_cpus=self.system.pin_cpus,
+            files_before={},
+        )
+
+    def _rank_command(self, job: Job) -> str:
+        command = shlex.join(sent.argv(job, self.system.python))
+        if self.system.pin_cpus:
+            command = f"taskset --cpu-list '<cores of the rank>' {command}"
+        return command if job.task.cwd is None else f"cd {shlex.quote(job.task.cwd)} && {command}"
+
+    def _begin(self, token: str, nodes: int) -> None:
+        address = self.system.master_address or self.hosts[0].address()
+        port = str(FIRST_PORT + zlib.crc32(token.encode()) % PORTS)
+
+        def begin(node: int) -> None:
+            found = self._ask(token, node, "begin", str(node), address, port)
+            if not found["taken"]:
+                said = " ".join(found["said"].split()) or "it did not start in time"
+                raise LaunchError(f"{self.hosts[node].host}: the keeper did not take the job: {said}")
+
+        on_each(begin, range(1, nodes))
+        begin(0)
+
+    # What it came to
+
+    def _share(self, token: str, node: int) -> JobStatus:
+        """Where one host's share stands; lost where the host is, too."""
+        host = self.hosts[node].host
+        known = self._ends.get(token, {}).get(node)
+        if known is not None:
+            return job_status(known)
+        try:
+            found = self._ask(token, node, "look")
+        except Unreachable as error:
+            return JobStatus(JobState.LOST, str(error))
+        if found["ended"] is not None:
+            return job_status(found["ended"])
+        started_at = found["started"]["started_at"] if found["started"] else None
+        if found["runs"]:
+            return JobStatus(
+                JobState.RUNNING if found["started"] else JobState.PENDING, started_at=started_at
+            )
+        return JobStatus(JobState.LOST, _why_lost(host, found), started_at=started_at)
+
+    def _give_up_silent(self, listeners: Sequence[Listener], limit_s: float) -> None:
+        """A host that was not heard of for longer than the job may take is not waited for any more."""
+        for listener in listeners:
+            if listener.trouble and time.monotonic() - listener.heard_at > limit_s + GIVE_UP_S:
+                listener.give_up()
+
+    def _start_ending(self, token: str, listeners: Sequence[Listener]) -> list[subprocess.Popen[bytes]]:
+        """Where one share failed, end the others, and what a killed keeper may have left."""
+        if not any(listener.failed for listener in listeners):
+            return []
+        return [
+            subprocess.Popen(
+                one.connection.program("end", self._place(token, one.node)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            for one in listeners
+            if not one.over or one.ended is None
+        ]
+
+    def _end(self, token: str, node: int) -> None:
+        found = self._ask(token, node, "end", timeout_s=self.system.grace + END_SLACK_S)
+        if found.get("left"):
+            raise LaunchError(
+                f"{self.hosts[node].host}: processes {found['left']} of job {token} can't be killed: "
+                "they hang in the kernel"
+            )
+
+    def _undo(self, token: str, node: int) -> None:
+        self._end(token, node)
+        self._ask(token, node, "forget")
+
+    def _clock(self, node: int) -> Mapping[str, Scalar]:
+        """How far the host's clock is off, measured once."""
+        connection = self.hosts[node]
+        if connection.host not in self._clocks:
+            self._clocks[connection.host] = {"ssh.host": connection.host, **clocks.offset(connection)}
+        return self._clocks[connection.host]
+
+    def _ask(self, token: str, node: int, what: str, *arguments: str, **more: Any) -> Any:
+        return self.hosts[node].ask(what, self._place(token, node), *arguments, **more)
+
+    def _place(self, token: str, node: int) -> str:
+        if TOKEN.fullmatch(token) is None:
+            raise ValueError(f"{token!r} is not a token: letters, digits, dots, dashes and underscores")
+        return f"{self.system.directory}/{token}.{node}"
+
+    def _handle(self, token: str, nodes: int, limit_s: float) -> Handle:
+        return Handle(self.name, token, {"nodes": nodes, "limit_s": limit_s})
+
+
+def on_each(call: Callable[[int], T], nodes: Sequence[int]) -> list[T]:
+    """The call's results for all nodes, made at once. Raises the first error when all have come back."""
+    if len(nodes) < 2:
+        return [call(node) for node in nodes]
+    with ThreadPoolExecutor(min(len(nodes), AT_ONCE)) as pool:
+        return [future.result() for future in [pool.submit(call, node) for node in nodes]]
+
+
+def _nodes_of(handle: Handle) -> range:
+    nodes = handle.data["nodes"]
+    assert isinstance(nodes, int)
+    return range(nodes)
+
+
+def _why_lost(host: str, found: Mapping[str, Any]) -> str:
+    if not found["there"]:
+        return f"nothing is left of the job on {host}"
+    if found["anew"]:
+        return f"{host} was started anew while the job ran"
+    if said := found["said"].strip():
+        return f"the job's keeper on {host} failed: {said.splitlines()[-1]}"
+    return f"the job's keeper on {host} was killed while the job ran"
+
+
+def _archive(job: Job, spec: Mapping[str, Any]) -> bytes:
+    """All that a host needs, as one tar; equal bytes for equal jobs."""
+    members = {"spec.json": json.dumps(spec).encode()}
+    members |= sent.programs("keeper.py", "relay.py", "probe.py")
+    members |= {f"work/{file.name}": file.data for file in job.task.files}
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, data in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(data), 0o755 if data.startswith(b"#!") else 0o644
+            archive.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def _wait(listeners: Sequence[Listener]) -> None:
+    """Until something comes, for a moment at most."""
+    select.select([n for n in (one.fileno() for one in listeners) if n is not None], [], [], LOOK_EVERY_S)

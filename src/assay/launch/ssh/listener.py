@@ -1,0 +1,143 @@
+"""Listens to one host of a job over a connection that may break: nothing is lost, nothing comes twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
+
+from assay.launch.frames import Frame, FrameReader, Joiner
+from assay.launch.ssh import refusals
+from assay.launch.ssh.connection import Connection
+from assay.payloads.ssh_host import MARK
+from assay.records import Output
+
+READ_BYTES = 1 << 18
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
+
+
+class Listener:
+    """One host's share of a job, as it comes in.
+
+    over     it has ended, or nothing of it is left; nothing more will come
+    ended    how, as its keeper wrote; None until then, and where no keeper is left to write it
+    trouble  why nothing comes at the moment, in words; "" while it is connected
+    heard_at  monotonic time at which the host was last heard of
+    """
+
+    def __init__(self, connection: Connection, directory: str, node: int, kept: Mapping[str, int]) -> None:
+        self.connection, self.directory, self.node = connection, directory, node
+        self.over = self.started = False
+        self.ended: dict[str, Any] | None = None
+        self.trouble = ""
+        self.heard_at = time.monotonic()
+        self._joiner = Joiner({name: size for name, size in kept.items() if _is_output(name)})
+        self._end_said = b""
+        self._pause_s, self._again_at = FIRST_PAUSE_S, 0.0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (ssh's own words, until closed)
+        self._connect()
+
+    @property
+    def failed(self) -> bool:
+        """It ended other than well, so the other hosts' shares are in vain."""
+        return self.over and (self.ended is None or self.ended["state"] != "succeeded")
+
+    def give_up(self) -> None:
+        """Wait for the host no longer."""
+        self.over = True
+
+    def fileno(self) -> int | None:
+        """What to wait for; None while it is not connected."""
+        if self._process is None or self._process.stdout is None:
+            return None
+        return self._process.stdout.fileno()
+
+    def hear(self) -> Iterator[Output]:
+        """What has come since; connects again where the connection broke."""
+        if self._process is None:
+            if not self.over and time.monotonic() >= self._again_at:
+                self._connect()
+            return
+        data = self._read()
+        if data is None:
+            return
+        if not data:
+            self._broke()
+            return
+        self.heard_at, self.trouble, self._pause_s = time.monotonic(), "", FIRST_PAUSE_S
+        for item in self._reader.feed(data):
+            if isinstance(item, Frame):
+                new = self._join(item)
+                if new is not None:
+                    yield new
+            elif item.line.startswith(MARK.encode()):
+                self._came_to_its_end()
+
+    def close(self) -> None:
+        """Listen no more; the job goes on."""
+        if self._process is not None:
+            self._process.kill()
+            self._drop()
+        self._said.close()
+
+    def _connect(self) -> None:
+        self._reader = FrameReader()
+        self._said.seek(0)
+        self._said.truncate()
+        argv = self.connection.program("follow", self.directory, json.dumps(self._joiner.taken))
+        self._process = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, start_new_session=True
+        )
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+
+    def _read(self) -> bytes | None:
+        number = self.fileno()
+        assert number is not None
+        try:
+            return os.read(number, READ_BYTES)
+        except BlockingIOError:
+            return None
+
+    def _join(self, frame: Frame) -> Output | None:
+        if frame.stream == f"started-{self.node}":
+            self.started = True
+        elif frame.stream == f"ended-{self.node}":
+            self._end_said = self._end_said[: frame.offset] + frame.data
+        elif _is_output(frame.stream):
+            new = self._joiner.join(frame)
+            return Output(frame.stream, new) if new else None
+        return None
+
+    def _came_to_its_end(self) -> None:
+        """The host said all that there is; a gap is read once more, from before it."""
+        self._drop()
+        if self._joiner.gaps:
+            self._joiner.gaps.clear()
+            return
+        self.over = True
+        self.ended = json.loads(self._end_said) if self._end_said else None
+
+    def _broke(self) -> None:
+        """Say why, and try again later."""
+        self._drop()
+        self._said.seek(0)
+        words = self._said.read().decode(errors="replace")
+        self.trouble = refusals.unreachable(self.connection.host, words)
+        self._again_at = time.monotonic() + self._pause_s
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+
+    def _drop(self) -> None:
+        assert self._process is not None
+        with self._process as process:
+            process.kill()
+        self._process = None
+
+
+def _is_output(stream: str) -> bool:
+    return stream.startswith(("rank-", "probe-"))

@@ -1,0 +1,61 @@
+"""What systems.yaml may say of hosts that are reached by ssh."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from assay.launch import sent
+
+_HOST = re.compile(r"(\w[\w.-]*@)?[\w\[][\w.:%\[\]-]*")
+
+
+def _host(name: str) -> str:
+    if _HOST.fullmatch(name) is None:
+        raise ValueError(f"{name!r} is not a host; write a name of your ssh config, host or user@host")
+    return name
+
+
+def _distinct(hosts: tuple[str, ...]) -> tuple[str, ...]:
+    twice = sorted({host for host in hosts if hosts.count(host) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)} is named twice; name each host once")
+    return hosts
+
+
+def _directory(path: str) -> str:
+    if not path.startswith(("/", "~/")):
+        raise ValueError(f"{path!r}: write an absolute path, or one that begins with ~/")
+    return path.rstrip("/")
+
+
+class SshSystem(BaseModel):
+    """What systems.yaml may say of hosts that are reached by ssh."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+
+    hosts: Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], AfterValidator(_distinct)] = Field(
+        min_length=1, description="Hosts as you would type them after ssh; a job takes the first ones."
+    )
+    python: str = Field("python3", description="Interpreter of the trials on the hosts.")
+    directory: Annotated[str, AfterValidator(_directory)] = Field(
+        "~/.cache/assay", description="Where a host keeps a job until it is collected."
+    )
+    master_address: str | None = Field(
+        None,
+        description="Address of the first host as the others reach it; by default that of the ssh config.",
+    )
+    port: int | None = Field(None, ge=1, le=65535, description="Port of the ssh servers.")
+    user: str | None = Field(None, description="Who logs in.")
+    identity: str | None = Field(None, description="File of the private key.")
+    config: str | None = Field(None, description="ssh config in place of your own.")
+    env: sent.Env = Field(default_factory=dict, description=sent.ENV_HELP)
+    pin_cpus: bool = Field(False, description=sent.PIN_HELP)
+    grace: sent.Grace = Field(5.0, description=sent.GRACE_HELP)
+
+    @property
+    def max_nodes(self) -> int | None:
+        """As many as there are hosts."""
+        return len(self.hosts)
