@@ -103,7 +103,7 @@ settings, is not among it: who may get it can run commands in every pod of a nod
 def objects(kind: str, namespace: str, *, doctor: bool = False) -> list[Manifest]:
     """ServiceAccount, Role and RoleBinding of a run; with `doctor` also what only tells more."""
     subject = {"kind": "ServiceAccount", "name": RUNNER, "namespace": namespace}
-    account = {**_head("v1", "ServiceAccount", RUNNER, namespace), "automountServiceAccountToken": False}
+    account = {**head("v1", "ServiceAccount", RUNNER, namespace), "automountServiceAccountToken": False}
     made = [account, *_granted("Role", RUNNER, namespace, needed(kind), subject)]
     if doctor:
         made += _granted("Role", DOCTOR, namespace, TOLD_IN_NAMESPACE, subject)
@@ -132,14 +132,15 @@ def _granted(
 ) -> list[Manifest]:
     version = f"{AUTHORIZATION}/v1"
     reference = {"apiGroup": AUTHORIZATION, "kind": role, "name": name}
-    binding = {**_head(version, f"{role}Binding", name, namespace), "roleRef": reference}
+    binding = {**head(version, f"{role}Binding", name, namespace), "roleRef": reference}
     return [
-        {**_head(version, role, name, namespace), "rules": rules(rights)},
+        {**head(version, role, name, namespace), "rules": rules(rights)},
         {**binding, "subjects": [subject]},
     ]
 
 
-def _head(api_version: str, kind: str, name: str, namespace: str | None) -> Manifest:
+def head(api_version: str, kind: str, name: str, namespace: str | None = None) -> Manifest:
+    """The beginning of an object of Assay's."""
     where = {} if namespace is None else {"namespace": namespace}
     metadata = {"name": name, **where, "labels": dict(MANAGED_BY)}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata}

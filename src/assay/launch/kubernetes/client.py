@@ -119,9 +119,13 @@ class Cluster:
         params = {"fieldManager": FIELD_MANAGER, **({"dryRun": "All"} if dry_run else {})}
         return self._ask("POST", where, f"create {_called(obj)}", params=params, body=obj)
 
-    def apply(self, obj: Object, *, dry_run: bool = False) -> Object:
-        """Server-side apply: create it, or own the given fields of the one that is there."""
-        where = self._path(self.resource_of(obj), obj["metadata"]["name"])
+    def apply(self, obj: Object, *, dry_run: bool = False, everywhere: bool = False) -> Object:
+        """Server-side apply: create it, or own the given fields of the one that is there.
+
+        Fields given before and not now are given up. Raises Conflict where another manager owns one of the
+        given fields with another value: nothing is changed then.
+        """
+        where = self._path(self.resource_of(obj), obj["metadata"]["name"], everywhere)
         params = {"fieldManager": FIELD_MANAGER, **({"dryRun": "All"} if dry_run else {})}
         kind = "application/apply-patch+yaml"
         return self._ask("PATCH", where, f"apply {_called(obj)}", params=params, body=obj, kind=kind)
@@ -135,10 +139,10 @@ class Cluster:
         """One object; `everywhere`: of a kind that belongs to no namespace. Raises NotFound."""
         return self._ask("GET", self._path(resource, name, everywhere), f"get {resource.plural} {name}")
 
-    def find(self, resource: Resource, name: str) -> Object | None:
+    def find(self, resource: Resource, name: str, *, everywhere: bool = False) -> Object | None:
         """One object, or None."""
         try:
-            return self.get(resource, name)
+            return self.get(resource, name, everywhere=everywhere)
         except NotFound:
             return None
 
@@ -157,17 +161,28 @@ class Cluster:
             params["continue"] = more
 
     def delete(
-        self, resource: Resource, name: str, *, grace_s: int | None = None, wait: bool = False
+        self,
+        resource: Resource,
+        name: str,
+        *,
+        grace_s: int | None = None,
+        wait: bool = False,
+        only: Mapping[str, str] | None = None,
+        everywhere: bool = False,
     ) -> None:
         """Delete an object, and in the background what it owns; one that is gone is gone.
 
         wait  it goes only when what it owns is gone (who asks does not wait)
+        only  uid and resourceVersion that it has to have; else Conflict is raised
         """
         options: Object = {"propagationPolicy": "Foreground" if wait else "Background"}
+        if only is not None:
+            options["preconditions"] = dict(only)
         if grace_s is not None:
             options["gracePeriodSeconds"] = grace_s
+        where = self._path(resource, name, everywhere)
         with suppress(NotFound):
-            self._ask("DELETE", self._path(resource, name), f"delete {resource.plural} {name}", body=options)
+            self._ask("DELETE", where, f"delete {resource.plural} {name}", body=options)
 
     def delete_all(self, resource: Resource, *, labels: str) -> None:
         """Delete every object that matches."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.errors import LaunchError
@@ -14,11 +14,14 @@ class ApiError(LaunchError):
 
     code    HTTP status; 0 where there was no answer
     reason  Kubernetes' own word: `Forbidden`, `AlreadyExists`, `Invalid`, …
+    fields  which field, and what is wrong with it, where it says so
     """
 
-    def __init__(self, words: str, code: int = 0, reason: str = "") -> None:
+    def __init__(
+        self, words: str, code: int = 0, reason: str = "", fields: Sequence[tuple[str, str]] = ()
+    ) -> None:
         super().__init__(words)
-        self.code, self.reason = code, reason
+        self.code, self.reason, self.fields = code, reason, tuple(fields)
 
 
 class NotFound(ApiError):  # noqa: N818  (named by what is wrong)
@@ -48,7 +51,9 @@ def refusal(doing: str, code: int, status: Mapping[str, Any]) -> ApiError:
     kind = {404: NotFound, 409: Conflict, 410: Gone}.get(code, ApiError)
     if code == 409 and "exceeded quota" in message:  # the quota itself changed meanwhile
         kind = ApiError
-    return kind(f"can't {doing}: {_in_words(code, reason, said)}", code, reason)
+    causes = (status.get("details") or {}).get("causes") or ()
+    fields = [(str(cause.get("field", "")), str(cause.get("message", ""))) for cause in causes]
+    return kind(f"can't {doing}: {_in_words(code, reason, said)}", code, reason, fields)
 
 
 def _in_words(code: int, reason: str, said: str) -> str:

@@ -1,0 +1,95 @@
+"""What a system's pods ask of a cluster's security rules, read from the pod that is really sent. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from assay.launch.kubernetes.kinds import KINDS
+from assay.launch.kubernetes.manifests import render
+from assay.launch.kubernetes.options import KubernetesSystem
+from assay.records import Job, Shape, Task
+
+Level = Literal["privileged", "baseline", "restricted"]
+LEVELS: tuple[Level, ...] = ("privileged", "baseline", "restricted")  # the laxest first
+
+# Source: kubernetes.io/docs/concepts/security/pod-security-standards, the fields that Assay's pods can have
+BASELINE_CAPABILITIES = {
+    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE",
+    "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
+}  # fmt: skip
+RESTRICTED_CAPABILITIES = {"NET_BIND_SERVICE"}
+RESTRICTED_VOLUMES = {
+    "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected",
+    "secret",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One thing that a pod asks for, and the strictest level that still allows it."""
+
+    what: str
+    allowed_by: Level
+
+
+def pod_of(options: KubernetesSystem) -> dict[str, Any]:
+    """The spec of a worker's pod, patched as the system asks. Raises InputError as rendering does."""
+    task = Task(("true",), image="image")  # stands for any: what is asked does not depend on it
+    rendered = render(Job("token", "trial", Shape(1, 1), task, 0, 60.0), options, KINDS["pod"])
+    spec: dict[str, Any] = rendered.job["spec"]["template"]["spec"]
+    return spec
+
+
+def asks(spec: dict[str, Any]) -> tuple[Ask, ...]:
+    """All that keeps a pod from the level `restricted`."""
+    return (
+        *_of_pod(spec),
+        *(ask for container in spec["containers"] for ask in _of_container(container, spec)),
+    )
+
+
+def level(spec: dict[str, Any]) -> Level:
+    """The strictest Pod Security level that allows the pod."""
+    return min((ask.allowed_by for ask in asks(spec)), key=LEVELS.index, default="restricted")
+
+
+def capabilities(spec: dict[str, Any]) -> tuple[str, ...]:
+    """Those that the pod's containers add, sorted."""
+    return tuple(sorted({name for one in spec["containers"] for name in _capabilities(one).get("add", ())}))
+
+
+def _of_pod(spec: dict[str, Any]) -> Iterator[Ask]:
+    for field in ("hostNetwork", "hostPID", "hostIPC"):
+        if spec.get(field):
+            yield Ask(field, "privileged")
+    for volume in spec.get("volumes", ()):
+        if "hostPath" in volume:
+            yield Ask(f"hostPath {volume['hostPath']['path']}", "privileged")
+        elif not (volume.keys() - {"name"}) <= RESTRICTED_VOLUMES:
+            yield Ask(f"a volume of {', '.join(volume.keys() - {'name'})}", "baseline")
+
+
+def _of_container(container: dict[str, Any], spec: dict[str, Any]) -> Iterator[Ask]:
+    own, pod = container.get("securityContext", {}), spec.get("securityContext", {})
+    if own.get("privileged"):
+        yield Ask("privileged containers", "privileged")
+    for name in _capabilities(container).get("add", ()):
+        if name not in RESTRICTED_CAPABILITIES:
+            yield Ask(f"capability {name}", "baseline" if name in BASELINE_CAPABILITIES else "privileged")
+    if "ALL" not in _capabilities(container).get("drop", ()):
+        yield Ask("the capabilities that a container has by itself", "baseline")
+    if own.get("allowPrivilegeEscalation") is not False:
+        yield Ask("privilege escalation", "baseline")
+    both = {**pod, **own}
+    if both.get("runAsNonRoot") is not True or both.get("runAsUser") == 0:
+        yield Ask("a user that may be root", "baseline")
+    seccomp = both.get("seccompProfile", {}).get("type", "none")
+    if seccomp not in ("RuntimeDefault", "Localhost"):
+        yield Ask(f"seccomp profile {seccomp}", "privileged" if seccomp == "Unconfined" else "baseline")
+
+
+def _capabilities(container: dict[str, Any]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = container.get("securityContext", {}).get("capabilities", {})
+    return found
