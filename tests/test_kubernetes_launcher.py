@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import random
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kubernetes_cluster as cluster
 from assay import launch
-from assay.launch.kubernetes.order import LABEL_TOKEN
+from assay.errors import InputError, LaunchError
+from assay.launch.kubernetes import client
+from assay.launch.kubernetes.order import LABEL_TOKEN, name_of
 from assay.launch.launcher import Launcher
-from launcher_contract import LauncherContract
+from assay.records import Handle, JobState
+from cli_contract import CliContract
+from launcher_contract import LauncherContract, follow_to_end, job, python, run, wait_for_output
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
+TICK = "import time\nfor i in range({count}): print(i, flush=True); time.sleep({pause})"
 
 
 @pytest.fixture(scope="module")
 def namespace() -> Iterator[str]:
     with cluster.namespace() as name:
         yield name
+
+
+def running(namespace: str, selector: str = "") -> list[str]:
+    pods = cluster.objects(namespace, "pods", selector)
+    return [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] in ("Pending", "Running")]
+
+
+def make(namespace: str, spool: Path, **options: Any) -> Launcher:
+    return launch.make("kubernetes", cluster.system(namespace, **{"grace": 0.5, **options}), spool=spool)
 
 
 class OnCluster(LauncherContract):
@@ -30,14 +49,198 @@ class OnCluster(LauncherContract):
         self.namespace = namespace
 
     def make(self, spool: Path, *, grace_s: float) -> Launcher:
-        return launch.make(
-            "kubernetes", cluster.system(self.namespace, kind=self.kind, grace=grace_s), spool=spool
-        )
+        return make(self.namespace, spool, kind=self.kind, grace=grace_s)
 
     def left(self, token: str) -> list[str]:
-        pods = cluster.objects(self.namespace, "pods", f"{LABEL_TOKEN}={token}")
-        return [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] in ("Pending", "Running")]
+        return running(self.namespace, f"{LABEL_TOKEN}={token}")
 
 
 class TestJob(OnCluster):
     kind = "job"
+
+
+class TestAuto(OnCluster):
+    """One worker is one pod."""
+
+    kind = "auto"
+
+
+class TestCommandLine(CliContract):
+    @pytest.fixture(autouse=True)
+    def _in_namespace(self, namespace: str) -> None:
+        self.namespace = namespace
+
+    def system(self) -> dict[str, Any]:
+        there = {"launcher": "kubernetes", "namespace": self.namespace, "image": cluster.IMAGE}
+        return {**there, "imagePullPolicy": "IfNotPresent", "python": "host", "runAsUser": 0}
+
+    def left(self) -> list[str]:
+        return running(self.namespace)
+
+
+@pytest.fixture
+def launcher(namespace: str, tmp_path: Path) -> Launcher:
+    return make(namespace, tmp_path / "jobs")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_killed_anywhere_while_it_submits_a_job_runs_once_or_never(
+    namespace: str, tmp_path: Path, seed: int
+) -> None:
+    asked, launcher = job(python("print('ran')"), 2), make(namespace, tmp_path, kind="job")
+    assay = multiprocessing.get_context("fork").Process(target=launcher.submit, args=(asked,))
+    assay.start()
+    time.sleep(random.Random(seed).uniform(0.15, 0.4))
+    assay.kill()
+    assay.join()
+    later = make(namespace, tmp_path, kind="job")
+    handle = later.find(asked.token)
+    if handle is None:
+        assert later.find(asked.token) is None
+        with pytest.raises(LaunchError, match="before"):
+            later.submit(asked)
+        assert eventually_none(namespace, asked.token)
+    else:
+        streams = follow_to_end(later, handle)
+        assert (streams["rank-0"], streams["rank-1"]) == (b"ran\n", b"ran\n")
+
+
+def test_a_job_object_that_comes_after_its_token_was_given_up_starts_nothing(
+    namespace: str, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, create, on_its_way = job(python("print('ran')")), client.Cluster.create, []
+
+    def killed_before_the_job(self: client.Cluster, obj: client.Object, **how: bool) -> client.Object:
+        if obj["kind"] == "Job":
+            on_its_way.append(obj)
+            raise KeyboardInterrupt
+        return create(self, obj, **how)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(client.Cluster, "create", killed_before_the_job)
+        with pytest.raises(KeyboardInterrupt):
+            launcher.submit(asked)
+    assert launcher.find(asked.token) is None
+    client.connect(None, namespace).create(on_its_way[0])
+    assert eventually_none(namespace, asked.token)
+    with pytest.raises(LaunchError, match="given up before"):
+        launcher.submit(asked)
+
+
+def eventually_none(namespace: str, token: str) -> bool:
+    """Whether the cluster removes what is left of a job, and no pod of it ever ran."""
+    give_up = time.monotonic() + 30
+    while time.monotonic() < give_up:
+        pods = cluster.objects(namespace, "pods", f"{LABEL_TOKEN}={token}")
+        assert not any(pod["status"]["phase"] in ("Running", "Succeeded", "Failed") for pod in pods)
+        if not pods and not cluster.objects(namespace, "jobs", f"{LABEL_TOKEN}={token}"):
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def test_forgetting_leaves_nothing_of_a_job(namespace: str, launcher: Launcher) -> None:
+    asked = job(python("print(1)"), 2, files={"some": b"thing"})
+    run(launcher, asked)
+    give_up = time.monotonic() + 20
+    what = "configmaps,services,jobs,pods"
+    while left := cluster.objects(namespace, what, f"{LABEL_TOKEN}={asked.token}"):
+        assert time.monotonic() < give_up, [obj["metadata"]["name"] for obj in left]
+        time.sleep(0.2)
+
+
+def test_a_pod_that_is_deleted_behind_our_back_is_named(namespace: str, launcher: Launcher) -> None:
+    asked = job(python(TICK.format(count=600, pause=0.1)), 2)
+    handle = launcher.submit(asked)
+    wait_for_output(launcher, handle)
+    pod = running(namespace, f"{LABEL_TOKEN}={asked.token}")[0]
+    cluster.kubectl("-n", namespace, "delete", "pod", pod, "--wait=false")
+    follow_to_end(launcher, handle)
+    status = launcher.status(handle)
+    assert status.state in (JobState.LOST, JobState.FAILED)
+    assert pod in status.cause
+    assert "deleted" in status.cause
+    launcher.forget(handle)
+
+
+def test_a_job_object_that_is_deleted_behind_our_back_ends_as_lost(
+    namespace: str, launcher: Launcher
+) -> None:
+    handle = launcher.submit(job(python(TICK.format(count=600, pause=0.1))))
+    wait_for_output(launcher, handle)
+    cluster.kubectl("-n", namespace, "delete", "job", name_of(handle.token), "--wait=false")
+    follow_to_end(launcher, handle)
+    status = launcher.status(handle)
+    assert status.state is JobState.LOST
+    assert "deleted" in status.cause
+
+
+def test_an_interpreter_that_the_image_lacks_is_the_cause(namespace: str, tmp_path: Path) -> None:
+    status, _ = run(make(namespace, tmp_path, python="/no/such/python"), job(python("pass")))
+    assert status.state is JobState.FAILED
+    assert "/no/such/python" in status.cause
+    assert "set `python`" in status.cause
+
+
+def test_a_job_that_no_node_can_take_says_so_while_it_waits(namespace: str, tmp_path: Path) -> None:
+    launcher = make(namespace, tmp_path, nodeSelector={"there-is": "no-such-node"})
+    handle = launcher.submit(job(python("pass")))
+    why = ""
+    for output in launcher.follow(handle, {}):
+        assert output is None
+        status = launcher.status(handle)
+        why = status.cause
+        if why:
+            assert status.state is JobState.PENDING
+            break
+    assert "no node can take" in why
+    assert "node selector" in why or "node affinity/selector" in why
+    launcher.cancel(handle)
+    launcher.forget(handle)
+
+
+def test_several_jobs_share_one_watch_and_are_followed_at_once(namespace: str, tmp_path: Path) -> None:
+    launchers = [make(namespace, tmp_path / str(i)) for i in range(4)]
+    asked = [job(python(f"import time; time.sleep(1); print({i})")) for i in range(4)]
+    got: dict[int, bytes] = {}
+
+    def whole(i: int, handle: Handle) -> None:
+        got[i] = follow_to_end(launchers[i], handle)["rank-0"]
+
+    handles = [one.submit(ask) for one, ask in zip(launchers, asked, strict=True)]
+    threads = [threading.Thread(target=whole, args=pair) for pair in enumerate(handles)]
+    for thread in threads:
+        thread.start()
+    names = [thread.name for thread in threading.enumerate()]
+    for thread in threads:
+        thread.join()
+    assert got == {i: b"%d\n" % i for i in range(4)}
+    assert names.count("assay-pods") == 1
+
+
+def test_the_facts_of_each_node_come_from_the_cluster(launcher: Launcher) -> None:
+    status, _ = run(launcher, job(python("print(1)"), 2))
+    assert set(status.node_facts) == {"probe-0", "probe-1"}
+    for facts in status.node_facts.values():
+        assert str(facts["kubernetes.version"]).startswith("v1.")
+        assert str(facts["kubernetes.image_id"])
+        assert facts["kubernetes.qos"] in ("Guaranteed", "Burstable", "BestEffort")
+        assert isinstance(facts["kubernetes.queue_s"], float)
+        assert isinstance(facts["kubernetes.start_s"], float)
+
+
+def test_what_this_user_may_do_is_known(namespace: str) -> None:
+    there = client.connect(None, namespace)
+    assert there.may("create", "jobs", group="batch")
+    assert there.version().startswith("v1.")
+    assert "batch" in there.groups()
+    assert there.kinds("batch/v1")["Job"] == "jobs"
+    assert there.kinds("no.such.group/v1") == {}
+
+
+def test_a_kubeconfig_that_is_not_there_is_said_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(InputError, match=r"none: no such file.*set KUBECONFIG"):
+        client.connect(None, None)

@@ -119,6 +119,8 @@ class Follower:
 
     def _look(self, pods: Pods) -> None:
         """At what the pods don't tell: the job object, the events, nodes that don't answer."""
+        if self._watch.refused is not None:  # watching, once listing was allowed
+            raise self._watch.refused
         self.waits_for = self._away()
         self._note_out_of_reach(pods)
         if self._ended_here or time.monotonic() < self._looked_at + LOOK_EVERY_S:
@@ -192,7 +194,7 @@ class Follower:
                 ends=ends,
                 nodes=self._job.nodes,
                 pods=seen,
-                gone=frozenset(pods.seen[uid]["metadata"]["name"] for uid in pods.gone),
+                deleted=[pods.seen[uid] for uid in pods.deleted],
                 said={log.name: " | ".join(log.said) for log in self._logs.logs.values()},
                 causes=self._hindered,
                 ending=self._ending,

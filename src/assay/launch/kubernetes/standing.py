@@ -20,7 +20,7 @@ class Seen:
 
     ends      what the keepers said of their nodes
     nodes     how many nodes it had
-    pods      as last seen; gone: names of those that are no more
+    pods      as last seen; deleted: those that somebody deleted, in that order
     said      last lines of the runtime, by pod
     causes    what the cluster says, the most decisive first
     ending    what the job object said; None where it is gone
@@ -31,7 +31,7 @@ class Seen:
     ends: Sequence[Mapping[str, Any]]
     nodes: int
     pods: Sequence[Object]
-    gone: frozenset[str]
+    deleted: Sequence[Object]
     said: Mapping[str, str]
     causes: Sequence[Cause]
     ending: Ending | None
@@ -66,15 +66,13 @@ def _by_the_cluster(seen: Seen) -> tuple[JobState, str]:
         first = seen.causes[0]
         return JobState.LOST if first.platform else JobState.FAILED, f"{first}{_where(seen)}"
     for pod in seen.pods:
-        if pod["metadata"]["name"] in seen.gone and not ended_by_itself(pod):
-            what = f"{call(pod)} was deleted while the job ran, and not by this run"
-            return JobState.LOST, what
-    for pod in seen.pods:
         exit_code, message = _exit(pod)
-        if exit_code:
+        if exit_code and pod not in seen.deleted:
             name = pod["metadata"]["name"]
             said = seen.said.get(name) or message
             return JobState.FAILED, f"{call(pod)} exited {exit_code}" + (f": {said}" if said else "")
+    if seen.deleted:  # one takes the others along
+        return JobState.LOST, f"{call(seen.deleted[0])} was deleted while the job ran, and not by this run"
     if seen.ending is not None and not seen.ending.succeeded:
         return JobState.FAILED, f"the cluster ended the job: {seen.ending.reason}"
     if seen.pods:
@@ -100,11 +98,6 @@ def call(pod: Object) -> str:
 def is_over(pod: Object) -> bool:
     """None of its containers runs any more, or ever will."""
     return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
-
-
-def ended_by_itself(pod: Object) -> bool:
-    """Its container ended with a code of its own before anybody deleted the pod."""
-    return any("terminated" in status["state"] for status in _containers(pod))
 
 
 def is_out_of_reach(pod: Object) -> bool:

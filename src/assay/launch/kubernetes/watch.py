@@ -20,9 +20,13 @@ SYNC_S = 30.0
 
 @dataclass
 class Pods:
-    """The pods of one job as last seen, by uid; `gone`: those that are no more."""
+    """The pods of one job as last seen, by uid.
+
+    deleted  those that somebody deleted, in that order; gone: those of them that are no more
+    """
 
     seen: dict[str, Object] = field(default_factory=dict)
+    deleted: list[str] = field(default_factory=list)
     gone: set[str] = field(default_factory=set)
 
 
@@ -30,16 +34,17 @@ class PodWatch:
     """The pods of one cluster and namespace.
 
     trouble  why it is not up to date, in words; "" while it is
+    refused  what the cluster said where this user may not list or watch; it is not asked again
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self.trouble = ""
+        self.refused: ApiError | None = None
         self._cluster = cluster
         self._lock = threading.Lock()
         self._pods: dict[str, Object] = {}
         self._followed: list[tuple[str, Pods, Callable[[], None]]] = []
         self._listed = threading.Event()
-        self._refused: ApiError | None = None
         self._thread: threading.Thread | None = None
 
     @contextmanager
@@ -51,7 +56,7 @@ class PodWatch:
         entry = (token, Pods(), wake)
         with self._lock:
             if self._thread is None:
-                self._refused = None
+                self.refused = None
                 self._listed.clear()
                 self._thread = threading.Thread(target=self._run, name="assay-pods", daemon=True)
                 self._thread.start()
@@ -59,8 +64,8 @@ class PodWatch:
             self._followed.append(entry)
         try:
             self._listed.wait(SYNC_S)
-            if self._refused is not None:
-                raise self._refused
+            if self.refused is not None:
+                raise self.refused
             yield entry[1]
         finally:
             with self._lock:
@@ -84,7 +89,7 @@ class PodWatch:
                     time.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
                     tries += 1
         except ApiError as error:
-            self._refused, self._thread = error, None
+            self.refused, self._thread = error, None
             self._listed.set()
 
     def _list(self) -> str:
@@ -116,6 +121,9 @@ class PodWatch:
             concerned = [entry for entry in self._followed if entry[0] == token]
             for _, pods, _ in concerned:
                 pods.seen[uid] = pod
+                going = how == "DELETED" or "deletionTimestamp" in pod["metadata"]
+                if going and uid not in pods.deleted:
+                    pods.deleted.append(uid)
                 if how == "DELETED":
                     pods.gone.add(uid)
         for _, _, wake in concerned:
