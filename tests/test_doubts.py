@@ -142,10 +142,11 @@ def test_dropped_blocks() -> None:
         (CLEAN | {"env.NCCL_P2P_DISABLE": "1"}, True),
         (CLEAN | {"cpu.model": "Xeon", "load.1min": 3.0, "host": "other"}, False),
         (CLEAN | {"python.executable": "/elsewhere/python"}, False),
+        (CLEAN | {"env.SLURM_NNODES": "2"}, False),
         ({}, False),
         (None, False),
     ],
-    ids=["equal", "version", "variable", "hardware", "path", "empty", "unknown"],
+    ids=["equal", "version", "variable", "hardware", "path", "batch-system", "empty", "unknown"],
 )
 def test_different_software(facts: dict[str, object] | None, is_raised: bool) -> None:
     found = raised(steady("a", facts=CLEAN), steady("b", facts=facts))

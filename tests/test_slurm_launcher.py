@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -219,7 +220,8 @@ def test_each_rank_has_a_gpu_of_the_allocation(tmp_path: Path) -> None:
 def test_a_job_that_somebody_else_cancels_is_cancelled_and_whole(launcher: SlurmLauncher) -> None:
     asked = job(python(SLEEP), 2)
     handle = launcher.submit(asked)
-    wait_for_output(launcher, handle, "rank-1")
+    for rank in ("rank-0", "rank-1"):
+        wait_for_output(launcher, handle, rank)
     said("scancel", number(handle))
     streams = follow_to_end(launcher, handle)
     assert (streams["rank-0"], streams["rank-1"]) == (b"up\n", b"up\n")
@@ -269,7 +271,8 @@ def power() -> Iterator[Callable[[str], None]]:
 
     def cut(node: str) -> None:
         for pid in said("ip", "netns", "pids", node).split():
-            os.kill(int(pid), signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
 
     yield cut
     subprocess.run(RESTORE, check=True, capture_output=True)

@@ -120,6 +120,11 @@ def test_options_that_can_not_be_sent_are_refused(options: dict[str, object], sa
         SlurmSystem.model_validate(options)
 
 
+def test_every_option_stands_in_the_document() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "launchers" / "slurm.md").read_text()
+    assert [name for name in SlurmSystem.model_fields if f"`{name}`" not in page] == []
+
+
 def test_a_directory_that_no_container_can_mount_is_refused(tmp_path: Path) -> None:
     system = SlurmSystem(container_image="image", directory=str(tmp_path / "a,b"))
     with pytest.raises(InputError, match="a,b"):

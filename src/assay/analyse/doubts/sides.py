@@ -13,6 +13,7 @@ WORK = (
 )  # fmt: skip
 WORK_AT_EQUAL_SHAPE = ("global_batch_size", "backend", "device", "threads")
 NOT_SOFTWARE = ("python.executable", "python.packages_digest")
+PLACEMENT = "env.SLURM_"  # what a batch system tells a job of where it runs; it steers nothing in the program
 BY_SHAPE = ("env.OMP_NUM_THREADS",)  # that a launcher sets from the shape: cores over ranks
 
 
@@ -91,7 +92,7 @@ def _stated(side: Side) -> dict[str, set[str]]:
 
 
 def _software(name: str) -> bool:
-    if name in NOT_SOFTWARE:
+    if name in NOT_SOFTWARE or name.startswith(PLACEMENT):
         return False
     return any(name == stem or name.startswith(stem.rstrip(".") + ".") for stem in SOFTWARE)
 
