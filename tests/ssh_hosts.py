@@ -41,7 +41,7 @@ ALIAS = "\nHost {name}\n  HostName {address}\n  HostKeyAlias any\n"
 
 @dataclass
 class Hosts:
-    """The servers, by the names that the ssh config gives them."""
+    """The servers, by the names that the ssh config gives them; `folder/full` is a disk of 16 KiB there."""
 
     folder: Path
     names: list[str]
@@ -51,6 +51,9 @@ class Hosts:
     @property
     def config(self) -> str:
         return str(self.folder / "config")
+
+    def address(self, number: int) -> str:
+        return f"{_net()}.{10 + number}"
 
     def namespace(self, name: str) -> str:
         return f"{self.bridge}-{name}"
@@ -99,6 +102,9 @@ def hosts(count: int) -> Iterator[Hosts]:
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="assay-ssh-")))
         made = Hosts(folder, [f"host{number}" for number in range(count)], bridge)
         _write_keys(made)
+        (folder / "full").mkdir()
+        run("mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder / "full"))
+        held.callback(run, "umount", str(folder / "full"))
         tried = run("ip", "link", "add", bridge, "type", "bridge", check=False)
         require("ssh", tried.returncode == 0, f"no network namespaces: {tried.stderr!r}")
         held.callback(run, "ip", "link", "delete", bridge, check=False)

@@ -141,7 +141,7 @@ def end(directory: Path) -> Answer:
             time.sleep(0.01)
     found = look(directory)
     if found["ended"] is None:
-        found["left"] = kill_all(spec["token"])
+        found["left"] = kill_all(spec["token"], directory.suffix[1:])
     return found
 
 
@@ -187,6 +187,17 @@ def forget(directory: Path) -> Answer:
     return {}
 
 
+def kept(directory: Path) -> Answer:
+    """Each job's directory below this one: whether its keeper runs, and when it last began or ended."""
+    found = {}
+    for share in directory.glob("*.*") if directory.is_dir() else ():
+        if not share.name.startswith(".") and share.is_dir():
+            claim = own_directory(share, read_json(share / "spec.json") or {})
+            runs = keeper_runs(read_json(claim / "claim.json") or {})
+            found[share.name] = [runs, max(path.stat().st_mtime for path in (share, claim) if path.exists())]
+    return found
+
+
 def clock(_directory: Path) -> Answer:
     """Say the time, seconds since the epoch, after each line that comes in."""
     for _ in iter(sys.stdin.readline, ""):
@@ -194,7 +205,8 @@ def clock(_directory: Path) -> Answer:
     return {}
 
 
-CALLS = {call.__name__: call for call in (lay_out, begin, look, follow, give_up, end, files, forget, clock)}
+OF_A_JOB = (lay_out, begin, look, follow, give_up, end, files, forget)
+CALLS = {call.__name__: call for call in (*OF_A_JOB, kept, clock)}
 
 
 def own_directory(directory: Path, spec: dict[str, Any]) -> Path:
@@ -213,15 +225,16 @@ def keeper_runs(owner: dict[str, Any]) -> bool:
     return int(fields[19]) == owner["start_ticks"] and fields[0] not in "ZX"
 
 
-def kill_all(token: str) -> list[int]:
-    """Kill every process that carries the token, again until none is left; those that are, if any."""
-    wanted, give_up_at = f"ASSAY_TOKEN={token}".encode(), time.monotonic() + SLACK_S
+def kill_all(token: str, node: str) -> list[int]:
+    """Kill every process of the share, again until none is left; those that are, if any."""
+    wanted = {f"ASSAY_TOKEN={token}".encode(), f"ASSAY_NODE={node}".encode()}
+    give_up_at = time.monotonic() + SLACK_S
     while True:
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
                 with contextlib.suppress(PermissionError, FileNotFoundError, ProcessLookupError):
-                    if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                    if wanted.issubset((entry / "environ").read_bytes().split(b"\0")):
                         found.append(int(entry.name))
                         os.kill(found[-1], signal.SIGKILL)
         if not found or time.monotonic() > give_up_at:
