@@ -39,6 +39,8 @@ INCIDENTAL = frozenset({"identity", "momentary"})
 _GROUP_OF: tuple[tuple[str, str], ...] = (
     ("probe", r"unreadable$|probe\.version$"),
     ("momentary", r"probe\.|load\.|boot_id$|.*_now(_|$)|.*(free|available)_bytes$|.*\.temperature_c$"),
+    ("momentary", r"clock\.offset"),
+    ("identity", r"ssh\.host$"),
     ("identity", r"host$|gpu\..*\.uuid$|env\.SLURM_(JOB|STEP)_?(ID|UID|NAME|NODELIST|START_TIME|END_TIME)$"),
     ("identity", r"env\.SLURM_(STEPID|JOBID|SUBMIT_HOST|LAUNCH_\w+|SRUN_COMM_\w+|STEP_LAUNCHER_PORT)$"),
     ("suite", r"suite\.|assay\."),
