@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -19,13 +20,16 @@ import kubernetes_cluster as cluster
 from assay import launch
 from assay.cli import assay as assay_group
 from assay.cluster import rbac
+from assay.cluster.pod_security import pod_of
 from assay.cluster.rbac import Right, needed
+from assay.errors import LaunchError
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.launcher import KubernetesLauncher
 from assay.launch.kubernetes.manifests import as_yaml, render
 from assay.launch.kubernetes.options import KubernetesSystem
+from assay.launch.kubernetes.order import LABEL_TOKEN, labels_of
 from assay.records import Job, RunState, Shape, Task
-from cli_contract import assay, runs
+from cli_contract import runs
 
 PATIENCE_S = 180
 SUITE = """
@@ -88,6 +92,21 @@ class Account:
         )  # fmt: skip
         return told.stdout.strip() == "yes"
 
+    def pod_on_a_dead_node(self, token: str) -> None:
+        """A pod of this job as the cluster shows it when its node no longer answers."""
+        name, mine = f"lost-{token[:8]}", labels_of(token)
+        metadata = {"name": name, "namespace": self.namespace, "labels": mine}
+        spec = {**pod_of(cluster.system(self.namespace)), "nodeName": "no-such-node", "volumes": []}
+        spec["containers"][0]["volumeMounts"] = []
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        self.apply([pod])
+        told = {"ContainersReady": "True", "Ready": "False"}
+        status = {"phase": "Running", "conditions": [{"type": t, "status": s} for t, s in told.items()]}
+        cluster.kubectl(
+            "--kubeconfig", self.admin, "-n", self.namespace, "patch", "pod", name,
+            "--subresource=status", "--type=merge", "-p", json.dumps({"status": status}),
+        )  # fmt: skip
+
     def launcher(self, spool: Path) -> KubernetesLauncher:
         made = launch.make("kubernetes", cluster.system(self.namespace, grace=0.5), spool=spool)
         assert isinstance(made, KubernetesLauncher)
@@ -115,6 +134,7 @@ def write(folder: Path, namespace: str) -> Path:
         "params": {**program, "metrics": {"flops": metric}},
         "systems": ["there"],
         "shapes": ["1x1", "2x1"],
+        "repeats": 1,
     }
     there = {
         "launcher": "kubernetes",
@@ -131,7 +151,24 @@ def job(argv: tuple[str, ...] = ("{python}", "-c", "import time; time.sleep(300)
     return Job(uuid.uuid4().hex, "trial-1x1-r01", Shape(1, 1), Task(argv), 1, 120.0)
 
 
-RUN = [right for right in needed("auto") if right.when == "run"]
+def run(suite: Path) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-c", "from assay.cli import main; main()", "run", str(suite)]
+    return subprocess.run(
+        [*argv, "--runs", str(suite.parent / "runs")],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def rights(*when: str) -> list[Right]:
+    return [right for right in needed("auto") if right.when in when]
+
+
+def without(right: Right) -> list[Right]:
+    return [other for other in needed("auto") if other != right]
 
 
 @pytest.mark.kubernetes
@@ -140,24 +177,72 @@ def test_a_whole_suite_runs_under_the_printed_service_account_in_a_restricted_na
     as_account: Account, tmp_path: Path
 ) -> None:
     as_account.grant(list(needed("auto")))
-    with assay(write(tmp_path, as_account.namespace)) as running:
-        said, error = running.communicate(timeout=PATIENCE_S)
-    assert running.returncode == 0, error
+    ended = run(write(tmp_path, as_account.namespace))
+    assert ended.returncode == 0, ended.stderr
     assert [run.state for run in runs(tmp_path)] == [RunState.FINISHED] * 2
-    assert "FLOP/s" in said + error
 
 
 @pytest.mark.kubernetes
 @pytest.mark.slow
-@pytest.mark.parametrize("right", RUN, ids=str)
+@pytest.mark.parametrize("right", rights("run"), ids=str)
 def test_a_run_without_one_of_the_rights_fails_and_names_it(
     as_account: Account, tmp_path: Path, right: Right
 ) -> None:
-    as_account.grant([other for other in needed("auto") if other != right])
-    with assay(write(tmp_path, as_account.namespace)) as running:
-        said, error = running.communicate(timeout=PATIENCE_S)
-    assert running.returncode != 0, said + error
-    assert f'cannot {right.verb} resource "{right.resource}"' in said + error
+    as_account.grant(without(right))
+    ended = run(write(tmp_path, as_account.namespace))
+    assert ended.returncode != 0, ended.stdout + ended.stderr
+    assert named(right) in ended.stdout + ended.stderr
+
+
+@pytest.mark.kubernetes
+@pytest.mark.slow
+@pytest.mark.parametrize("right", rights("end"), ids=str)
+def test_a_job_can_t_be_ended_without_the_right_to_see_it(
+    as_account: Account, tmp_path: Path, right: Right
+) -> None:
+    as_account.grant(list(needed("auto")))
+    launcher = as_account.launcher(tmp_path)
+    handle = launcher.submit(job())
+    as_account.grant(without(right))
+    with pytest.raises(LaunchError, match=named(right)):
+        launcher.cancel(handle)
+    as_account.grant(list(needed("auto")))
+    launcher.cancel(handle)
+    launcher.forget(handle)
+
+
+@pytest.mark.kubernetes
+@pytest.mark.slow
+@pytest.mark.parametrize("right", rights("adopt"), ids=str)
+def test_a_job_can_t_be_adopted_without_the_right_to_find_it(
+    as_account: Account, tmp_path: Path, right: Right
+) -> None:
+    as_account.grant(without(right))
+    with pytest.raises(LaunchError, match=named(right)):
+        as_account.launcher(tmp_path).find(job().token)
+
+
+@pytest.mark.kubernetes
+@pytest.mark.slow
+@pytest.mark.parametrize("right", rights("node lost"), ids=str)
+def test_a_pod_of_a_lost_node_can_t_be_struck_off_without_the_right_to(
+    as_account: Account, tmp_path: Path, right: Right
+) -> None:
+    as_account.grant(without(right))
+    launcher = as_account.launcher(tmp_path)
+    handle = launcher.submit(job())
+    as_account.pod_on_a_dead_node(handle.token)
+    with pytest.raises(LaunchError, match=named(right)):
+        launcher.cancel(handle)
+    as_account.grant(list(needed("auto")))
+    launcher.cancel(handle)
+    assert cluster.objects(as_account.namespace, "pods", f"{LABEL_TOKEN}={handle.token}") == []
+    launcher.forget(handle)
+
+
+def named(right: Right) -> str:
+    """How the API server names a right that is missing."""
+    return f'cannot {right.verb} resource "{right.resource}"'
 
 
 def test_every_object_that_a_kind_renders_may_be_created() -> None:
