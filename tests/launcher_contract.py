@@ -464,6 +464,20 @@ os.symlink("/etc", "directory")
             launcher.forget(handle)
         launcher.cancel(handle)
 
+    def test_what_a_lost_run_left_is_found_without_its_handle_and_can_be_removed(
+        self, launcher: Launcher, tmp_path: Path
+    ) -> None:
+        asked = job(python("import time; print('up', flush=True); time.sleep(60)"))
+        wait_for_output(launcher, launcher.submit(asked))
+        later = self.make(tmp_path / "jobs", grace_s=0.5)
+        found = {left.token: left for left in later.leftovers()}
+        assert found[asked.token].runs
+        assert found[asked.token].what
+        later.discard([asked.token])
+        assert self.left(asked.token) == []
+        assert asked.token not in {left.token for left in later.leftovers()}
+        later.discard([asked.token])  # twice is once
+
 
 def _submit_and_hang(launcher: Launcher, asked: Job) -> None:
     launcher.submit(asked)

@@ -21,6 +21,7 @@ from assay.errors import EXIT_INTERRUPTED, EXIT_OK, AssayError
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("init", "Write a starter suite for this machine."),
     "doctor": ("doctor", "Say what is missing here, and the command that mends it."),
+    "clean": ("clean", "Find and remove what killed or abandoned runs left."),
     "cluster": ("cluster", "Grant what runs on Kubernetes or OpenShift need, and no more."),
     "plan": ("plan", "Show the trials of a suite and exactly what each would send."),
     "run": ("run", "Run a suite, live; run it again to go on."),

@@ -23,22 +23,38 @@ SYSTEMS = click.option(
 
 def named(name: str | None, file: Path | None) -> System:
     """The system of this name; without a name this machine. Raises InputError where there is none."""
-    from assay.launch import SYSTEM_MODELS
-    from assay.suite import document
     from assay.suite.findings import unknown
-    from assay.suite.systems import FILE_NAME, THIS_MACHINE, systems
+    from assay.suite.systems import FILE_NAME, THIS_MACHINE
 
     path = file or Path(FILE_NAME)
     written = file is not None or (name is not None and path.exists())
-    found, problems = systems(document.read(path) if written else document.Document("", {}), SYSTEM_MODELS)
-    if problems:
-        raise InputError(problems)
+    found = _read(path if written else None)
     if name is None and file is not None:
         raise InputError(f"--systems names a file; say which system of it: {', '.join(found)}")
     name = name or THIS_MACHINE
     if name not in found:
         raise InputError(f"{unknown('system', name, found)} ({path}{'' if written else ' does not exist'})")
     return found[name]
+
+
+def every(file: Path | None) -> list[System]:
+    """Each system of the file, and this machine. Raises InputError for a file that can't be used."""
+    from assay.suite.systems import FILE_NAME
+
+    path = file or Path(FILE_NAME)
+    return [*_read(path if file is not None or path.exists() else None).values()]
+
+
+def _read(path: Path | None) -> dict[str, System]:
+    from assay.launch import SYSTEM_MODELS
+    from assay.suite import document
+    from assay.suite.systems import systems
+
+    file = document.Document("", {}) if path is None else document.read(path)
+    found, problems = systems(file, SYSTEM_MODELS)
+    if problems:
+        raise InputError(problems)
+    return found
 
 
 def on_kubernetes(name: str | None, file: Path | None) -> KubernetesSystem:

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from assay.records import Handle, Job, JobStatus, Output, Rendered
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """What a platform has of one job, whoever submitted it.
+
+    what        each thing in words: `Job assay-1f`, `container assay-1f`
+    runs        something of it runs, or may yet begin to
+    changed_at  when it last began or ended anything, seconds since the epoch; None where nobody can tell
+    """
+
+    token: str
+    what: tuple[str, ...]
+    runs: bool
+    changed_at: float | None = None
 
 
 class Launcher(Protocol):
@@ -77,5 +93,20 @@ class Launcher(Protocol):
         """Remove what the launcher kept for a job that has ended and whose output is safe.
 
         Raises LaunchError for a job that still runs. Forgetting twice is once.
+        """
+        ...
+
+    def leftovers(self) -> Sequence[Leftover]:
+        """All that the platform has of any job of Assay's, found by its mark there. Changes nothing.
+
+        What lies below the launcher's own directory is not among it: whoever gave that knows it.
+        Raises LaunchError where the platform can't be asked.
+        """
+        ...
+
+    def discard(self, tokens: Collection[str]) -> None:
+        """End and remove all that `leftovers` lists of these jobs; what is gone meanwhile is gone.
+
+        Raises LaunchError where something of them stays.
         """
         ...

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from assay.errors import LaunchError
 from assay.launch import processes, sent, spool
 from assay.launch.kept import KeptJob
+from assay.launch.launcher import Leftover
 from assay.records import Handle, Job, JobStatus, Output, Rendered
 
 KILL_PATIENCE_S = 10.0
@@ -130,6 +132,18 @@ class LocalLauncher:
     def forget(self, handle: Handle) -> None:
         """Remove the job's directory."""
         self.jobs.remove(handle.token, lambda: self.status(handle))
+
+    def leftovers(self) -> Sequence[Leftover]:
+        """Processes that carry a job's token."""
+        carrying: defaultdict[str, list[str]] = defaultdict(list)
+        for pid, token in sorted(processes.values_of("ASSAY_TOKEN").items()):
+            carrying[token].append(f"process {pid}")
+        return [Leftover(token, tuple(what), runs=True) for token, what in carrying.items()]
+
+    def discard(self, tokens: Collection[str]) -> None:
+        """Kill them."""
+        for token in tokens:
+            self._kill_rest(token)
 
     def _handle(self, token: str) -> Handle | None:
         keeper = self.jobs.job(token).keeper()

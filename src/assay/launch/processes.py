@@ -73,6 +73,23 @@ def with_variable(name: str, value: str) -> list[int]:
     return found
 
 
+def values_of(name: str) -> dict[int, str]:
+    """Processes whose environment had this variable → its value; those inside containers are left out."""
+    wanted, own = f"{name}=".encode(), _process_namespace(os.getpid())
+    found = {}
+    for entry in PROC.iterdir():
+        if entry.name.isdigit():
+            with suppress(PermissionError, *GONE):
+                for variable in (entry / "environ").read_bytes().split(b"\0"):
+                    if variable.startswith(wanted) and _process_namespace(int(entry.name)) == own:
+                        found[int(entry.name)] = variable.removeprefix(wanted).decode(errors="replace")
+    return found
+
+
+def _process_namespace(pid: int) -> str:
+    return str((PROC / str(pid) / "ns/pid").readlink())
+
+
 def kill_with_variable(name: str, value: str, patience_s: float) -> list[int]:
     """Kill every process with this variable, again until none is left; those that are, if any."""
     give_up = time.monotonic() + patience_s

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,6 +84,12 @@ class Spool:
             raise LaunchError(f"job {token} still runs; cancel it first")
         with told("remove the job"):
             shutil.rmtree(kept.directory)
+
+
+def remove(directory: Path) -> None:
+    """Remove a job's directory, if it is there."""
+    with told("remove a job's directory"), suppress(FileNotFoundError):
+        shutil.rmtree(directory)
 
 
 def write(

@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -206,6 +207,28 @@ def clock(_directory: Path) -> Answer:
 
 
 OF_A_JOB = (lay_out, begin, look, follow, give_up, end, files, forget)
+
+
+def try_out(directory: Path, python: str) -> Answer:
+    """Run the programs that come on standard input with an interpreter, in turn; nothing of them stays.
+
+    Answers what each printed, and what can be written where jobs are to lie.
+    """
+    asked = json.loads(sys.stdin.buffer.read())
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    said = {}
+    with tempfile.TemporaryDirectory(dir=directory) as place:
+        for name, source in asked["programs"].items():
+            program = Path(place, name)
+            program.write_text(source)
+            env = {**os.environ, **asked["env"]}
+            done = subprocess.run(
+                [python, str(program)], env=env, cwd=place, capture_output=True, text=True, check=False
+            )
+            said[name] = f"{done.stdout}\n{done.stderr}"
+    return {"said": said, "free_bytes": shutil.disk_usage(directory).free}
+
+
 CALLS = {call.__name__: call for call in (*OF_A_JOB, kept, clock)}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from pathlib import Path
 from assay.errors import LaunchError
 from assay.launch import outputs
 from assay.launch.check import Checked
-from assay.launch.kubernetes import client
+from assay.launch.kubernetes import client, leftovers
 from assay.launch.kubernetes.causes import causes
 from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, Cluster, Object
 from assay.launch.kubernetes.collected import Collected
@@ -30,6 +30,7 @@ from assay.launch.kubernetes.refusals import Conflict
 from assay.launch.kubernetes.standing import call, is_out_of_reach, is_over
 from assay.launch.kubernetes.validate import checked
 from assay.launch.kubernetes.watch import watch_of
+from assay.launch.launcher import Leftover
 from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered, Scalar
 
 SUBMISSION, GIVEN_UP = "assay.dev/submission", "assay.dev/given-up"
@@ -159,6 +160,14 @@ class KubernetesLauncher:
         cluster.delete(_resource(handle), name_of(handle.token))
         cluster.delete(CONFIG_MAPS, _first_name(handle.token))
         collected.remove()
+
+    def leftovers(self) -> Sequence[Leftover]:
+        """Objects of the namespace that carry a token."""
+        return leftovers.leftovers(self._cluster())
+
+    def discard(self, tokens: Collection[str]) -> None:
+        """Delete them, whatever they are."""
+        leftovers.discard(self._cluster(), tokens, self.system.grace)
 
     # What it is sent as
 

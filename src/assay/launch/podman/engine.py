@@ -76,6 +76,13 @@ class Engine:
             return None
         raise LaunchError(f"{self.program} container inspect: {last_line(answer.stderr)}")
 
+    def labelled(self, label: str) -> list[tuple[str, str, Container]]:
+        """Every container that has this label: the label's value, the name, what it knows of it."""
+        names = self.told("ps", "--all", f"--filter=label={label}", "--format={{.Names}}").split()
+        seen = ((name, self.ask("container", "inspect", name)) for name in names)
+        about = [(name, json.loads(answer.stdout)[0]) for name, answer in seen if answer.ok]
+        return [(of["Config"]["Labels"][label], name, _container(of, self.version)) for name, of in about]
+
     def signal(self, name: str, number: str) -> None:
         """Send a signal to a container's first process; nothing where it has ended."""
         self.ask("kill", f"--signal={number}", name)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from assay.errors import InputError, LaunchError
 from assay.launch import processes, sent, spool
 from assay.launch.kept import Keeper, KeptJob
+from assay.launch.launcher import Leftover
 from assay.launch.podman import options, refusals
 from assay.launch.podman.engine import Container, Engine
 from assay.launch.podman.options import ContainerSystem
@@ -79,7 +80,7 @@ class PodmanLauncher:
         answer = self.engine.ask(*self._run(job, job.token, str(kept.directory))[1:])
         if not answer.ok:
             self.engine.remove(_container(job.token))
-            raise LaunchError(refusals.why(answer, self.system, self._image(job)))
+            raise LaunchError(str(refusals.why(answer, self.system, self._image(job))))
         self._wait_until_taken(job.token)
         said = self._said(job.token)
         handle = self.find(job.token)
@@ -144,6 +145,18 @@ class PodmanLauncher:
         self.jobs.remove(handle.token, lambda: self.status(handle))
         self.engine.remove(_container(handle.token))
         self._seen.pop(handle.token, None)
+
+    def leftovers(self) -> Sequence[Leftover]:
+        """Containers that carry a token."""
+        return [
+            Leftover(token, (f"container {name}",), seen.runs())
+            for token, name, seen in self.engine.labelled(TOKEN_LABEL)
+        ]
+
+    def discard(self, tokens: Collection[str]) -> None:
+        """Remove them, ended or not."""
+        for token in tokens:
+            self.engine.remove(_container(token))
 
     # What is sent
 

@@ -10,13 +10,14 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from assay.errors import InputError, LaunchError
 from assay.launch import sent, spool
+from assay.launch.launcher import Leftover
 from assay.launch.slurm import standing
 from assay.launch.slurm.life import ASK_AT_THE_END_EVERY_S, ASK_EVERY_S, Asked, Life
 from assay.launch.slurm.options import SlurmSystem
@@ -152,6 +153,30 @@ class SlurmLauncher:
     def forget(self, handle: Handle) -> None:
         """Remove the job's directory."""
         self.jobs.remove(handle.token, lambda: self.status(handle))
+
+    def leftovers(self) -> Sequence[Leftover]:
+        """Jobs of this user that wait or run, and what lies in the system's directory."""
+        found: dict[str, list[str]] = {}
+        for number, token, state in self.slurm.queued():
+            found.setdefault(token, []).append(f"job {number} ({state})")
+        going = set(found)
+        for directory in sorted(self.directory.glob("*/job.sh")) if self.system.directory else ():
+            found.setdefault(directory.parent.name, []).append(f"directory {directory.parent}")
+        return [Leftover(token, tuple(what), token in going) for token, what in found.items()]
+
+    def discard(self, tokens: Collection[str]) -> None:
+        """Have Slurm end them, wait until it did, remove their directories on the shared disk."""
+        for token in tokens:
+            self._drop(token)
+        give_up = time.monotonic() + KILL_WAIT_S
+        while still := [str(n) for n, token, _ in self.slurm.queued() if token in tokens]:
+            if time.monotonic() > give_up:
+                raise LaunchError(
+                    f"jobs {', '.join(still)} of Slurm can't be ended; look at them with squeue"
+                )
+            time.sleep(ASK_AT_THE_END_EVERY_S)
+        for token in tokens if self.system.directory else ():
+            spool.remove(self._kept(token).directory)
 
     # What is sent
 

@@ -7,6 +7,7 @@ since Slurm 17: the JSON of squeue changed its shape with nearly every release.
 
 from __future__ import annotations
 
+import getpass
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -92,6 +93,19 @@ class Slurm:
         """
         said = self.run("squeue", "--noheader", "--states=all", f"--name={NAME}{token}", "--format=%A")
         return sorted(int(line) for line in _lines(said))
+
+    def queued(self) -> list[tuple[int, str, str]]:
+        """Number, token and state of each of this user's jobs of Assay's that wait or run.
+
+        Raises SlurmSilent, ProgramMissing.
+        """
+        said = self.run("squeue", "--noheader", f"--user={getpass.getuser()}", "--format=%A|%T|%j")
+        entries = (line.strip().split("|", 2) for line in _lines(said))
+        return [
+            (int(number), name.removeprefix(NAME), state)
+            for number, state, name in entries
+            if re.fullmatch(rf"{NAME}[0-9a-f]{{32}}", name)
+        ]
 
     def _scontrol(self, job_id: int) -> Told | None:
         lines = _lines(self.run("scontrol", "show", "job", "--oneliner", str(job_id)))

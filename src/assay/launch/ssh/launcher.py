@@ -15,7 +15,7 @@ import subprocess
 import tarfile
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -25,6 +25,7 @@ from urllib.parse import unquote
 from assay.errors import InputError, LaunchError
 from assay.launch import outputs, sent
 from assay.launch.kept import job_status, joined
+from assay.launch.launcher import Leftover
 from assay.launch.spool import TOKEN
 from assay.launch.ssh import clocks
 from assay.launch.ssh.connection import Connection, Unreachable
@@ -173,6 +174,22 @@ class SshLauncher:
         on_each(lambda node: self._ask(handle.token, node, "forget"), _nodes_of(handle))
         self._ends.pop(handle.token, None)
 
+    def leftovers(self) -> Sequence[Leftover]:
+        """Directories of jobs on the hosts."""
+        found: dict[str, list[Leftover]] = {}
+        told = on_each(lambda n: self.hosts[n].ask("kept", self.system.directory), range(len(self.hosts)))
+        for connection, jobs in zip(self.hosts, told, strict=True):
+            for name, (runs, changed_at) in sorted(jobs.items()):
+                token = name.rpartition(".")[0]
+                what = f"{self.system.directory}/{name} on {connection.host}"
+                found.setdefault(token, []).append(Leftover(token, (what,), runs, changed_at))
+        return [_together(of) for of in found.values()]
+
+    def discard(self, tokens: Collection[str]) -> None:
+        """End what runs of them on any host, and remove their directories."""
+        for token in tokens:
+            on_each(lambda node, token=token: self._undo(token, node), range(len(self.hosts)))  # type: ignore[misc]
+
     # What is sent
 
     def _nodes(self, job: Job) -> int:
@@ -300,6 +317,13 @@ def on_each(call: Callable[[int], T], nodes: Sequence[int]) -> list[T]:
         return [call(node) for node in nodes]
     with ThreadPoolExecutor(min(len(nodes), AT_ONCE)) as pool:
         return [future.result() for future in [pool.submit(call, node) for node in nodes]]
+
+
+def _together(shares: Sequence[Leftover]) -> Leftover:
+    """What all hosts have of one job."""
+    moments = [share.changed_at for share in shares if share.changed_at is not None]
+    what = tuple(word for share in shares for word in share.what)
+    return Leftover(shares[0].token, what, any(share.runs for share in shares), max(moments, default=None))
 
 
 def _nodes_of(handle: Handle) -> range:

@@ -1,0 +1,130 @@
+"""`assay clean`: what runs left on the systems, shown, and removed where that is asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli.options import JSON, RUNS, echo_json
+from assay.cli.systems import SYSTEMS, every, named
+from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, AssayError, InputError
+
+if TYPE_CHECKING:
+    from assay.run.leftovers import Remains
+    from assay.suite.model import System
+
+_SHOWN = 4  # things of one job that a line names
+
+
+@click.command()
+@click.argument("system", required=False)
+@click.option("--all", "all_systems", is_flag=True, help="Every system of the systems' file.")
+@SYSTEMS
+@click.option("--yes", is_flag=True, help="Remove what is shown, but for what still goes on.")
+@click.option(
+    "--running", is_flag=True, help="Count as left what still goes on, too: with --yes its jobs are ended."
+)
+@RUNS
+@JSON
+def command(
+    system: str | None,
+    all_systems: bool,
+    systems_file: Path | None,
+    yes: bool,
+    running: bool,
+    runs_dir: Path,
+    as_json: bool,
+) -> None:
+    """Find what runs left on SYSTEM, by its label there, and in the runs directory; remove it with --yes.
+
+    Killed runs, lost connections and machines that went down leave jobs, pods, ConfigMaps, Services,
+    containers, queued Slurm jobs, processes and directories. All of a job carries its token, so it is found
+    whoever submitted it, also where its runs directory is gone. Without SYSTEM: this machine.
+
+    What still goes on stays: a job that runs or waits, one of a session that an Assay works on, and one of
+    an unknown run that ended less than ten minutes ago, since another Assay may be collecting it.
+
+    \b
+    Examples:
+      assay clean lab                     what runs left in the namespace of the system `lab`
+      assay clean lab --yes               remove it
+      assay clean --all --yes             on every system of systems.yaml
+      assay clean lab --running --yes     end everything of Assay's there
+
+    \b
+    Exit codes: 0 looked, and removed what was asked; 4 no such system; 5 a system can't be asked, or
+    something can't be removed.
+    """
+    if all_systems and system is not None:
+        raise InputError("name a SYSTEM or write --all, not both")
+    chosen = every(systems_file) if all_systems else [named(system, systems_file)]
+    cleaned = [_cleaned(one, runs_dir, remove=yes, running=running) for one in chosen]
+    if as_json:
+        echo_json({"schema": "assay.clean/1", "systems": cleaned})
+    else:
+        _show(cleaned, asked=yes)
+    sys.exit(EXIT_ENVIRONMENT if any(one["error"] for one in cleaned) else EXIT_OK)
+
+
+def _cleaned(system: System, runs_dir: Path, *, remove: bool, running: bool) -> dict[str, Any]:
+    """What was found on a system and what became of it; one that can't be asked does not hide the others."""
+    from assay.run import leftovers
+
+    found: list[Remains] = []
+    removed, error = False, ""
+    try:
+        found = [*leftovers.remains(system, leftovers.known(runs_dir))]
+        doomed = [left for left in found if running or not left.going]
+        if remove and doomed:
+            leftovers.remove(system, doomed, runs_dir, running=running)
+            removed = True
+    except AssayError as refused:
+        error = str(refused)
+    jobs = [_job(left, removed=removed and (running or not left.going)) for left in found]
+    return {"system": system.name, "error": error, "jobs": jobs}
+
+
+def _job(left: Remains, *, removed: bool) -> dict[str, Any]:
+    return {
+        "token": left.token,
+        "what": list(left.what),
+        "session": left.session or None,
+        "goes_on": left.going or None,
+        "removed": removed,
+    }
+
+
+def _show(cleaned: Sequence[dict[str, Any]], *, asked: bool) -> None:
+    for one in cleaned:
+        for job in one["jobs"]:
+            click.echo(f"{one['system']}  {job['token']}  {_things(job['what'])}{_standing(job)}")
+        click.echo(f"{one['system']}: {_summary(one['jobs'], asked=asked)}")
+        if one["error"]:
+            click.echo(f"assay: {one['system']}: {one['error']}", err=True)
+
+
+def _things(what: Sequence[str]) -> str:
+    more = f" and {len(what) - _SHOWN} more" if len(what) > _SHOWN else ""
+    return ", ".join(what[:_SHOWN]) + more
+
+
+def _standing(job: dict[str, Any]) -> str:
+    said = [f"of {job['session']}"] if job["session"] else []
+    said += [job["goes_on"]] if job["goes_on"] else []
+    return f"  ({'; '.join(said)})" if said else ""
+
+
+def _summary(jobs: Sequence[dict[str, Any]], *, asked: bool) -> str:
+    if not jobs:
+        return "nothing is left"
+    removed = sum(job["removed"] for job in jobs)
+    going = sum(job["goes_on"] is not None and not job["removed"] for job in jobs)
+    rest = len(jobs) - removed - going
+    said = [f"{removed} removed"] if removed else []
+    said += [f"{rest} left" + ("" if asked else ", which --yes removes")] if rest else []
+    said += [f"{going} still going on, which only --running counts as left"] if going else []
+    return f"of {len(jobs)} {'job' if len(jobs) == 1 else 'jobs'} " + "; ".join(said)

@@ -1,0 +1,98 @@
+"""What a cluster has of jobs of Assay's, found by label, and its removal."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from assay.errors import LaunchError
+from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, SERVICES, Cluster, Object, Resource
+from assay.launch.kubernetes.kinds import KINDS
+from assay.launch.kubernetes.kinds.kind import Ending
+from assay.launch.kubernetes.order import LABEL_TOKEN, MANAGED_BY
+from assay.launch.kubernetes.standing import is_over
+from assay.launch.kubernetes.times import moment
+from assay.launch.launcher import Leftover
+
+SELECTOR = ",".join([*(f"{name}={value}" for name, value in MANAGED_BY.items()), LABEL_TOKEN])
+AT_ONCE = (
+    8  # requests: a server that has other users too answers them as fast as it can, with 429 before that
+)
+END_S, LOOK_EVERY_S = 60.0, 0.5
+
+
+def leftovers(cluster: Cluster) -> list[Leftover]:
+    """One entry a token. Raises ApiError where one of the kinds may not be listed."""
+    found: defaultdict[str, list[tuple[Resource, Object]]] = defaultdict(list)
+    for resource, objects in _objects(cluster):
+        for obj in objects:
+            found[obj["metadata"]["labels"][LABEL_TOKEN]].append((resource, obj))
+    endings = {Resource(k.job_ref.api_version, k.job_ref.plural): k.ended for k in KINDS.values()}
+    return [_leftover(token, objects, endings) for token, objects in sorted(found.items())]
+
+
+def discard(cluster: Cluster, tokens: Collection[str], grace_s: float) -> None:
+    """Delete the objects of these jobs; returns when no pod of them is left.
+
+    grace_s  what pods may take to end
+    """
+    wanted = frozenset(tokens)
+    doomed = [
+        (resource, obj["metadata"]["name"])
+        for resource, objects in _objects(cluster)
+        for obj in objects
+        if obj["metadata"]["labels"][LABEL_TOKEN] in wanted
+    ]
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        for gone in [threads.submit(cluster.delete, resource, name) for resource, name in doomed]:
+            gone.result()
+    _wait_for_pods(cluster, wanted, grace_s + END_S)
+
+
+def _objects(cluster: Cluster) -> Iterator[tuple[Resource, list[Object]]]:
+    """Job objects first, pods last: what owns the others goes before them."""
+    offered = dict.fromkeys(kind.job_ref for kind in KINDS.values())
+    jobs = [Resource(r.api_version, r.plural) for r in offered if r.kind in cluster.kinds(r.api_version)]
+    for resource in (*jobs, CONFIG_MAPS, SERVICES, PODS):
+        yield resource, cluster.list(resource, labels=SELECTOR).items
+
+
+def _leftover(
+    token: str,
+    objects: Iterable[tuple[Resource, Object]],
+    endings: Mapping[Resource, Callable[[Mapping[str, Any]], Ending | None]],
+) -> Leftover:
+    what, moments, runs = [], [], False
+    for resource, obj in objects:
+        what.append(f"{resource.plural.removesuffix('s')} {obj['metadata']['name']}")
+        moments += [at for at in map(moment, _stamps(obj)) if at is not None]
+        if resource in endings:
+            runs |= endings[resource](obj) is None
+        elif resource == PODS:
+            runs |= not is_over(obj)
+    return Leftover(token, tuple(what), runs, max(moments, default=None))
+
+
+def _stamps(obj: Object) -> Iterator[str | None]:
+    yield obj["metadata"].get("creationTimestamp")
+    for condition in obj.get("status", {}).get("conditions") or ():
+        yield condition.get("lastTransitionTime")
+
+
+def _wait_for_pods(cluster: Cluster, tokens: frozenset[str], patience_s: float) -> None:
+    give_up = time.monotonic() + patience_s
+    while True:
+        pods = cluster.list(PODS, labels=SELECTOR).items
+        left = [pod["metadata"]["name"] for pod in pods if pod["metadata"]["labels"][LABEL_TOKEN] in tokens]
+        if not left:
+            return
+        if time.monotonic() > give_up:
+            some = ", ".join(left[:4]) + (f" and {len(left) - 4} more" if len(left) > 4 else "")
+            raise LaunchError(
+                f"pods do not end: {some}; a node that does not answer keeps them: "
+                f"kubectl -n {cluster.namespace} get pods -l {SELECTOR} -o wide"
+            )
+        time.sleep(LOOK_EVERY_S)

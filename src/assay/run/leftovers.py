@@ -1,0 +1,128 @@
+"""What any run left on a system and in the runs directory, and which of it may be removed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay import launch
+from assay.errors import BusyError
+from assay.launch import spool
+from assay.launch.launcher import Leftover
+from assay.rundir import session as rundir
+from assay.rundir.session import Session
+from assay.suite.model import System
+
+QUIET_S = 600.0  # what ended so recently, of a run that is not known here, may be being collected elsewhere
+
+
+@dataclass(frozen=True)
+class Known:
+    """A job of which the runs directory here knows.
+
+    system   its trial's
+    session  which would go on with it; held: an Assay works on it now
+    """
+
+    system: str
+    session: Session
+    held: bool
+
+
+@dataclass(frozen=True)
+class Remains:
+    """All that is left of one job.
+
+    on_platform  what the platform has of it, directory: the job's own here; either may be absent
+    session      `suite/session`, where the runs directory here knows the job; else ""
+    going        why it is taken for part of a run that still goes on; "" where it is not
+    """
+
+    system: str
+    token: str
+    on_platform: Leftover | None
+    directory: Path | None
+    session: str
+    going: str
+
+    @property
+    def what(self) -> tuple[str, ...]:
+        """Each thing, in words."""
+        platform = () if self.on_platform is None else self.on_platform.what
+        return (*platform, *(() if self.directory is None else (f"directory {self.directory}",)))
+
+
+def known(runs_dir: Path) -> dict[str, Known]:
+    """Jobs by token: of every attempt that is not settled, and of whatever lies in a session's spool.
+
+    Raises InputError for a record that can't be read.
+    """
+    found: dict[str, Known] = {}
+    for session in rundir.sessions(runs_dir):
+        lying = {path.name for path in session.spool.glob("*")}
+        if session.header.content or (session.header.finished_at is not None and not lying):
+            continue
+        held = _is_held(session)
+        for attempt in session.attempts():
+            run = attempt.run()
+            if run.token in lying or not run.state.final:
+                found[run.token] = Known(run.trial.system, session, held)
+    return found
+
+
+def remains(system: System, jobs: Mapping[str, Known]) -> Iterator[Remains]:
+    """What is left of jobs of one system. Raises LaunchError where its platform can't be asked.
+
+    A job that the runs directory knows to be another system's is that one's, whoever lists it.
+    """
+    launcher = launch.make(system.launcher, system.options, spool=Path("jobs"))
+    on_platform = {left.token: left for left in launcher.leftovers()}
+    own = {token for token, job in jobs.items() if job.system == system.name}
+    lying = {token for token in own if (jobs[token].session.spool / token).exists()}
+    for token in sorted((on_platform.keys() - (jobs.keys() - own)) | lying):
+        job, left = jobs.get(token), on_platform.get(token)
+        directory = job.session.spool / token if job is not None and token in lying else None
+        name = "" if job is None else job.session.id
+        yield Remains(system.name, token, left, directory, name, _why_going(job, left))
+
+
+def remove(system: System, doomed: Sequence[Remains], runs_dir: Path, *, running: bool = False) -> None:
+    """Remove these from the platform, then from here, while no Assay can begin to work on their sessions.
+
+    running  also those of a session that an Assay works on
+
+    Raises BusyError where one has begun meanwhile, LaunchError where something stays.
+    """
+    names = {left.session for left in doomed if left.session}
+    with ExitStack() as held:
+        for name in () if running else sorted(names):
+            held.enter_context(Session(runs_dir / name).lock())
+        launcher = launch.make(system.launcher, system.options, spool=Path("jobs"))
+        launcher.discard([left.token for left in doomed if left.on_platform is not None])
+        for left in doomed:
+            if left.directory is not None:
+                spool.remove(left.directory)
+
+
+def _why_going(job: Known | None, left: Leftover | None) -> str:
+    if job is not None and job.held:
+        return f"{job.session.id} is being run"
+    if left is None:
+        return ""
+    if left.runs:
+        return "it runs, or waits to" + ("" if job is None else "; `assay run` takes it over")
+    age_s = None if left.changed_at is None else time.time() - left.changed_at
+    if job is None and age_s is not None and age_s < QUIET_S:
+        return f"it ended {max(age_s, 0):.0f} s ago: another Assay may be collecting it"
+    return ""
+
+
+def _is_held(session: Session) -> bool:
+    try:
+        with session.lock():
+            return False
+    except BusyError:
+        return True
