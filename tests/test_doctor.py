@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from assay.cli import assay, doctor
+from assay.cli.systems import named
 from assay.cluster import machine, software
 from assay.cluster.check import Check
 from assay.cluster.doctor import CHECKS, examine
@@ -416,26 +417,26 @@ def test_colour_is_used_on_a_terminal_unless_no_color_is_set(
 def test_a_system_of_another_name_is_an_error_that_names_the_nearest(tmp_path: Path) -> None:
     systems = tmp_path / "systems.yaml"
     systems.write_text("dgx:\n  launcher: local\n  python: /opt/python\n")
-    assert doctor._here("dgx", systems).python == "/opt/python"
+    assert named("dgx", systems).options.python == "/opt/python"
     with pytest.raises(InputError, match="did you mean dgx"):
-        doctor._here("dgxx", systems)
+        named("dgxx", systems)
     with pytest.raises(InputError, match="say which system of it: dgx, local"):
-        doctor._here(None, systems)
+        named(None, systems)
     systems.write_text("dgx:\n  launcher: local\n  pyton: /opt/python\n")
     with pytest.raises(InputError, match=r"systems\.yaml:3"):
-        doctor._here("dgx", systems)
+        named("dgx", systems)
 
 
 def test_a_system_is_looked_for_beside_where_one_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert doctor._here(None, None).python is None
-    assert doctor._here("local", None).python is None
+    assert named(None, None).options.python is None
+    assert named("local", None).options.python is None
     with pytest.raises(InputError, match="does not exist"):
-        doctor._here("dgx", None)
+        named("dgx", None)
     (tmp_path / "systems.yaml").write_text("dgx: {launcher: local, python: /opt/python}\n")
-    assert doctor._here("dgx", None).python == "/opt/python"
+    assert named("dgx", None).options.python == "/opt/python"
 
 
 def test_the_disk_is_that_on_which_runs_would_come_to_lie(tmp_path: Path) -> None:

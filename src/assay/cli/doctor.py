@@ -15,8 +15,8 @@ from assay.cli.systems import SYSTEMS, named
 from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, HostError, InputError
 
 if TYPE_CHECKING:
-    from assay.cluster.check import Check
-    from assay.launch.local import LocalSystem
+    from assay.cluster.check import Check, Facts
+    from assay.suite.model import System
 
 _SYMBOLS = {
     "ok": ("✓", "green"),
@@ -35,7 +35,8 @@ def command(system: str | None, systems_file: Path | None, runs_dir: Path, as_js
     """Say what is missing here, and the command that mends it.
 
     Looks at this machine and at the interpreter that trials would use: that of SYSTEM in systems.yaml, else
-    the one that runs Assay. Changes nothing.
+    the one that runs Assay. Changes nothing. Of a SYSTEM on Slurm it looks at the cluster, and runs one job
+    there that ends within seconds.
 
     \b
     Examples:
@@ -48,13 +49,7 @@ def command(system: str | None, systems_file: Path | None, runs_dir: Path, as_js
 
     Exit codes: 0 nothing fails; 4 no such system; 5 something fails.
     """
-    from assay.cluster.doctor import examine
-    from assay.cluster.probe_here import facts_here
-
-    here = _here(system, systems_file)
-    with _progress("Looking at this machine, importing torch …"):
-        facts = facts_here(here.python or sys.executable, here.env, _existing(runs_dir))
-    checks = examine(facts)
+    facts, checks = _examined(named(system, systems_file), _existing(runs_dir))
     if as_json:
         document = {"schema": "assay.doctor/1", "system": system, "checks": [*map(asdict, checks)]}
         options.echo_json({**document, "facts": facts})
@@ -63,16 +58,26 @@ def command(system: str | None, systems_file: Path | None, runs_dir: Path, as_js
     sys.exit(EXIT_ENVIRONMENT if any(check.state == "fail" for check in checks) else EXIT_OK)
 
 
-def _here(name: str | None, file: Path | None) -> LocalSystem:
-    """The options of a system on this machine."""
+def _examined(system: System, directory: Path) -> tuple[Facts, Sequence[Check]]:
+    """What was found out about a system, and what the checks make of it."""
+    from assay.cluster import doctor, slurm
+    from assay.cluster.probe_here import facts_here
+    from assay.cluster.slurm_facts import facts_of
     from assay.launch.local import LocalSystem
+    from assay.launch.slurm.options import SlurmSystem
 
-    system = named(name, file)
-    if not isinstance(system.options, LocalSystem):
-        raise InputError(
-            f"{system.name} is reached through {system.launcher}; doctor looks at this machine only"
-        )
-    return system.options
+    asked = system.options
+    if isinstance(asked, SlurmSystem):
+        with _progress("Asking Slurm, running a short job …"):
+            facts = facts_of(asked, directory)
+        return facts, slurm.examine(facts)
+    if isinstance(asked, LocalSystem):
+        with _progress("Looking at this machine, importing torch …"):
+            facts = facts_here(asked.python or sys.executable, asked.env, directory)
+        return facts, doctor.examine(facts)
+    raise InputError(
+        f"{system.name} is reached through {system.launcher}; doctor looks at this machine and at Slurm only"
+    )
 
 
 def _existing(directory: Path) -> Path:
