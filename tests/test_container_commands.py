@@ -100,4 +100,4 @@ def test_what_can_not_be_meant_is_refused(wrong: dict[str, object], said: str) -
 )
 def test_words_of_engines_that_can_not_run_here_have_their_remedies(words: str, remedy: str) -> None:
     answer = Completed(("docker", "run"), 125, "", f"{words}\n", 0.1)
-    assert remedy in refusals.why(answer, SYSTEM, "pytorch:1")
+    assert remedy in str(refusals.why(answer, SYSTEM, "pytorch:1"))

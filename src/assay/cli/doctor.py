@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from assay.cli.systems import SYSTEMS, named
 from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, HostError, InputError
 
 if TYPE_CHECKING:
-    from assay.cluster.check import Check, Facts
+    from assay.cluster.check import Check
     from assay.suite.model import System
 
 _SYMBOLS = {
@@ -36,7 +36,7 @@ def command(system: str | None, systems_file: Path | None, runs_dir: Path, as_js
 
     Looks at this machine and at the interpreter that trials would use: that of SYSTEM in systems.yaml, else
     the one that runs Assay. Changes nothing. Of a SYSTEM on Slurm it looks at the cluster, and runs one job
-    there that ends within seconds.
+    there that ends within seconds; of containers, from inside one; of hosts behind ssh, at each of them.
 
     \b
     Examples:
@@ -58,26 +58,39 @@ def command(system: str | None, systems_file: Path | None, runs_dir: Path, as_js
     sys.exit(EXIT_ENVIRONMENT if any(check.state == "fail" for check in checks) else EXIT_OK)
 
 
-def _examined(system: System, directory: Path) -> tuple[Facts, Sequence[Check]]:
+def _examined(system: System, directory: Path) -> tuple[Mapping[str, Any], Sequence[Check]]:
     """What was found out about a system, and what the checks make of it."""
-    from assay.cluster import doctor, slurm
-    from assay.cluster.probe_here import facts_here
-    from assay.cluster.slurm_facts import facts_of
     from assay.launch.local import LocalSystem
+    from assay.launch.podman.options import ContainerSystem
     from assay.launch.slurm.options import SlurmSystem
+    from assay.launch.ssh.options import SshSystem
 
     asked = system.options
     if isinstance(asked, SlurmSystem):
+        from assay.cluster import slurm, slurm_facts
+
         with _progress("Asking Slurm, running a short job …"):
-            facts = facts_of(asked, directory)
-        return facts, slurm.examine(facts)
+            told = slurm_facts.facts_of(asked, directory)
+        return told, slurm.examine(told)
+    if isinstance(asked, ContainerSystem):
+        from assay.cluster import container, container_facts
+
+        with _progress(f"Asking {system.launcher}, importing torch in a container …"):
+            told = container_facts.facts_of(system.launcher, asked, directory)
+        return told, container.examine(told)
+    if isinstance(asked, SshSystem):
+        from assay.cluster import host_facts, hosts
+
+        with _progress("Looking at all hosts, importing torch there …"):
+            tables = host_facts.facts_of(asked)
+        return tables, hosts.examine(tables)
     if isinstance(asked, LocalSystem):
+        from assay.cluster import doctor, probe_here
+
         with _progress("Looking at this machine, importing torch …"):
-            facts = facts_here(asked.python or sys.executable, asked.env, directory)
-        return facts, doctor.examine(facts)
-    raise InputError(
-        f"{system.name} is reached through {system.launcher}; doctor looks at this machine and at Slurm only"
-    )
+            told = probe_here.facts_here(asked.python or sys.executable, asked.env, directory)
+        return told, doctor.examine(told)
+    raise InputError(f"{system.name} is reached through {system.launcher}; doctor has no checks for it")
 
 
 def _existing(directory: Path) -> Path:

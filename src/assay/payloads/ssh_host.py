@@ -229,7 +229,7 @@ def try_out(directory: Path, python: str) -> Answer:
     return {"said": said, "free_bytes": shutil.disk_usage(directory).free}
 
 
-CALLS = {call.__name__: call for call in (*OF_A_JOB, kept, clock)}
+CALLS = {call.__name__: call for call in (*OF_A_JOB, kept, clock, try_out)}
 
 
 def own_directory(directory: Path, spec: dict[str, Any]) -> Path:

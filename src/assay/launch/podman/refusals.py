@@ -6,7 +6,7 @@ import re
 import resource
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from assay.launch.podman.engine import last_line
 from assay.launch.podman.options import ContainerSystem
@@ -16,18 +16,28 @@ RLIMIT_NAMES: Final = {"6": "nproc", "7": "nofile", "8": "memlock"}
 _NOT_RUNNABLE, _NOT_FOUND = 126, 127
 
 
-def why(answer: Completed, system: ContainerSystem, image: str) -> str:
-    """Cause and remedy of a `run` that failed, with the engine's own words."""
-    said = last_line(answer.stderr)
+class Refusal(NamedTuple):
+    """What went wrong, in the engine's words, and what to do; "" where nobody knows."""
+
+    cause: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.cause}: {self.remedy}" if self.remedy else self.cause
+
+
+def why(answer: Completed, system: ContainerSystem, image: str) -> Refusal:
+    """Cause and remedy of a `run` that failed."""
+    program, said = answer.argv[0], last_line(answer.stderr)
     for pattern, remedy in _REMEDIES:
         found = re.search(pattern, said, re.IGNORECASE)
         if found is not None:
-            return f"{answer.argv[0]}: {said}: {remedy(found, system, image)}"
+            return Refusal(f"{program}: {said}", remedy(found, system, image))
     if answer.exit_code == _NOT_FOUND:
-        return f"{system.python} is not in image {image} ({said}): {_name_python(None, system, image)}"
+        return Refusal(f"{system.python} is not in image {image} ({said})", _name_python(None, system, image))
     if answer.exit_code == _NOT_RUNNABLE:
-        return f"{answer.argv[0]} could not start the container: {said}"
-    return f"{answer.argv[0]} refused the container: {said}"
+        return Refusal(f"{program} could not start the container: {said}", "")
+    return Refusal(f"{program} refused the container: {said}", "")
 
 
 def _pull(_found: object, _system: object, image: str) -> str:
