@@ -16,6 +16,7 @@ import kubernetes_cluster as cluster
 from assay import launch
 from assay.errors import InputError, LaunchError
 from assay.launch.kubernetes import client
+from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.order import LABEL_TOKEN, name_of
 from assay.launch.launcher import Launcher
 from assay.records import Handle, JobState
@@ -121,7 +122,7 @@ def test_a_job_object_that_comes_after_its_token_was_given_up_starts_nothing(
         with pytest.raises(KeyboardInterrupt):
             launcher.submit(asked)
     assert launcher.find(asked.token) is None
-    client.connect(None, namespace).create(on_its_way[0])
+    connect(None, namespace).create(on_its_way[0])
     assert eventually_none(namespace, asked.token)
     with pytest.raises(LaunchError, match="given up before"):
         launcher.submit(asked)
@@ -230,7 +231,7 @@ def test_the_facts_of_each_node_come_from_the_cluster(launcher: Launcher) -> Non
 
 
 def test_what_this_user_may_do_is_known(namespace: str) -> None:
-    there = client.connect(None, namespace)
+    there = connect(None, namespace)
     assert there.may("create", "jobs", group="batch")
     assert there.version().startswith("v1.")
     assert "batch" in there.groups()
@@ -243,4 +244,4 @@ def test_a_kubeconfig_that_is_not_there_is_said_with_its_name(
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     with pytest.raises(InputError, match=r"none: no such file.*set KUBECONFIG"):
-        client.connect(None, None)
+        connect(None, None)

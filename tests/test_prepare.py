@@ -16,6 +16,7 @@ from assay.cli import assay
 from assay.cluster import openshift, pod_security, prepare
 from assay.errors import InputError
 from assay.launch.kubernetes import client
+from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.refusals import ApiError, Unreachable
 
@@ -92,7 +93,7 @@ def test_the_cluster_draws_the_same_line_between_the_levels(
 ) -> None:
     spec = pod_security.pod_of(KubernetesSystem.model_validate(given))
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "line"}, "spec": spec}
-    there = client.connect(None, spaces[level])
+    there = connect(None, spaces[level])
     if pod_security.LEVELS.index(level) <= pod_security.LEVELS.index(pod_security.level(spec)):
         there.create(pod, dry_run=True)
         return
@@ -167,7 +168,7 @@ class Lab:
         return self.objects()
 
     def cluster(self) -> client.Cluster:
-        return client.connect(None, self.namespace)
+        return connect(None, self.namespace)
 
     def wanted(self) -> list[client.Object]:
         return openshift.objects(openshift.with_rdma(options()), self.namespace)
@@ -274,7 +275,7 @@ def test_what_is_no_longer_asked_for_is_taken_back(lab: Lab) -> None:
 @pytest.mark.slow
 def test_a_namespace_that_was_made_goes_unless_it_holds_something(lab: Lab) -> None:
     name = f"{lab.namespace}-made"
-    there = client.connect(None, name)
+    there = connect(None, name)
     try:
         prepare.apply(there, openshift.objects(options(), name))
         cluster.kubectl(

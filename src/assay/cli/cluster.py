@@ -99,14 +99,14 @@ def prepare(
     """
     from assay.cluster import openshift
     from assay.cluster import prepare as work
-    from assay.launch.kubernetes import client
+    from assay.launch.kubernetes.connection import connect
     from assay.launch.kubernetes.manifests import as_yaml
 
     if does_apply and does_revert:
         raise click.UsageError("--apply and --revert: say one of them")
     written = on_kubernetes(system, systems_file)
     chosen = openshift.with_rdma(written) if rdma else written
-    cluster = client.connect(chosen.context, chosen.namespace)
+    cluster = connect(chosen.context, chosen.namespace)
     objects = openshift.objects(chosen, cluster.namespace)
     if does_revert:
         steps = work.revert(cluster)
@@ -135,6 +135,6 @@ def _show(steps: Sequence[Step]) -> None:
 
 
 def _namespace(system: KubernetesSystem) -> str:
-    from assay.launch.kubernetes import client
+    from assay.launch.kubernetes.connection import connect
 
-    return system.namespace or client.connect(system.context).namespace
+    return system.namespace or connect(system.context).namespace

@@ -141,7 +141,7 @@ class Follower:
 
     def _away(self) -> str:
         """What is waited for, the API server before all."""
-        said = self._watch.trouble or self._cluster.waits_for or self._logs_in_trouble()
+        said = self._watch.trouble or self._cluster.wire.waits_for or self._logs_in_trouble()
         return said or "; ".join(str(cause) for cause in self._hindered[:1])
 
     def _logs_in_trouble(self) -> str:

@@ -21,6 +21,7 @@ from assay.launch.kubernetes import client, leftovers
 from assay.launch.kubernetes.causes import causes
 from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, Cluster, Object
 from assay.launch.kubernetes.collected import Collected
+from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.follow import Followed, Follower
 from assay.launch.kubernetes.kinds import KINDS, Kind
 from assay.launch.kubernetes.manifests import Manifests, render
@@ -195,10 +196,10 @@ class KubernetesLauncher:
     # Where it is
 
     def _cluster(self) -> Cluster:
-        return client.connect(self.system.context, self.system.namespace)
+        return connect(self.system.context, self.system.namespace)
 
     def _cluster_of(self, handle: Handle) -> Cluster:
-        return client.connect(str(handle.data["context"]), str(handle.data["namespace"]))
+        return connect(str(handle.data["context"]), str(handle.data["namespace"]))
 
     def _collected(self, token: str) -> Collected:
         if TOKEN.fullmatch(token) is None:

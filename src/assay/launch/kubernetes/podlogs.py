@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from assay.launch.frames import Frame, FrameReader, Said
-from assay.launch.kubernetes.client import Cluster, Object, Stream
+from assay.launch.kubernetes.client import Cluster, Object
 from assay.launch.kubernetes.refusals import ApiError, NotFound
+from assay.launch.kubernetes.wire import Stream
 
 QUEUE_CHUNKS = 64  # of at most 64 KiB each: what is read ahead of whoever takes it
 LINES_KEPT = 20

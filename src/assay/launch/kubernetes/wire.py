@@ -1,0 +1,193 @@
+"""Requests to an API server and their answers: patience where the server is busy or away, words where not."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from assay.launch.kubernetes.refusals import ApiError, Unreachable, refusal
+
+if TYPE_CHECKING:
+    import httpx2 as httpx
+
+Object = dict[str, Any]
+"""An object of Kubernetes as its JSON has it."""
+
+CONNECT_S, ANSWER_S = 5.0, 35.0
+FIRST_PATIENCE_S = 10.0  # a server that never answered is more likely misspelt than restarting
+PATIENCE_S = 180.0
+PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # between tries; the last again and again
+BUSY = (429, 502, 503, 504)
+
+
+class Stream:
+    """Bytes of an answer that has no end yet; `stop` may come from another thread."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self._socket: socket.socket = response.extensions["network_stream"].get_extra_info("socket")
+        for option, value in ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 4)):
+            self._socket.setsockopt(socket.IPPROTO_TCP, option, value)  # a server that vanished is noticed
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """What comes, as it comes. Raises Unreachable where the connection breaks."""
+        import httpx2 as httpx
+
+        try:
+            yield from self._response.iter_raw()
+        except (httpx.TransportError, httpx.StreamError, OSError, ValueError) as error:
+            raise Unreachable(f"the connection to the API server broke: {error}") from error
+        finally:
+            self.stop()
+            self._response.close()
+
+    def stop(self) -> None:
+        """End it: who iterates gets the end."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class Wire:
+    """The connection to one API server, as one user.
+
+    waits_for  what is being waited for, in words, while the server does not answer; else ""
+    requests   made so far
+    """
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+        self.waits_for, self.requests, self._answered = "", 0, False
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        doing: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Object | None = None,
+        kind: str = "application/json",
+    ) -> Object:
+        """The JSON that answers; `doing` says what for, in words. Raises ApiError for a refusal."""
+        request = self._http.build_request(
+            method,
+            path,
+            params={key: value for key, value in (params or {}).items() if value},
+            content=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": kind} if body is not None else {},
+        )
+        response = self._patiently(lambda: self._http.send(request), doing)
+        answer: Object = response.json()
+        return answer
+
+    @contextmanager
+    def stream(self, path: str, doing: str, params: Mapping[str, str]) -> Iterator[Stream]:
+        """An answer without an end. Not asked again: who follows it knows from where to go on."""
+        import httpx2 as httpx
+
+        request = self._http.build_request(
+            "GET",
+            path,
+            params={key: value for key, value in params.items() if value},
+            headers={"Accept-Encoding": "identity"},
+            timeout=httpx.Timeout(CONNECT_S, read=None),
+        )
+        response = self._patiently(lambda: self._http.send(request, stream=True), doing, patience_s=0.0)
+        stream = Stream(response)
+        try:
+            yield stream
+        finally:
+            stream.stop()
+            response.close()
+
+    def _patiently(
+        self, send: Callable[[], httpx.Response], doing: str, patience_s: float | None = None
+    ) -> httpx.Response:
+        """The answer; asked again while the server is busy or away, for as long as there is patience.
+
+        The patience is short until it has answered once. `waits_for` says meanwhile what is waited for.
+        """
+        began, tries = time.monotonic(), 0
+        if patience_s is None:
+            patience_s = PATIENCE_S if self._answered else FIRST_PATIENCE_S
+        try:
+            while True:
+                response, error = self._once(send, doing)
+                if response is not None:
+                    self._answered = True
+                    return response
+                assert error is not None
+                pause_s = error.retry_after_s or PAUSES_S[min(tries, len(PAUSES_S) - 1)]
+                tries += 1
+                if time.monotonic() - began + pause_s > patience_s:
+                    raise error
+                self.waits_for = str(error)
+                time.sleep(pause_s)
+        finally:
+            self.waits_for = ""
+
+    def _once(
+        self, send: Callable[[], httpx.Response], doing: str
+    ) -> tuple[httpx.Response | None, _Away | None]:
+        import httpx2 as httpx
+        from lightkube.core.exceptions import ConfigError
+
+        self.requests += 1
+        try:
+            response = send()
+        except httpx.TransportError as error:
+            _raise_if_hopeless(error, doing)
+            return None, _Away(f"can't {doing}: the API server does not answer ({_why(error)})")
+        except (ConfigError, json.JSONDecodeError, KeyError, OSError) as error:
+            raise ApiError(
+                f"can't {doing}: the kubeconfig's login program failed: {error}; log in again"
+            ) from error
+        if response.status_code < 400:
+            return response, None
+        status = _status(response)
+        said = refusal(doing, response.status_code, status)
+        busy = response.status_code in BUSY or "etcdserver:" in str(said)
+        if not busy:
+            raise said
+        return None, _Away(str(said), _retry_after_s(response))
+
+
+class _Away(Unreachable):
+    def __init__(self, words: str, retry_after_s: float = 0.0) -> None:
+        super().__init__(words)
+        self.retry_after_s = retry_after_s
+
+
+def _retry_after_s(response: httpx.Response) -> float:
+    said = response.headers.get("Retry-After", "")
+    return float(said) if said.isdigit() else 0.0
+
+
+def _status(response: httpx.Response) -> Object:
+    text = response.read()
+    try:
+        value = json.loads(text)
+    except ValueError:  # a proxy's page, or a line of the server's
+        return {"message": text.decode(errors="replace")[:300]}
+    return value if isinstance(value, dict) else {}
+
+
+def _raise_if_hopeless(error: Exception, doing: str) -> None:
+    """What waiting does not mend: certificates."""
+    said = str(error)
+    if isinstance(error.__cause__, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in said:
+        raise ApiError(
+            f"can't {doing}: the API server's certificate is not the one that the kubeconfig trusts: {said}"
+        ) from error
+    if "certificate expired" in said or "certificate_expired" in said:
+        raise ApiError(f"can't {doing}: your client certificate has expired; log in again") from error
+
+
+def _why(error: Exception) -> str:
+    return str(error) or type(error).__name__
