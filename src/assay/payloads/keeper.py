@@ -57,6 +57,7 @@ ranks      how many on this node; nodes: how many nodes run as many each
 seed       what ranks get as ASSAY_SEED
 timeout_s  from the start of the ranks; grace_s: between SIGTERM and SIGKILL
 pin_cpus   each rank on its own cores
+rank_env   a directory with LOCAL_RANK.json for each rank: variables of that rank alone; may be left out
 probe      argv that is run before the ranks, or null; probe_timeout_s
 
 A job of one node meets at the loopback address and a free port; one of several at MASTER_ADDR and
@@ -400,9 +401,10 @@ def rank_program(
 ) -> Program:
     """What one rank runs, and with what that is its own."""
     rank = node * spec["ranks"] + local
+    own = json.loads(Path(spec["rank_env"], f"{local}.json").read_bytes()) if "rank_env" in spec else {}
     return Program(
         spec["argv"],
-        {**env, "RANK": str(rank), "LOCAL_RANK": str(local)},
+        {**env, **own, "RANK": str(rank), "LOCAL_RANK": str(local)},
         spec["cwd"],
         directory / "streams" / f"rank-{rank}.log",
         cores[local] if cores else None,

@@ -5,11 +5,11 @@ Runs alone with the standard library (3.9 or newer), beside relay.py:
     python -I -S mpi.py launch -- MPIRUN ARGUMENT…        first process of the launcher's pod
     python -I -S mpi.py serve DIRECTORY PORT -- ARGUMENT… first process of a worker's pod: sshd, then relay.py
     python -I -S mpi.py arrive DIRECTORY                  what mpirun starts, once a rank
-    python -I -S mpi.py become DIRECTORY -- PROGRAM…      what the keeper starts: becomes the program
 
 mpirun reaches a worker by ssh and starts a stand-in for each rank there, which notes what mpirun told it
 in DIRECTORY/arrivals. When all have come, the keeper starts the ranks, as it does everywhere, each with what
-its stand-in was told, so that MPI finds its way. The stand-in ends as its rank did; mpirun learns it so.
+its stand-in was told (`rank_env` of the spec), so that MPI finds its way. The stand-in ends as its rank did;
+mpirun learns it so.
 """
 
 from __future__ import annotations
@@ -58,14 +58,16 @@ def serve(directory: Path, port: int, relay: list[str]) -> int:
     sshd = start_sshd(port)
     if sshd is None:
         return NOT_FOUND
-    source = Path(relay[relay.index("--unpack") + 1])
-    ranks = json.loads((source / "spec.json").read_bytes())["ranks"]
-    while len(list((directory / "arrivals").glob("*.json"))) < ranks:
+    expected = ranks_here(relay)
+    while len(come := arrived(directory)) < len(expected):
         if asked or sshd.poll() is not None:
             print("assay: sshd ended before mpirun came" if not asked else "assay: cancelled", flush=True)
             sshd.kill()
             return CANCELLED if asked else 1
         time.sleep(LOOK_EVERY_S)
+    if come != expected:
+        print(f"assay: mpirun put ranks {come} here; expected {expected}", flush=True)
+        return 1
     program = str(Path(__file__).with_name("relay.py"))
     running.append(subprocess.Popen([sys.executable, "-I", "-S", program, *relay]))
     code = running[0].wait()
@@ -73,6 +75,20 @@ def serve(directory: Path, port: int, relay: list[str]) -> int:
         time.sleep(LOOK_EVERY_S)
     sshd.kill()
     return code if code >= 0 else 128 - code
+
+
+def ranks_here(relay: list[str]) -> list[int]:
+    """The ranks of this node, by what the relay is told of it."""
+    source, variable = (relay[relay.index(option) + 1] for option in ("--unpack", "--node-from"))
+    ranks = json.loads(Path(source, "spec.json").read_bytes())["ranks"]
+    first = int(os.environ[variable]) * ranks
+    return list(range(first, first + ranks))
+
+
+def arrived(directory: Path) -> list[int]:
+    """The ranks whose stand-ins have come."""
+    told = (json.loads(path.read_bytes()) for path in (directory / "arrivals").glob("*.json"))
+    return sorted(int(env["OMPI_COMM_WORLD_RANK"]) for env in told)
 
 
 def start_sshd(port: int) -> subprocess.Popen[bytes] | None:
@@ -134,18 +150,6 @@ def end_keeper(directory: Path) -> None:
         os.kill(claim["pid"], signal.SIGTERM)
 
 
-def become(directory: Path, command: list[str]) -> NoReturn:
-    """Turn into the rank's program, with what mpirun told its stand-in."""
-    told = json.loads((directory / "arrivals" / f"{os.environ['LOCAL_RANK']}.json").read_bytes())
-    if told["OMPI_COMM_WORLD_RANK"] != os.environ["RANK"]:
-        sys.exit(f"assay: to mpirun this is rank {told['OMPI_COMM_WORLD_RANK']}, not {os.environ['RANK']}")
-    try:
-        os.execvpe(command[0], command, {**os.environ, **told})  # noqa: S606
-    except FileNotFoundError:
-        print(f"assay: {command[0]}: not found", file=sys.stderr)
-        sys.exit(NOT_FOUND)
-
-
 def kept(directory: Path, name: str) -> dict[str, Any] | None:
     """What the node's keeper wrote; None while it has not."""
     for path in chain(directory.glob(name), directory.glob(f"node-*/{name}")):
@@ -171,7 +175,7 @@ def asked() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="What mpirun needs in a pod.")
     roles = parser.add_subparsers(dest="role", required=True)
-    for role, operands in (("launch", ()), ("serve", ("directory", "port")), ("become", ("directory",))):
+    for role, operands in (("launch", ()), ("serve", ("directory", "port"))):
         one = roles.add_parser(role)
         for operand in operands:
             one.add_argument(operand, type=Path if operand == "directory" else int)
@@ -184,8 +188,6 @@ def main(args: argparse.Namespace) -> int:
     """Do what the role is; the exit code."""
     if args.role == "launch":
         launch(args.command)
-    if args.role == "become":
-        become(args.directory, args.command)
     return arrive(args.directory) if args.role == "arrive" else serve(args.directory, args.port, args.command)
 
 

@@ -56,6 +56,6 @@ def render(job: Job, options: KubernetesSystem, kind: Kind) -> Manifests:
             f"{job.token!r} is not a token: at most 63 letters, digits, dots, dashes, underscores"
         )
     sent.check_task(job)
-    parts = payload.config_maps(job, options, kind.programs, kind.through)
+    parts = payload.config_maps(job, options, kind.programs, kind.spec)
     order = Order(job, options, payload.volumes(parts))
     return Manifests(name_of(job.token), (*parts, *kind.manifest(order)))

@@ -7,8 +7,7 @@ import gzip
 import io
 import json
 import tarfile
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 from assay.errors import InputError
 from assay.launch import sent
@@ -27,18 +26,17 @@ MOST_PARTS = 32  # each is kept in etcd and in the memory of every node that run
 
 
 def config_maps(
-    job: Job, options: KubernetesSystem, programs: tuple[str, ...], through: tuple[str, ...]
+    job: Job, options: KubernetesSystem, programs: tuple[str, ...], more: Mapping[str, str]
 ) -> list[Manifest]:
     """The first with programs and spec, then one for each part of the archive.
 
     programs  that travel beside those of every job
-    through   what each rank is started through
+    more      what the spec has beside what it has for every job
 
     Raises InputError for files that are more than ConfigMaps should hold.
     """
-    task = replace(job.task, argv=(*through, *job.task.argv))
     texts = {name: data.decode() for name, data in sent.programs(*PROGRAMS, *programs).items()}
-    spec = _spec(replace(job, task=task), options)
+    spec = {**_spec(job, options), **more}
     first = _config_map(job, options, 0)
     first["data"] = {**texts, SPEC: json.dumps(spec, indent=1, sort_keys=True)}
     archive = _archive(job)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from assay.launch.kubernetes.order import LABEL_TOKEN, Manifest, Order
@@ -35,7 +35,7 @@ class Kind:
     ended          of the job object as the API server gives it: how it ended, None while it has not
     expected_pods  how many pods a shape becomes, those included that run no rank
     programs       that travel with such a job beside those of every kind
-    through        what the keeper starts each rank through, before the task's own argv
+    spec           what the keeper's spec has beside what it has for every kind
     needs          what has to be installed, in words; "" for what every cluster has
     """
 
@@ -45,7 +45,7 @@ class Kind:
     ended: Callable[[Mapping[str, Any]], Ending | None]
     expected_pods: Callable[[Shape], int]
     programs: tuple[str, ...] = ()
-    through: tuple[str, ...] = ()
+    spec: Mapping[str, str] = field(default_factory=dict)
     needs: str = ""
 
     @staticmethod

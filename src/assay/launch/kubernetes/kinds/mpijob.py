@@ -93,6 +93,6 @@ KIND = Kind(
     ended=lambda obj: ended_by_condition(obj, "Succeeded", "Failed"),
     expected_pods=lambda shape: shape.workers + 1,
     programs=("mpi.py",),
-    through=("{python}", "-I", "-S", PROGRAM, "become", payload.JOB_DIR, "--"),
+    spec={"rank_env": f"{payload.JOB_DIR}/arrivals"},
     needs="the MPI Operator",
 )
