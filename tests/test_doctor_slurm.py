@@ -11,8 +11,7 @@ from click.testing import CliRunner
 from assay.cli import assay
 from assay.cluster.slurm import examine
 from assay.records import Scalar
-from conftest import require
-from test_slurm_launcher import nodes_that_answer
+from slurm_cluster import slurm_cluster  # noqa: F401  (a fixture)
 
 FINE: dict[str, Scalar] = {
     "slurm.version": "slurm 22.05.8",
@@ -71,6 +70,7 @@ def test_what_is_wrong_is_told_with_what_mends_it(
 
 
 @pytest.mark.slurm
+@pytest.mark.usefixtures("slurm_cluster")
 @pytest.mark.parametrize(
     ("options", "exit_code", "failing"),
     [
@@ -81,7 +81,6 @@ def test_what_is_wrong_is_told_with_what_mends_it(
     ],
 )
 def test_doctor_of_a_real_cluster(tmp_path: Path, options: str, exit_code: int, failing: set[str]) -> None:
-    require("slurm", nodes_that_answer() >= 2, "no Slurm with two nodes answers to sinfo; set SLURM_CONF")
     systems = tmp_path / "systems.yaml"
     systems.write_text(f"cluster: {{launcher: slurm{options}}}\n")
     asked = ["doctor", "cluster", "--systems", str(systems), "--runs", str(tmp_path), "--json"]

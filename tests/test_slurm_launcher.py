@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import time
@@ -24,8 +23,9 @@ from assay.launch.slurm.options import SlurmSystem
 from assay.records import Handle, JobState, RankExit
 from conftest import require
 from launcher_contract import LauncherContract, follow_to_end, job, python, run, wait_for_output
+from slurm_cluster import nodes_that_answer, slurm_cluster  # noqa: F401  (a fixture)
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("slurm_cluster")]
 
 SLEEP = "import time; print('up', flush=True); time.sleep(60)"
 RESTORE = shlex.split(os.environ.get("ASSAY_SLURM_UP", ""))  # a command that starts what does not run
@@ -33,19 +33,6 @@ RESTORE = shlex.split(os.environ.get("ASSAY_SLURM_UP", ""))  # a command that st
 
 def said(*argv: str) -> str:
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-
-
-def nodes_that_answer() -> int:
-    if shutil.which("sinfo") is None:
-        return 0
-    argv = ["sinfo", "--noheader", "--responding", "--states=idle,mixed,alloc", "--format=%D"]
-    found = subprocess.run(argv, capture_output=True, text=True, check=False)
-    return sum(map(int, found.stdout.split())) if found.returncode == 0 else 0
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _cluster() -> None:
-    require("slurm", nodes_that_answer() >= 2, "no Slurm with two nodes answers to sinfo; set SLURM_CONF")
 
 
 def eventually(fact: Callable[[], bool], patience_s: float) -> bool:
