@@ -89,6 +89,15 @@ def test_two_looks_take_under_five_milliseconds() -> None:
     assert min(spent) < 0.005
 
 
+def test_a_process_held_to_other_cpus_tells_another_set_of_the_same_kernel() -> None:
+    whole, one = around_busy(0).cpu_set, around_busy(0, **on_cpu(max(os.sched_getaffinity(0)))).cpu_set
+    assert whole is not None
+    assert one is not None
+    boot, cpus = one.split()
+    assert whole.startswith(boot)
+    assert cpus == str(max(os.sched_getaffinity(0)))
+
+
 # Other machines ------------------------------------------------------------------------------------------
 
 

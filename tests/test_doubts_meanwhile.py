@@ -15,8 +15,9 @@ import pytest
 
 from assay.analyse.doubts import Case, Side, of
 from assay.analyse.groups import group
+from assay.launch.kept import joined
 from assay.launch.local import LocalLauncher, LocalSystem
-from assay.records import Doubt, Estimate, JobState, NodeCounts, Provenance, Result
+from assay.records import Doubt, Estimate, JobState, JobStatus, NodeCounts, Provenance, Result
 from launcher_contract import job, python, run
 from stated_runs import metrics, result
 
@@ -100,6 +101,20 @@ def test_of_a_runs_nodes_the_worst_counts() -> None:
     troubled = replace(QUIET, **TROUBLES["stolen-time"])
     found = raised(runs([QUIET, QUIET, troubled]))["stolen-time"]
     assert "1 s of CPU time in 10 s" in found.evidence
+
+
+def ended(**counted: Any) -> JobStatus:
+    return JobStatus(JobState.SUCCEEDED, nodes=(replace(QUIET, job_cpu_s=9.5, **counted),))
+
+
+def test_pods_of_one_job_on_one_node_are_no_neighbours_of_each_other() -> None:
+    together = joined([ended(cpu_set="boot 0-1"), ended(cpu_set="boot 0-1")]).nodes
+    assert [node.beside_cpu_s for node in together] == [9.5, 9.5]
+    assert "busy-neighbours" not in raised(runs(together, together, together))
+    for apart in ("boot 2-3", "another-boot 0-1"):
+        lone = joined([ended(cpu_set="boot 0-1"), ended(cpu_set=apart)]).nodes
+        assert [node.beside_cpu_s for node in lone] == [0.0, 0.0]
+        assert "busy-neighbours" in raised(runs(lone, lone, lone))
 
 
 def test_neighbours_of_one_side_are_told_from_neighbours_of_both() -> None:

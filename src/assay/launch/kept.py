@@ -159,7 +159,21 @@ def joined(nodes: Sequence[JobStatus]) -> JobStatus:
         min(begun, default=None),
         max(over, default=None),
         {name: end for node in nodes for name, end in node.streams.items()},
-        tuple(counts for node in nodes for counts in node.nodes),
+        _beside_each_other(tuple(counts for node in nodes for counts in node.nodes)),
+    )
+
+
+def _beside_each_other(counted: tuple[NodeCounts, ...]) -> tuple[NodeCounts, ...]:
+    """What the job's parts used of each other's CPUs: several pods of it on a node are no others."""
+    used: dict[str, float] = {}
+    for node in counted:
+        if node.cpu_set is not None and node.job_cpu_s is not None:
+            used[node.cpu_set] = used.get(node.cpu_set, 0.0) + node.job_cpu_s
+    return tuple(
+        node
+        if node.cpu_set is None or node.job_cpu_s is None
+        else replace(node, beside_cpu_s=used[node.cpu_set] - node.job_cpu_s)
+        for node in counted
     )
 
 

@@ -21,8 +21,11 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 CPUS = "/sys/devices/system/cpu"
 
+NO_COUNTS = ("groups", "cpu_set")
+
 Look = dict[str, Any]
-"""Counts since the node or this process started, by name; `groups` by directory of a group with a quota."""
+"""Counts since the node or this process started, by name; `groups` by directory of a group with a quota;
+`cpu_set`: whose counts they are."""
 
 
 def look(root: str = "") -> Look:
@@ -35,6 +38,7 @@ def look(root: str = "") -> Look:
         **pressures(root),
         **swapping(root),
         **heat(root, allowed),
+        **cpu_set(root),
         "groups": dict(groups_with_quota(root)),
     }
 
@@ -44,9 +48,10 @@ def between(before: Look, after: Look) -> dict[str, Any]:
     counted = {
         name: round(after[name] - count, 6)
         for name, count in before.items()
-        if name != "groups" and name in after and after[name] >= count
+        if name not in NO_COUNTS and name in after and after[name] >= count
     }
-    return {"cpus": len(os.sched_getaffinity(0)), **counted, **throttling(before["groups"], after["groups"])}
+    whose = {"cpus": len(os.sched_getaffinity(0)), **{k: after[k] for k in ("cpu_set",) if k in after}}
+    return {**whose, **counted, **throttling(before["groups"], after["groups"])}
 
 
 def throttling(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
@@ -71,6 +76,13 @@ def job_use() -> dict[str, float]:
         "job_cpu_s": sum(use.ru_utime + use.ru_stime for use in used),
         "job_major_faults": sum(use.ru_majflt for use in used),
     }
+
+
+def cpu_set(root: str) -> dict[str, str]:
+    """Which CPUs of which running kernel: parts of a job that tell the same use the same ones."""
+    boot = read(f"{root}/proc/sys/kernel/random/boot_id").strip()
+    allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)", read(f"{root}/proc/self/status"), re.MULTILINE)
+    return {"cpu_set": f"{boot} {allowed[1]}"} if boot and allowed is not None else {}
 
 
 def cpu_times(root: str, cpus: set[int]) -> dict[str, float]:

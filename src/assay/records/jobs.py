@@ -89,7 +89,9 @@ class NodeCounts:
 
     elapsed_s           between the two looks
     cpus                that the job may run on; busy and stolen time are of these alone
+    cpu_set             which these are, of which running kernel: pods of one node can have the same
     busy_cpu_s          of all processes, the job's own too
+    beside_cpu_s        of the job's other parts that have the same CPUs: in busy_cpu_s, and no others
     stolen_cpu_s        wanted on a virtual machine, and withheld by its host
     cpu_wait_s          in which some task of the node waited for a CPU; memory_wait_s: for memory
     job_cpu_s           of the job's own processes
@@ -104,7 +106,9 @@ class NodeCounts:
 
     elapsed_s: float
     cpus: int
+    cpu_set: str | None = None
     busy_cpu_s: float | None = None
+    beside_cpu_s: float | None = None
     stolen_cpu_s: float | None = None
     cpu_wait_s: float | None = None
     memory_wait_s: float | None = None

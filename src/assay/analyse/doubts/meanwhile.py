@@ -115,7 +115,8 @@ def others_cpus(node: NodeCounts) -> float | None:
     """CPUs' worth of time that processes other than the job's used, less what the counting may be off by."""
     if node.busy_cpu_s is None or node.job_cpu_s is None:
         return None
-    others = node.busy_cpu_s - node.job_cpu_s - BUSY_ERROR_S * node.cpus
+    own = node.job_cpu_s + (node.beside_cpu_s or 0.0)
+    others = node.busy_cpu_s - own - BUSY_ERROR_S * node.cpus
     return max(0.0, others) / node.elapsed_s
 
 
