@@ -78,38 +78,64 @@ def of_curve(curve: Curve, scaling: Scaling, results: Iterable[Result]) -> Itera
     results  among them all-reduces: those count that ran in the training's sessions, on its system, in its
              shape, over its backend
     """
-    exchanges = [r for r in results if r.run.trial.workload == "allreduce" and counts(r)]
+    exchanges = [r for r in results if r.run.trial.workload == "allreduce"]
     for group, point in zip(curve.groups, scaling.points, strict=True):
         if exchanges and point.ranks > 1:
             yield from _at(group, point, scaling.points[0], exchanges)
 
 
-def _at(
-    group: Group, point: ScalingPoint, base: ScalingPoint, exchanges: Sequence[Result]
-) -> Iterator[Communication]:
+@dataclass(frozen=True)
+class Exchange:
+    """Steps of a training, and exchanges of as many bytes as its gradients have, of the same sessions."""
+
+    gradient_bytes: int
+    measured_bytes: int
+    step: Group
+    exchange: Group
+
+
+def measured(group: Group, results: Iterable[Result]) -> Exchange | None:
+    """What a step of a training's runs takes, and one exchange of its gradients; None where none was timed.
+
+    results  among them all-reduces, of which those count that `of_curve` counts
+    """
     gradient_bytes = _gradient_bytes(group)
     steps = [made for s in group.samples if (made := _step(s.result)) is not None]
     if gradient_bytes is None or not steps:
-        return
+        return None
     trained = _where(s.result for s in steps)
-    of_place = [r for r in exchanges if _where([r]) <= trained]
+    of_place = [
+        r for r in results if r.run.trial.workload == "allreduce" and counts(r) and _where([r]) <= trained
+    ]
     found, measured_bytes = _exchanges(of_place, gradient_bytes)
     sessions = {session_of(s) for s in found} & {session_of(s) for s in steps}
     if not sessions:
+        return None
+    return Exchange(
+        gradient_bytes,
+        measured_bytes,
+        _group(group.point, "step_time", steps, sessions),
+        _group(group.point, "exchange", found, sessions),
+    )
+
+
+def _at(
+    group: Group, point: ScalingPoint, base: ScalingPoint, exchanges: Sequence[Result]
+) -> Iterator[Communication]:
+    found = measured(group, exchanges)
+    if found is None:
         return
-    step = _group(group.point, "step_time", steps, sessions)
-    exchange = _group(group.point, "exchange", found, sessions)
-    share = ratio(step, exchange).estimate
+    share = ratio(found.step, found.exchange).estimate
     lost = None if point is base else _lost(point.efficiency)
     told = lost is not None and lost.low is not None and lost.low > 0
     yield Communication(
         shape=point.shape,
         base=base.shape,
-        gradient_bytes=gradient_bytes,
-        measured_bytes=measured_bytes,
-        exchange=one_side(exchange),
-        extrapolated=gradient_bytes > measured_bytes,
-        step=one_side(step),
+        gradient_bytes=found.gradient_bytes,
+        measured_bytes=found.measured_bytes,
+        exchange=one_side(found.exchange),
+        extrapolated=found.gradient_bytes > found.measured_bytes,
+        step=one_side(found.step),
         share=share,
         lost=lost,
         explained=min(1.0, share.value / lost.value) if lost is not None and told else None,

@@ -39,6 +39,7 @@ class Run:
     source      for an imported log: the file or directory it came from
     looks       of its plan: intervals from such runs have to allow for the looks
     nodes       what their kernels counted while the ranks ran; () where nobody looked
+    collected_at  when all that its job printed was kept; None before that, and where nobody noted it
     """
 
     schema: int
@@ -64,6 +65,7 @@ class Run:
     source: str | None = None
     looks: tuple[int, ...] = ()
     nodes: tuple[NodeCounts, ...] = ()
+    collected_at: float | None = None
 
 
 @dataclass(frozen=True)

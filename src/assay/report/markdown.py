@@ -49,6 +49,7 @@ def _answers(group: Answers) -> str:
         doubts = f" _Doubts: {', '.join(answer.doubts)}._" if answer.doubts else ""
         verdict = f"{answer.symbol} {answer.verdict}".strip()
         lines.append(f"- **{_plain(verdict)}**: {_plain(answer.sentence)} {_plain(answer.evidence)}.{doubts}")
+        lines += [f"  - {_plain(reason)}" for reason in answer.why]
     if group.doubts:
         lines.append(
             f"\n_Doubts about {'all of these' if len(group.answers) > 1 else 'this'}: "

@@ -6,7 +6,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from assay.records import Comparison, Point, Requirement, Scalar, Scaling, ScalingPoint
+from assay.analyse.groups import counts
+from assay.analyse.times import Times, mean_times
+from assay.records import Comparison, Point, Requirement, Result, Scalar, Scaling, ScalingPoint
 from assay.report import figures
 from assay.report.contents import Contents, Summary
 from assay.report.figures import NONE
@@ -49,6 +51,8 @@ def tables(contents: Contents) -> tuple[Table, ...]:
         made.append(requirements(contents.requirements))
     if contents.curves:
         made.append(scaling(contents.curves))
+    if times := trial_times(contents.sides):
+        made.append(times)
     made.append(summaries(contents.summaries))
     return tuple(made)
 
@@ -174,6 +178,32 @@ def _title(point: Point, unit: str, shared: Labels, of: str = "") -> str:
     notes = ", ".join(filter(None, (figures.labels(shared), unit, better)))
     words = " ".join(filter(None, (point.benchmark, figures.metric(point.metric), of)))
     return f"{words} ({notes})" if notes else words
+
+
+def trial_times(sides: Mapping[str, Sequence[Result]]) -> Table | None:
+    """Where the time of a trial went, each side's mean at every place; None where no run has times."""
+    runs = [(name, r) for name, results in sides.items() for r in results if counts(r)]
+    bodies = []
+    for at_place in gathered(runs, lambda at: (at[1].run.trial.benchmark, str(at[1].run.trial.shape))):
+        trial = at_place[0][1].run.trial
+        rows = [
+            _times_row(group[0][0], *means)
+            for group in gathered(at_place, lambda at: at[0])
+            if (means := mean_times(result for _, result in group)) is not None
+        ]
+        if rows:
+            bodies.append(Body(f"{trial.benchmark} on {figures.shape(str(trial.shape))}", tuple(rows)))
+    if not bodies:
+        return None
+    caption = (
+        "Where the time of a trial went, mean seconds; only what the ranks did while they ran is measured"
+    )
+    return Table(caption, ("", "queue", "pull", "start", "run", "collect", "whole", "n"), tuple(bodies))
+
+
+def _times_row(side: str, t: Times, n: int) -> Row:
+    parts = (t.queue, t.pull, t.start, t.run, t.collect, t.whole)
+    return Row((side, *(NONE if part is None else f"{part:.2f}" for part in parts), str(n)))
 
 
 def gathered(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:

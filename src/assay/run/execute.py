@@ -140,6 +140,7 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
         nodes=status.nodes,
         started_at=status.started_at or run.started_at,
         ended_at=status.ended_at or time.time(),
+        collected_at=time.time(),
     )
     if status.state is JobState.SUCCEEDED:
         problems = (*filter(None, [status.cause]), *problems, *read.reading(attempt, run).problems)

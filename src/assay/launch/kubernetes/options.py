@@ -219,5 +219,8 @@ def with_host_python(system: KubernetesSystem) -> KubernetesSystem:
     if system.python != HOST:
         return system
     host = host_python()
-    shown = (Volume(mountPath=path, hostPath=path, readOnly=True) for path in host.directories)
+    shown = (
+        Volume.model_validate({"mountPath": path, "hostPath": path, "readOnly": True})
+        for path in host.directories
+    )
     return system.model_copy(update={"python": host.executable, "volumes": (*system.volumes, *shown)})

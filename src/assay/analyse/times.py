@@ -1,0 +1,72 @@
+"""Where the time of a trial goes beside its run: the queue, the image, the start, bringing its output in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from assay.records import Result
+
+
+@dataclass(frozen=True)
+class Times:
+    """Of one run, or means of several, seconds; None where a platform does not tell, or has no such thing.
+
+    queue    until a place was found for it; of several nodes the longest
+    pull     while its image was fetched
+    start    the rest of the time before its ranks ran, the submission too
+    run      from the first rank's start to the last one's end
+    collect  until all that it printed was kept
+
+    The ranks' own times are by their node's clock, the others by that of the machine that runs Assay.
+    """
+
+    queue: float | None
+    pull: float | None
+    start: float
+    run: float
+    collect: float | None
+
+    @property
+    def whole(self) -> float:
+        """All of it."""
+        return math.fsum(filter(None, (self.queue, self.pull, self.start, self.run, self.collect)))
+
+
+def times(result: Result) -> Times | None:
+    """Where this run's time went; None for an imported one, or one that a later Assay took over."""
+    run = result.run
+    if run.source is not None or run.adopted or run.started_at is None or run.ended_at is None:
+        return None
+    queue, pull = _longest(result, ".queue_s"), _longest(result, ".pull_s")
+    before = run.started_at - run.created_at - (queue or 0.0) - (pull or 0.0)
+    collect = None if run.collected_at is None else max(0.0, run.collected_at - run.ended_at)
+    return Times(queue, pull, max(0.0, before), run.ended_at - run.started_at, collect)
+
+
+def mean_times(results: Iterable[Result]) -> tuple[Times, int] | None:
+    """Means, each over the runs that know it, and the number of runs; None where none has times."""
+    known = [found for result in results if (found := times(result)) is not None]
+    if not known:
+        return None
+    start, run = (
+        math.fsum(values) / len(known) for values in ([t.start for t in known], [t.run for t in known])
+    )
+    queue, pull, collect = (
+        _mean(values)
+        for values in ([t.queue for t in known], [t.pull for t in known], [t.collect for t in known])
+    )
+    return Times(queue, pull, start, run, collect), len(known)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None
+
+
+def _longest(result: Result, ending: str) -> float | None:
+    """The largest value over the nodes of the fact that a launcher gives by this ending."""
+    tables = () if result.provenance is None else result.provenance.nodes
+    found = [value for table in tables for name, value in table.items() if name.endswith(ending)]
+    return max((float(value) for value in found if isinstance(value, int | float)), default=None)
