@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from assay.launch.kubernetes.causes import causes
+from assay.launch.kubernetes.causes import causes, too_late
 
 POD = "trial-abc"
 
@@ -49,6 +49,13 @@ STANDING: list[tuple[str, bool, str, dict[str, Any] | None, dict[str, Any] | Non
      unscheduled("0/2 nodes are available: 2 Insufficient nvidia.com/gpu." + PREEMPTION), None),
     ("unschedulable", False, "node affinity/selector",
      unscheduled("0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."), None),
+    ("unschedulable", False, "12 have too little nvidia.com/gpu free",
+     unscheduled("0/12 nodes are available: 12 Insufficient nvidia.com/gpu." + PREEMPTION), None),
+    ("unschedulable", False, "tolerations",
+     unscheduled("0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't match Pod's "
+                 "node affinity/selector."), None),
+    ("unbound", False, "kubectl describe pvc",
+     unscheduled("0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims."), None),
     ("missing", True, "claim absent is not there",
      unscheduled('0/2 nodes are available: persistentvolumeclaim "absent" not found. not found'), None),
     ("image", True, "not on the node", waiting("ErrImageNeverPull", "is not present with pull policy"), None),
@@ -72,6 +79,9 @@ STANDING: list[tuple[str, bool, str, dict[str, Any] | None, dict[str, Any] | Non
     ("oom", True, "more memory than its limit", ended("OOMKilled", code=137), None),
     ("evicted", True, "ephemeral-storage",
      pod(phase="Failed", reason="Evicted", message="The node was low on resource: ephemeral-storage."), None),
+    ("full", True, "raise the sizeLimit",
+     pod(phase="Failed", reason="Evicted", message='Usage of EmptyDir volume "v" exceeds the limit "1Mi". '),
+     None),
     ("preempted", True, "priorityClass", disrupted("PreemptionByScheduler"), None),
     ("node-lost", True, f"the node of pod {POD} was lost", disrupted("DeletionByTaintManager"), None),
     ("deadline", True, "timeout", pod(phase="Failed", reason="DeadlineExceeded"), None),
@@ -89,6 +99,8 @@ STANDING: list[tuple[str, bool, str, dict[str, Any] | None, dict[str, Any] | Non
     ("missing", True, "priority class absent", None, refused("no PriorityClass with name absent was found")),
     ("missing", True, "runtime class absent",
      None, refused('pod rejected: RuntimeClass "absent" not found')),
+    ("policy", True, "admission policy guard forbids it",
+     None, refused("ValidatingAdmissionPolicy 'guard' with binding 'all' denied request: not on weekdays")),
     ("webhook", True, "admission webhook guard.example refuses it",
      None, warning("Job", "FailedCreate", 'admission webhook "guard.example" denied the request: no')),
     ("webhook", False, "does not answer",
@@ -138,3 +150,27 @@ def test_the_most_decisive_comes_first() -> None:
 
 def test_an_exit_of_the_program_itself_is_no_cause_of_the_platform() -> None:
     assert causes([ended("Error", code=3)], [warning("Job", "BackoffLimitExceeded", "limit reached")]) == []
+
+
+def test_what_a_pod_waited_for_before_it_began_is_no_cause_of_its_end() -> None:
+    failed = ended("Error", code=3)
+    waited = [
+        warning("Pod", "FailedScheduling", "0/2 nodes are available"),
+        warning("Pod", "FailedMount", "m"),
+    ]
+    assert causes([failed], waited) == []
+    assert [cause.code for cause in causes([pod()], waited)] == ["mount", "unschedulable"]
+
+
+def test_a_container_killed_for_want_of_memory_is_told_with_its_limit() -> None:
+    killed = ended("OOMKilled", code=137)
+    killed["spec"] = {"containers": [{"resources": {"limits": {"memory": "64Mi"}}}]}
+    assert "memory limit 64Mi" in causes([killed], [])[0].evidence
+
+
+def test_what_was_waited_for_too_long_keeps_its_evidence() -> None:
+    waits = causes([unscheduled("0/2 nodes are available: 2 Insufficient nvidia.com/gpu.")], [])
+    late = too_late(60.0, waits, ())
+    assert (late.code, late.final, late.evidence) == ("unschedulable", True, waits[0].evidence)
+    assert "start_timeout of 60 s is over" in str(late)
+    assert "pod a did not start" in str(too_late(60.0, [], ["pod a"]))

@@ -73,10 +73,14 @@ class _Rule:
 
 _PULL = "ErrImagePull ImagePullBackOff Failed"
 _CREATE = "FailedCreate Forbidden"
+_UNPLACED = "Unschedulable FailedScheduling SchedulerError"
 _RULES: Sequence[_Rule] = (
     # What happened to a pod that ran
     _Rule("oom", "OOMKilled", "", "{subject} used more memory than its limit and was killed",
           "raise `memory` in the system's resources, or make the batch smaller"),
+    _Rule("full", "Evicted", r"exceeds the (?:total )?limit",
+          "{subject} wrote more than its limit allows and was evicted",
+          "raise the sizeLimit of the volume, or ephemeral-storage of the system's resources"),
     _Rule("evicted", "Evicted", "", "{subject} was evicted by its node",
           "the node ran short of what the evidence names: request it, so that the pod is placed where it is",
           platform=True),
@@ -126,14 +130,27 @@ _RULES: Sequence[_Rule] = (
           "look at the node's network plugin", final=False, platform=True),
     _Rule("missing", "Unschedulable FailedScheduling", r'persistentvolumeclaim "(?P<name>[^"]+)" not found',
           "claim {name} is not there", "create the claim in the system's namespace, or correct its name"),
-    _Rule("unschedulable", "Unschedulable FailedScheduling SchedulerError SchedulingGated", "",
-          "no node can take {subject}", "ask for less, free nodes, or correct nodeSelector and tolerations",
-          final=False),
+    _Rule("unbound", _UNPLACED, "unbound immediate PersistentVolumeClaims",
+          "a claim that {subject} mounts has no volume yet",
+          "look at the claim and its storage class: kubectl describe pvc", final=False),
+    _Rule("gated", "SchedulingGated", "", "{subject} is held back by a gate",
+          "a queue admits it, or whoever set the gate: kubectl describe pod", final=False),
+    _Rule("unschedulable", _UNPLACED, r"^[^.]*\b(?P<nodes>\d+) Insufficient (?P<resource>\S+?)\.(?: |$)",
+          "no node can take {subject}: {nodes} have too little {resource} free",
+          "ask for less of it in the system's resources, or free nodes", final=False),
+    _Rule("unschedulable", _UNPLACED, r"untolerated taint",
+          "no node can take {subject}: a taint keeps it off",
+          "add the taint to tolerations of the system, or free other nodes", final=False),
+    _Rule("unschedulable", _UNPLACED, r"node affinity|node selector",
+          "no node can take {subject}: none has the labels asked for",
+          "correct nodeSelector, affinity or shape of the system, or label nodes", final=False),
+    _Rule("unschedulable", _UNPLACED, "", "no node can take {subject}",
+          "ask for less, free nodes, or correct nodeSelector and tolerations", final=False),
     # Why there is no pod
     _Rule("quota", _CREATE, r"exceeded quota: (?P<quota>[^,]+)",
           "quota {quota} of the namespace leaves no room", "free some of it, or have it raised",
           final=False),
-    _Rule("quota", _CREATE, r"failed quota: (?P<quota>[^:]+): must specify (?P<names>.+)",
+    _Rule("quota", _CREATE, r"failed quota: (?P<quota>[^:]+): must specify (?P<names>\S+)",
           "quota {quota} wants {names} stated", "state them in the system's resources"),
     _Rule("limits", _CREATE, r"(?:maximum|minimum) (?:cpu|memory|\S+) usage per",
           "the namespace's limit range refuses the pod", "change the system's resources to fit it"),
@@ -143,6 +160,8 @@ _RULES: Sequence[_Rule] = (
     _Rule("scc", _CREATE, "unable to validate against any security context constraint",
           "no SecurityContextConstraints allow the pod",
           "`assay cluster prepare --for openshift` prints what is to be granted"),
+    _Rule("policy", _CREATE, r"ValidatingAdmissionPolicy '(?P<policy>[^']+)' with binding .* denied",
+          "admission policy {policy} forbids it", "its words are the evidence"),
     _Rule("webhook", f"{_CREATE} InternalError", r'admission webhook "(?P<hook>[^"]+)" denied',
           "admission webhook {hook} refuses it", "its words are the evidence"),
     _Rule("webhook", f"{_CREATE} InternalError", r'failed calling webhook "(?P<hook>[^"]+)"',
@@ -165,9 +184,12 @@ def causes(pods: Iterable[Object], events: Iterable[Object]) -> list[Cause]:
     pods    of the job
     events  about the job's objects, of any type
     """
-    signs = [sign for pod in pods for sign in of_pod(pod)]
-    about = {sign.subject for sign in signs}
-    signs += [s for e in events if (s := of_event(e)) is not None and not _is_over(s, about)]
+    of: dict[str, Object] = {}
+    signs: list[Sign] = []
+    for pod in pods:
+        of[_subject(pod)] = pod
+        signs += of_pod(pod)
+    signs += [s for e in events if (s := of_event(e)) is not None and not _is_over(s, of.get(s.subject))]
     found: dict[str, Cause] = {}
     for sign in signs:
         if (cause := read(sign)) is not None:
@@ -181,9 +203,52 @@ def read(sign: Sign) -> Cause | None:
     return next((cause for rule in _RULES if (cause := rule.read(sign)) is not None), None)
 
 
+# What only who waits can tell
+
+
+def too_late(start_timeout_s: float, hindered: Sequence[Cause], waiting: Iterable[str]) -> Cause:
+    """It was waited for as long as the system allows; `hindered` says for what."""
+    first = hindered[0] if hindered else None
+    what = first.what if first else f"{', '.join(waiting) or 'its pods'} did not start"
+    evidence = first.evidence if first else "the cluster names no reason"
+    return Cause(
+        first.code if first else "start",
+        f"{what}, and start_timeout of {start_timeout_s:g} s is over",
+        evidence,
+        f"{first.remedy}, or raise start_timeout" if first else "raise start_timeout of the system",
+        final=True,
+        platform=first.platform if first else False,
+    )
+
+
+def no_operator(kind: str, needs: str, waited_s: float) -> Cause:
+    """Nobody has said a word of the job object."""
+    who = needs or "the cluster's job controller"
+    return Cause(
+        "operator",
+        f"nobody takes the {kind} up",
+        f"for {waited_s:g} s it has neither status nor event nor pod",
+        f"look whether {who} runs: kubectl get pods --all-namespaces",
+        final=False,
+        platform=True,
+    )
+
+
+def node_lost(pod: str, node: str, silent_s: float) -> Cause:
+    """A node is not heard of any more, and so its pod can't say how it goes."""
+    return Cause(
+        "node-lost",
+        f"node {node} does not answer any more, and {pod} with it",
+        f"the cluster calls the pod not ready for {silent_s:g} s while its container never ended",
+        f"look at the node: kubectl describe node {node}",
+        final=True,
+        platform=True,
+    )
+
+
 def of_pod(pod: Object) -> Iterator[Sign]:
     """What a pod's status says that is not as it should be."""
-    subject, status = f"pod {pod['metadata']['name']}", pod.get("status", {})
+    subject, status = _subject(pod), pod.get("status", {})
     if "reason" in status:
         yield Sign(subject, status["reason"], status.get("message", ""))
     for condition in status.get("conditions", ()):
@@ -194,7 +259,8 @@ def of_pod(pod: Object) -> Iterator[Sign]:
         for state in (container.get("state", {}), container.get("lastState", {})):
             for of in (state.get("waiting"), state.get("terminated")):
                 if of is not None:
-                    yield Sign(subject, of.get("reason", ""), of.get("message", ""))
+                    said = of.get("message", "") or _limit(pod, of)
+                    yield Sign(subject, of.get("reason", ""), said)
 
 
 def of_event(event: Object) -> Sign | None:
@@ -213,7 +279,24 @@ def said(sign: Sign) -> str:
     return f"{sign.reason}: {words}" if words else sign.reason
 
 
-def _is_over(sign: Sign, pods: set[str]) -> bool:
-    """An event of a pod that waits for nothing any more: what its status says now is what counts."""
-    mends_itself = sign.reason in ("FailedScheduling", "FailedMount", "FailedCreatePodSandBox", "Failed")
-    return mends_itself and sign.subject.startswith("pod ") and sign.subject not in pods
+def _is_over(sign: Sign, pod: Object | None) -> bool:
+    """An event of something that its pod waits for no more: it has a node, its container has begun."""
+    if pod is None:
+        return False
+    states = (of.get("state", {}) for of in pod.get("status", {}).get("containerStatuses", ()))
+    begun = any("running" in state or "terminated" in state for state in states)
+    if sign.reason == "FailedScheduling":
+        return begun or "nodeName" in pod.get("spec", {})
+    return begun and sign.reason in ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "Failed")
+
+
+def _limit(pod: Object, terminated: Object) -> str:
+    """What a container that was killed for want of memory could have; its status does not say."""
+    containers = pod.get("spec", {}).get("containers", ())
+    limits = (of.get("resources", {}).get("limits", {}).get("memory") for of in containers)
+    limit = next((limit for limit in limits if limit), None)
+    return f"memory limit {limit}" if limit and terminated.get("reason") == "OOMKilled" else ""
+
+
+def _subject(pod: Object) -> str:
+    return f"pod {pod['metadata']['name']}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from assay.launch.frames import Frame, Joiner
 from assay.launch.kubernetes import facts
-from assay.launch.kubernetes.causes import Cause, causes
+from assay.launch.kubernetes.causes import Cause, causes, no_operator, node_lost, too_late
 from assay.launch.kubernetes.client import EVENTS, Cluster, Object, Resource
 from assay.launch.kubernetes.collected import Collected
 from assay.launch.kubernetes.kinds import Kind
@@ -20,6 +20,7 @@ from assay.records import Output
 
 LOOK_EVERY_S = 2.0  # at the job object and its events, while something is waited for
 OUT_OF_REACH_S = 8.0  # a kubelet that is restarted is away for less
+TAKEN_UP_S = 10.0  # by its controller; a healthy one takes less than a second
 PODS_ASKED = 4  # whose events are looked at, of all that wait
 
 
@@ -27,8 +28,9 @@ PODS_ASKED = 4  # whose events are looked at, of all that wait
 class Followed:
     """One job as its launcher knows it.
 
-    name   of its job object; nodes: how many keepers will tell their end
-    end    ends it: deletes the job object and waits for its pods
+    name             of its job object; nodes: how many keepers will tell their end
+    start_timeout_s  longest wait for nodes and images
+    end              ends it: deletes the job object and waits for its pods
     """
 
     token: str
@@ -36,6 +38,7 @@ class Followed:
     nodes: int
     pods: int
     kind: Kind
+    start_timeout_s: float
     end: Callable[[], None]
 
     @property
@@ -55,11 +58,13 @@ class Follower:
         self._cluster, self._watch, self._job, self._collected = cluster, watch, job, collected
         self._logs = PodLogs(cluster)
         self._hindered: list[Cause] = []
+        self._lasting: list[Cause] = []  # those of them that are not over by the next look
         self._events: list[Object] = []
         self._ending: Ending | None = None
-        self._job_is_gone = self._ended_here = False
-        self._looked_at = 0.0
+        self._job_is_gone = self._job_says_something = self._ended_here = False
+        self._began = self._looked_at = time.monotonic()
         self._out_of_reach: dict[str, float] = {}
+        self._probes: dict[str, str] = {}  # stream of a node's probe → uid of the pod whose log has it
 
     def follow(self, kept: Mapping[str, int]) -> Iterator[Output | None]:
         """As `Launcher.follow`. Raises ApiError where this user may not see the job."""
@@ -87,6 +92,8 @@ class Follower:
 
     def _keep(self, joiner: Joiner, uid: str, frame: Frame) -> Output | None:
         data = joiner.join(frame)
+        if frame.stream.startswith("probe-"):
+            self._probes[frame.stream] = uid
         if frame.stream in joiner.gaps:
             self._logs.read_again(uid)
         if self._collected.is_ours(frame.stream):
@@ -127,22 +134,32 @@ class Follower:
             return
         waiting = [pod for pod in pods.seen.values() if _waits(pod)]
         if len(pods.seen) >= self._job.pods and not waiting and not self._logs_in_trouble():
-            self._hindered = []
+            self._hindered = self._lasting = []
             return
         self._looked_at = time.monotonic()
         if self._watch.trouble:
             return
         if len(pods.seen) < self._job.pods or pods.gone:
             self._look_at_job()
-        self._events = self._events_of(pods, waiting)
-        self._hindered = causes(waiting, self._events)
+        self._events, before = self._events_of(pods, waiting), {cause.code for cause in self._hindered}
+        self._hindered = causes(waiting, self._events) or self._not_taken_up(pods)
+        if time.monotonic() > self._began + self._job.start_timeout_s:
+            self._hindered = [too_late(self._job.start_timeout_s, self._hindered, map(call, waiting))]
+        self._lasting = [cause for cause in self._hindered if cause.final or cause.code in before]
         if any(cause.final for cause in self._hindered):
             self._end()
+
+    def _not_taken_up(self, pods: Pods) -> list[Cause]:
+        """Nobody has said a word of the job object, nor made a pod of it."""
+        late = time.monotonic() > self._began + TAKEN_UP_S
+        silent = not pods.seen and not self._events and not self._job_says_something
+        kind = self._job.kind
+        return [no_operator(kind.job_ref.kind, kind.needs, TAKEN_UP_S)] if late and silent else []
 
     def _away(self) -> str:
         """What is waited for, the API server before all."""
         said = self._watch.trouble or self._cluster.wire.waits_for or self._logs_in_trouble()
-        return said or "; ".join(str(cause) for cause in self._hindered[:1])
+        return said or "; ".join(str(cause) for cause in self._lasting[:1])
 
     def _logs_in_trouble(self) -> str:
         return next((log.trouble for log in self._logs.logs.values() if log.trouble and not log.complete), "")
@@ -151,6 +168,7 @@ class Follower:
         found = self._cluster.find(self._job.resource, self._job.name)
         self._job_is_gone = found is None
         self._ending = None if found is None else self._job.kind.ended(found)
+        self._job_says_something = bool(found and found.get("status"))
 
     def _events_of(self, pods: Pods, waiting: list[Object]) -> list[Object]:
         names = [pod["metadata"]["name"] for pod in waiting[:PODS_ASKED]]
@@ -168,7 +186,10 @@ class Follower:
         if not self._ended_here and any(
             now - since > OUT_OF_REACH_S for since in self._out_of_reach.values()
         ):
-            self._hindered = [_node_lost(pods.seen[uid]) for uid in sorted(away)]
+            self._hindered = [
+                node_lost(call(pods.seen[uid]), pods.seen[uid]["spec"]["nodeName"], OUT_OF_REACH_S)
+                for uid in sorted(away)
+            ]
             self._end()
 
     def _end(self) -> None:
@@ -184,7 +205,7 @@ class Follower:
             return
         ends = self._collected.ends()
         seen = list(pods.seen.values())
-        all_told = len(ends) == self._job.nodes
+        all_told = len(ends) == self._job.nodes and all(end["state"] != "cancelled" for end in ends)
         if not all_told and not self._ended_here and not self._collected.cancel_asked():
             self._look_at_job()
             self._events = self._events_of(pods, seen)
@@ -202,7 +223,9 @@ class Follower:
                 lost=[str(gap) for gap in joiner.gaps.values()],
             )
         )
-        where = facts.by_node(self._cluster, seen, ends)
+        self._collected.note_unkept([log.unkept for log in self._logs.logs.values() if log.unkept])
+        probed = {probe: pods.seen[uid] for probe, uid in self._probes.items()}
+        where = facts.by_probe(self._cluster, probed, ends)
         self._collected.settle(replace(status, node_facts=where))
 
 
@@ -212,15 +235,3 @@ def _gone_or_over(pods: Pods, pod: Object) -> bool:
 
 def _waits(pod: Object) -> bool:
     return bool(pod.get("status", {}).get("phase", "Pending") == "Pending")
-
-
-def _node_lost(pod: Object) -> Cause:
-    node = pod["spec"]["nodeName"]
-    return Cause(
-        "node-lost",
-        f"node {node} does not answer any more, and {call(pod)} with it",
-        f"the cluster calls the pod not ready for {OUT_OF_REACH_S:g} s while its container never ended",
-        f"look at the node: kubectl describe node {node}",
-        final=True,
-        platform=True,
-    )

@@ -221,7 +221,8 @@ class KubernetesLauncher:
     def _followed(self, handle: Handle) -> Followed:
         nodes, pods = (int(str(handle.data[name])) for name in ("nodes", "pods"))
         kind = KINDS[str(handle.data["kind"])]
-        return Followed(handle.token, name_of(handle.token), nodes, pods, kind, lambda: self._end(handle))
+        name, limit_s = name_of(handle.token), self.system.start_timeout
+        return Followed(handle.token, name, nodes, pods, kind, limit_s, lambda: self._end(handle))
 
     # How it stands
 

@@ -82,8 +82,8 @@ def _by_the_cluster(seen: Seen) -> tuple[JobState, str]:
 
 
 def _where(seen: Seen) -> str:
-    named = [pod for pod in seen.pods if pod.get("spec", {}).get("nodeName")]
-    return f"; {', '.join(call(pod) for pod in named)}" if 0 < len(named) <= 4 else ""
+    nodes = sorted({node for pod in seen.pods if (node := pod.get("spec", {}).get("nodeName"))})
+    return f"; on {', '.join(nodes)}" if 0 < len(nodes) <= 4 else ""
 
 
 # Pods ----------------------------------------------------------------------------------------------------
