@@ -561,6 +561,10 @@ def test_what_is_so_only_at_that_moment_or_on_that_machine_does_not_matter(name:
         ("python.torch", "libraries"),
         ("package.numpy", "packages"),
         ("suite.git_dirty", "suite"),
+        ("kubernetes.image_id", "libraries"),
+        ("kubernetes.qos", "limits"),
+        ("kubernetes.kubelet", "system"),
+        ("kubernetes.label.nvidia.com:gpu.product", "system"),
         ("a.fact.of.a.later.probe", "system"),
     ],
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from assay.errors import InputError
+from assay.errors import InputError, LaunchError
 from assay.launch import outputs
 from assay.records import JobStatus, Output, from_json, to_json
 
@@ -64,8 +64,18 @@ class Collected:
         return list(self._told("ended"))
 
     def files(self, patterns: Sequence[str]) -> Iterator[Output]:
-        """Files of the job that match, in parts of at most 1 MiB."""
+        """Files of the job that match, in parts of at most 1 MiB.
+
+        Raises LaunchError where they did not come.
+        """
+        if (self.directory / "unkept").exists():
+            raise LaunchError((self.directory / "unkept").read_text())
         return outputs.written(self.directory / "files", patterns, {}, 1 << 30)
+
+    def note_unkept(self, why: Sequence[str]) -> None:
+        """Files that were to come did not."""
+        if why:
+            (self.directory / "unkept").write_text("; ".join(why))
 
     # The job as a whole
 

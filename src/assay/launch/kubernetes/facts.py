@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.launch.kubernetes.client import EVENTS, NODES, Cluster, Object, Resource
@@ -12,7 +12,6 @@ from assay.launch.kubernetes.refusals import ApiError
 from assay.launch.kubernetes.times import split
 from assay.records import Scalar
 
-INDEX = "batch.kubernetes.io/job-completion-index"
 VERSIONS = Resource("config.openshift.io/v1", "clusterversions")
 DAEMONS = Resource("apps/v1", "daemonsets")
 OF_DEVICES = re.compile(
@@ -20,23 +19,22 @@ OF_DEVICES = re.compile(
 )
 
 
-def by_node(
-    cluster: Cluster, pods: Iterable[Object], ends: Sequence[Mapping[str, Any]]
+def by_probe(
+    cluster: Cluster, pods: Mapping[str, Object], ends: Sequence[Mapping[str, Any]]
 ) -> dict[str, dict[str, Scalar]]:
-    """Facts of each pod that ran ranks, by the stream of its node's probe: `probe-0` → facts.
+    """Facts of each pod whose probe spoke, by its stream: `probe-0` → facts.
 
     What this user may not read is left out and named in `kubernetes.unreadable`.
     """
-    placed = [pod for pod in pods if pod.get("spec", {}).get("nodeName")]
     whole = _of_cluster(cluster)
     return {
-        f"probe-{pod['metadata'].get('annotations', {}).get(INDEX, 0)}": {
+        probe: {
             **whole,
             **of_pod(pod),
             **_of_node(cluster, pod["spec"]["nodeName"]),
             **_times(cluster, pod, ends),
         }
-        for pod in placed
+        for probe, pod in pods.items()
     }
 
 

@@ -18,6 +18,7 @@ QUEUE_CHUNKS = 64  # of at most 64 KiB each: what is read ahead of whoever takes
 LINES_KEPT = 20
 RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 WAKE_S = 0.1
+UNKEPT = b"assay: outputs: "  # so the relay begins the line that says it
 
 
 @dataclass
@@ -25,6 +26,7 @@ class PodLog:
     """How far the log of one pod has been read.
 
     said      last lines in it that are not the job's: the runtime's
+    unkept    why the relay did not send the files that were asked for
     ended     its last frame came: nothing is missing behind it
     complete  there is nothing more to be had
     trouble   why it can't be read just now
@@ -32,6 +34,7 @@ class PodLog:
 
     name: str
     said: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
+    unkept: str = ""
     framed: bool = False
     ended: bool = False
     complete: bool = False
@@ -114,7 +117,9 @@ class PodLogs:
         log.tries, log.trouble = 0, ""
         for item in log.reader.feed(data):
             if isinstance(item, Said):
-                if not log.framed:  # later such lines are what is left of a frame that was cut
+                if item.line.startswith(UNKEPT):
+                    log.unkept = item.line.decode(errors="replace").removeprefix("assay: ")
+                elif not log.framed:  # later such lines are what is left of a frame that was cut
                     log.said.append(item.line.decode(errors="replace"))
                 continue
             log.framed = True
