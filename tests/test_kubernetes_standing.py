@@ -1,0 +1,144 @@
+"""What a cluster's answers and pods come to, without a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assay.launch.kubernetes.causes import Cause
+from assay.launch.kubernetes.kinds import Ending
+from assay.launch.kubernetes.refusals import ApiError, Conflict, Gone, NotFound, refusal
+from assay.launch.kubernetes.standing import Seen, is_out_of_reach, outcome
+from assay.launch.kubernetes.times import split
+from assay.records import JobState
+
+SUCCESS = {"exit_code": 0, "signal": None, "first": False}
+
+
+def end(node: int, state: str = "succeeded", cause: str = "", ended_at: float = 20.0) -> dict[str, Any]:
+    exits = [{"rank": node, **SUCCESS}]
+    whole = {"state": state, "cause": cause, "exits": exits, "started_at": 10.0, "ended_at": ended_at}
+    return {**whole, "streams": {f"rank-{node}": {"bytes": 3, "lines": 1, "sha256": "00"}}, "node": None}
+
+
+def pod(name: str = "p-0", *, exit_code: int | None = None, **meta: str) -> dict[str, Any]:
+    state = (
+        {"running": {}} if exit_code is None else {"terminated": {"exitCode": exit_code, "reason": "Error"}}
+    )
+    status = {"phase": "Running", "containerStatuses": [{"state": state}]}
+    return {"metadata": {"name": name, **meta}, "spec": {"nodeName": "node2"}, "status": status}
+
+
+def seen(*ends: dict[str, Any], **more: Any) -> Seen:
+    usual = {"nodes": 2, "pods": [], "deleted": [], "said": {}, "causes": [], "ending": None, "asked": False}
+    return Seen(**{"ends": ends, **usual, "lost": [], **more})
+
+
+def test_a_job_succeeds_when_every_keeper_says_so() -> None:
+    status = outcome(seen(end(0), end(1)))
+    assert (status.state, status.cause) == (JobState.SUCCEEDED, "")
+    assert set(status.streams) == {"rank-0", "rank-1"}
+
+
+def test_a_success_with_bytes_lost_on_the_way_says_which() -> None:
+    status = outcome(seen(end(0), end(1), lost=["bytes 5 to 9 of rank-1"]))
+    assert status.state is JobState.SUCCEEDED
+    assert status.cause == "lost on the way: bytes 5 to 9 of rank-1"
+
+
+def test_the_node_that_failed_is_the_cause_and_not_the_one_that_was_ended_for_it() -> None:
+    status = outcome(seen(end(0, "cancelled", "cancelled", 19.0), end(1, "failed", "rank 1 exited 3")))
+    assert (status.state, status.cause) == (JobState.FAILED, "rank 1 exited 3")
+
+
+def test_a_keeper_that_said_nothing_makes_no_success() -> None:
+    status = outcome(seen(end(0), pods=[pod("p-0", exit_code=0), pod("p-1", exit_code=0)]))
+    assert status.state is JobState.LOST
+    assert "before the job said how it ended" in status.cause
+
+
+def test_a_pod_that_ended_without_a_word_is_named_with_its_code_and_what_the_runtime_said() -> None:
+    status = outcome(seen(pods=[pod(exit_code=127)], said={"p-0": "exec: python3: not found"}))
+    assert status.state is JobState.FAILED
+    assert status.cause == "pod p-0 on node2 exited 127: exec: python3: not found"
+
+
+def test_the_first_pod_that_somebody_deleted_is_named() -> None:
+    gone = [pod(f"p-{i}", exit_code=143, deletionTimestamp="2026-01-01T00:00:00Z") for i in (1, 0)]
+    status = outcome(seen(end(0, "cancelled", "cancelled"), pods=gone[::-1], deleted=gone))
+    assert status.state is JobState.LOST
+    assert status.cause.startswith("pod p-1 on node2 was deleted")
+
+
+def test_an_end_that_was_asked_for_is_a_cancel_whatever_the_pods_say() -> None:
+    assert outcome(seen(pods=[pod(exit_code=137)], asked=True)).state is JobState.CANCELLED
+
+
+@pytest.mark.parametrize(("platform", "state"), [(True, JobState.LOST), (False, JobState.FAILED)])
+def test_what_the_platform_did_is_a_loss_and_what_the_job_did_a_failure(
+    platform: bool, state: JobState
+) -> None:
+    status = outcome(seen(causes=[Cause("x", "it happened", "said so", "mend it", True, platform)]))
+    assert status.state is state
+    assert "it happened (said so); mend it" in status.cause
+
+
+def test_the_job_objects_own_word_is_the_last_resort() -> None:
+    ending = Ending(succeeded=False, reason="DeadlineExceeded: too long")
+    assert outcome(seen(ending=ending)).cause == "the cluster ended the job: DeadlineExceeded: too long"
+
+
+def test_a_pod_is_out_of_reach_when_it_is_unready_and_its_container_never_was() -> None:
+    def with_conditions(**told: str) -> dict[str, Any]:
+        one = pod()
+        one["status"]["conditions"] = [{"type": kind, "status": status} for kind, status in told.items()]
+        return one
+
+    assert is_out_of_reach(with_conditions(Ready="False", ContainersReady="True"))
+    assert not is_out_of_reach(with_conditions(Ready="False", ContainersReady="False"))
+    assert not is_out_of_reach(with_conditions(Ready="True", ContainersReady="True"))
+
+
+def test_a_pods_time_is_split_into_queue_pull_and_start() -> None:
+    one = pod(creationTimestamp="2026-01-01T00:00:00Z", uid="u")
+    placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:04Z"}
+    one["status"]["conditions"] = [placed]
+    about = {"involvedObject": {"uid": "u"}}
+    events = [
+        {**about, "reason": "Pulling", "firstTimestamp": "2026-01-01T00:00:05Z"},
+        {**about, "reason": "Pulled", "firstTimestamp": "2026-01-01T00:00:35Z", "message": "pulled in 30 s"},
+    ]
+    ranks_at = 1767225600.0 + 36.5
+    assert split(one, events, ranks_at) == {"queue_s": 4.0, "pull_s": 30.0, "start_s": 2.5}
+    assert split(one, [], None) == {"queue_s": 4.0}  # what nobody told is not 0
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "message", "kind", "expected"),
+    [
+        (401, "Unauthorized", "Unauthorized", ApiError, "log in again"),
+        (
+            403,
+            "Forbidden",
+            'pods is forbidden: User "u" cannot list resource "pods"',
+            ApiError,
+            "ask for a Role",
+        ),
+        (403, "Forbidden", "pods x is forbidden: exceeded quota: q, requested: cpu=4", ApiError, "used up"),
+        (403, "Forbidden", 'violates PodSecurity "restricted:latest"', ApiError, "Pod Security level"),
+        (400, "", 'admission webhook "w.x.io" denied the request: no', ApiError, "cluster's own rule"),
+        (500, "InternalError", 'failed calling webhook "w": connection refused', ApiError, "does not answer"),
+        (404, "NotFound", "the server could not find the requested resource", NotFound, "not installed"),
+        (409, "AlreadyExists", 'jobs "x" already exists', Conflict, "already exists"),
+        (410, "Expired", "too old resource version", Gone, "too old"),
+    ],
+)
+def test_a_refusal_says_what_was_done_what_the_server_said_and_what_to_do(
+    code: int, reason: str, message: str, kind: type[ApiError], expected: str
+) -> None:
+    error = refusal("create Job x", code, {"reason": reason, "message": message})
+    assert type(error) is kind
+    assert str(error).startswith("can't create Job x: ")
+    assert expected in str(error)
+    assert (error.code, error.reason) == (code, reason)
