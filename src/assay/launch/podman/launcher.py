@@ -117,7 +117,7 @@ class PodmanLauncher:
         status = kept.status(lambda keeper: _runs(keeper, seen))
         if status.state is JobState.LOST and kept.keeper() is not None:
             status = replace(status, cause=self._why_lost(kept, status.cause, seen))
-        elif status.state is JobState.FAILED and "ran out of memory" in status.cause and self.system.memory:
+        elif status.state is JobState.FAILED and "out of memory" in status.cause and self.system.memory:
             status = replace(
                 status, cause=f"{status.cause}; the system's memory is {self.system.memory}: raise it"
             )
