@@ -1,0 +1,71 @@
+"""Kinds of jobs that need an operator, on a cluster that has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assay.launch.kubernetes.order import LABEL_TOKEN
+from assay.launch.launcher import Launcher
+from assay.records import JobState, RankExit
+from launcher_contract import job, python, run
+from test_kubernetes_launcher import OnCluster, make, namespace, running
+
+__all__ = ["namespace"]  # a fixture
+pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
+AS_ROOT = {"kind": "mpijob", "runAsUser": 0}  # a user that the image knows, which ssh asks for
+# Sums the ranks with the image's own MPI; MPI's constants are addresses in its library
+SUM_OF_RANKS = """
+import ctypes, os, signal, sys, time
+mpi = ctypes.CDLL("libmpi.so.40", ctypes.RTLD_GLOBAL)
+def constant(name): return ctypes.byref(ctypes.c_char.in_dll(mpi, name))
+mpi.MPI_Init(None, None)
+world, rank, total = constant("ompi_mpi_comm_world"), ctypes.c_int(), ctypes.c_int()
+mpi.MPI_Comm_rank(world, ctypes.byref(rank))
+whole, add = constant("ompi_mpi_int"), constant("ompi_mpi_op_sum")
+mpi.MPI_Allreduce(ctypes.byref(rank), ctypes.byref(total), 1, whole, add, world)
+print(rank.value, os.environ["RANK"], total.value, flush=True)
+if "fail" in sys.argv[1:]:
+    if rank.value == 2: os.kill(os.getpid(), signal.SIGSEGV)
+    time.sleep(60)
+mpi.MPI_Finalize()
+"""
+
+
+class TestMpiJob(OnCluster):
+    def make(self, spool: Path, *, grace_s: float) -> Launcher:
+        return make(self.namespace, spool, grace=grace_s, **AS_ROOT)
+
+
+@pytest.mark.parametrize("kind", ["jobset"])
+def test_an_operators_job_says_how_its_ranks_ended_and_is_gone_when_cancelled(
+    kind: str, namespace: str, tmp_path: Path
+) -> None:
+    launcher = make(namespace, tmp_path, kind=kind, imagePullPolicy=None)
+    status, streams = run(launcher, job(python("import os; print(os.environ['RANK'])"), 2))
+    assert (status.state, status.cause) == (JobState.SUCCEEDED, "")
+    assert (streams["rank-0"], streams["rank-1"]) == (b"0\n", b"1\n")
+    failing = python("import os, time; os.environ['RANK'] == '1' and os._exit(3); time.sleep(60)")
+    status, _ = run(launcher, job(failing, 2))
+    assert (status.state, status.cause) == (JobState.FAILED, "rank 1 exited 3")
+    handle = launcher.submit(job(python("import time; time.sleep(60)"), 2))
+    launcher.cancel(handle)
+    assert launcher.status(handle).state is JobState.CANCELLED
+    assert running(namespace, f"{LABEL_TOKEN}={handle.token}") == []
+
+
+def test_ranks_below_mpirun_find_one_another(namespace: str, tmp_path: Path) -> None:
+    launcher = make(namespace, tmp_path, **AS_ROOT)
+    status, streams = run(launcher, job(("{python}", "-c", SUM_OF_RANKS), 3))
+    assert status.state is JobState.SUCCEEDED, status.cause
+    assert [streams[f"rank-{rank}"] for rank in range(3)] == [
+        b"%d %d 3\n" % (rank, rank) for rank in range(3)
+    ]
+
+
+def test_the_rank_that_failed_below_mpirun_is_named(namespace: str, tmp_path: Path) -> None:
+    launcher = make(namespace, tmp_path, **AS_ROOT)
+    status, _ = run(launcher, job(("{python}", "-c", SUM_OF_RANKS, "fail"), 3))
+    assert (status.state, status.cause) == (JobState.FAILED, "rank 2 was killed by SIGSEGV")
+    assert RankExit(2, None, "SIGSEGV", first=True) in status.exits
