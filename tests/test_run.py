@@ -28,6 +28,7 @@ from assay.run.progress import Lines, Silence
 from assay.run.stopping import StopRequest
 from assay.rundir import session as rundir
 from assay.rundir.files import SCHEMA
+from assay.rundir.session import Attempt
 from assay.workloads import WORKLOADS
 from script_workload import SCRIPT
 
@@ -186,23 +187,50 @@ def test_a_job_that_ends_well_without_a_figure_is_a_failure_and_says_why(site: S
     assert completed.failures[0].run.cause == "it printed no v"
 
 
-def test_a_failing_trial_is_tried_again_as_often_as_the_suite_says(site: Site) -> None:
-    completed = site.run(site.suite("import sys; sys.exit(3)", repeats=1, retries=2))
+LOSE = "import os, signal, time; os.kill(os.getppid(), signal.SIGKILL); time.sleep(60)"  # its keeper
+
+
+def test_a_trial_that_the_platform_lost_is_tried_again_as_often_as_the_suite_says(site: Site) -> None:
+    completed = site.run(site.suite(LOSE, repeats=1, retries=2))
     attempts = completed.session.attempts_at(completed.plan.trials[0].id)
-    assert [a.run().state for a in attempts] == [RunState.FAILED] * 3
+    assert [a.run().job for a in attempts] == [JobState.LOST] * 3
     assert completed.results[0].run.attempt == 3
+
+
+def test_a_program_that_fails_is_not_tried_again(site: Site) -> None:
+    completed = site.run(site.suite("import sys; sys.exit(3)", repeats=1, retries=2))
+    assert completed.results[0].run.attempt == 1
+
+
+def test_output_that_was_lost_on_the_way_is_worth_another_try(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, lost = Attempt.append, []
+
+    def lose_once(self: Attempt, stream: str, data: bytes) -> None:
+        if stream == "rank-0" and data and not lost:
+            lost.append(data)
+            data = data[:-1]
+        append(self, stream, data)
+
+    monkeypatch.setattr(Attempt, "append", lose_once)
+    completed = site.run(site.suite("print('v 1')", repeats=1, retries=1))
+    first, second = (a.run() for a in completed.session.attempts_at(completed.plan.trials[0].id))
+    assert first.job is JobState.LOST
+    assert "output was lost on the way" in first.cause
+    assert second.state is RunState.FINISHED
 
 
 def test_a_retry_that_succeeds_is_the_result(site: Site) -> None:
     code = (
         f"import os, sys; p = {str(site.folder / 'tried')!r}; tried = os.path.exists(p); open(p, 'w')\n"
-        "print('v 1'); sys.exit(not tried)"
+        "print('v 1', flush=True)\nif not tried: " + LOSE
     )
     said = io.StringIO()
     completed = site.run(site.suite(code, repeats=1, retries=1), tell=partial(Lines, stream=said))
     assert not completed.failures
     assert completed.results[0].run.attempt == 2
-    assert "it will be tried again" in said.getvalue()
+    assert "the platform lost it, not the program: it will be tried again, at most once" in said.getvalue()
 
 
 def test_a_trial_that_takes_too_long_is_ended(site: Site) -> None:
@@ -428,14 +456,16 @@ def test_what_is_to_be_done_follows_from_the_attempts_alone(site: Site) -> None:
         ((finished,), Standing.DONE),
         ((running,), Standing.TO_TAKE_OVER),
         ((failed, running), Standing.TO_TAKE_OVER),
-        ((failed,), Standing.TO_BEGIN),
-        ((failed, failed), Standing.DONE),
-        ((failed, unread), Standing.DONE),
+        ((failed,), Standing.DONE),
+        ((unread,), Standing.DONE),
+        ((lost,), Standing.TO_BEGIN),
+        ((lost, running), Standing.TO_TAKE_OVER),
+        ((lost, failed), Standing.DONE),
         ((lost, lost), Standing.DONE),
         ((cancelled, lost_unwatched, cancelled), Standing.TO_BEGIN),
-        ((cancelled, failed, lost_unwatched), Standing.TO_BEGIN),
-        ((failed, cancelled, failed), Standing.DONE),
-        ((failed, finished), Standing.DONE),
+        ((cancelled, lost, lost_unwatched), Standing.TO_BEGIN),
+        ((lost, cancelled, lost_unwatched, lost), Standing.DONE),
+        ((lost, finished), Standing.DONE),
     ]
     for runs, todo in expected:
         assert standing(trial, runs) is todo, [to_json(r) for r in runs]

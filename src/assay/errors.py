@@ -68,6 +68,10 @@ class LaunchError(AssayError):
     exit_code = EXIT_ENVIRONMENT
 
 
+class UnansweredError(LaunchError):
+    """The platform did not answer: whether it did what was asked is not known, and can be asked later."""
+
+
 class InterruptedRun(AssayError):  # noqa: N818  (nothing is wrong: the user asked for it)
     """The user stopped it (Ctrl-C, SIGTERM); what was started has been ended."""
 

@@ -144,7 +144,8 @@ margin: 5%
 # Here: {about}.
 shapes: [{shapes}]
 
-# A trial that takes longer is ended and counts as failed. A failed one is tried again so many times.
+# A trial that takes longer is ended and counts as failed. One that the platform lost (a node, a pod) is done
+# again so many times; a program that failed is not.
 timeout: 10min
 retries: 0
 

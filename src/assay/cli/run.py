@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,12 +179,22 @@ def _show(completed: Completed, contents: Contents) -> None:
         for failure in completed.failures:
             cause = failure.run.cause or "; ".join(failure.reading.problems)
             console.print(f"  {failure.run.trial.id}: {cause}", markup=False, soft_wrap=True)
+    for words in _done_again(completed):
+        console.print(words, markup=False, soft_wrap=True)
     if completed.look is not None:
         console.print(completed.look.words, markup=False, soft_wrap=True)
     session = completed.session
     console.print(f"\nKept in {session.path}", markup=False, soft_wrap=True)
     for line in _next_commands(completed):
         console.print(f"  {line}", markup=False, soft_wrap=True)
+
+
+def _done_again(completed: Completed) -> Iterator[str]:
+    """Each trial that the platform lost before its last attempt: how often, and why the last time."""
+    for result in completed.results:
+        if (lost := completed.lost(result)) and result.run.attempt > 1:
+            often = "once" if len(lost) == 1 else f"{len(lost)} times"
+            yield f"{result.run.trial.id}: lost by the platform {often} and done again ({lost[-1].cause})"
 
 
 def _line(summary: Any) -> str:
@@ -223,7 +234,7 @@ def _document(completed: Completed, contents: Contents) -> dict[str, Any]:
         "suite": completed.plan.suite,
         "suite_digest": completed.plan.suite_digest,
         "until": None if completed.look is None else _until(completed.look),
-        "trials": [_trial(result) for result in completed.results],
+        "trials": [_trial(result, completed) for result in completed.results],
         "failures": [
             {"trial": r.run.trial.id, "cause": r.run.cause or "; ".join(r.reading.problems)}
             for r in completed.failures
@@ -244,7 +255,7 @@ def _until(look: Look) -> dict[str, Any]:
     }
 
 
-def _trial(result: Result) -> dict[str, Any]:
+def _trial(result: Result, completed: Completed) -> dict[str, Any]:
     from assay.records import to_plain
 
     run = result.run
@@ -255,6 +266,7 @@ def _trial(result: Result) -> dict[str, Any]:
         "shape": str(run.trial.shape),
         "block": run.trial.block,
         "attempt": run.attempt,
+        "lost": [{"attempt": lost.attempt, "cause": lost.cause} for lost in completed.lost(result)],
         "state": run.state.value,
         "adopted": run.adopted,
         "started_at": run.started_at,

@@ -68,6 +68,12 @@ class Completed:
         """Trials that gave no result."""
         return tuple(result for result in self.results if not read.is_result(result))
 
+    def lost(self, result: Result) -> tuple[Run, ...]:
+        """The attempts at a trial that the platform lost, the last one too: those that `retries` limits."""
+        run = result.run
+        runs = [a.run() for a in self.session.attempts_at(run.trial.id)] if run.attempt > 1 else [run]
+        return tuple(filter(_counts_as_lost, runs))
+
 
 class Standing(Enum):
     """What is to be done about a trial."""
@@ -271,8 +277,9 @@ def _run_trial(execution: Execution, trial: Trial, runs: list[Run], progress: Pr
 def standing(trial: Trial, runs: Sequence[Run]) -> Standing:
     """What is to be done about a trial with these attempts, oldest first.
 
-    An attempt that was interrupted, or lost while no Assay watched it, says nothing about the trial: it is
-    done again and is not one of its `retries`.
+    What the platform lost is done again as often as its `retries` say; a program that failed would only
+    fail again. An attempt that was interrupted, or lost while no Assay watched it, says nothing about the
+    trial: it is done again and is not one of its `retries`.
     """
     if not runs:
         return Standing.TO_BEGIN
@@ -282,8 +289,13 @@ def standing(trial: Trial, runs: Sequence[Run]) -> Standing:
         return Standing.DONE
     if _says_nothing(runs[-1]):
         return Standing.TO_BEGIN
-    failed = sum(not _says_nothing(run) for run in runs)
-    return Standing.DONE if failed > trial.retries else Standing.TO_BEGIN
+    lost = sum(map(_counts_as_lost, runs))
+    again = runs[-1].job is JobState.LOST and lost <= trial.retries
+    return Standing.TO_BEGIN if again else Standing.DONE
+
+
+def _counts_as_lost(run: Run) -> bool:
+    return run.job is JobState.LOST and not _says_nothing(run)
 
 
 def _says_nothing(run: Run) -> bool:

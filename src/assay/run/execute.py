@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from assay import provenance, read
-from assay.errors import AssayError, LaunchError
+from assay.errors import AssayError, LaunchError, UnansweredError
 from assay.launch.launcher import Launcher
 from assay.plan import task_of
 from assay.records import (
@@ -68,13 +68,18 @@ class Execution:
 def begin(execution: Execution, trial: Trial) -> tuple[Attempt, Run]:
     """Run the trial anew; gives its attempt in a final state.
 
-    Raises InputError for a trial that can't be run there, HostError when this machine can't go on.
+    Raises InputError for a trial that can't be run there, HostError when this machine can't go on,
+    UnansweredError where the platform does not say whether it took the job: `take_over` finds out.
     """
     task = task_of(trial)
     job = Job(uuid.uuid4().hex, trial.id, trial.shape, task, trial.seed, trial.timeout_s)
     attempt, run = execution.session.begin(trial, job.token, execution.launcher.render(job))
     try:
         handle = execution.launcher.submit(job)
+    except UnansweredError as error:
+        raise UnansweredError(
+            f"{error}; whether the job was taken is not known: the same command asks again and goes on"
+        ) from error
     except LaunchError as error:
         return attempt, _settle(execution, attempt, run, JobStatus(JobState.FAILED, str(error)), task)
     run = replace(run, state=RunState.RUNNING, handle=handle, started_at=time.time())
@@ -129,7 +134,10 @@ def _follow(execution: Execution, attempt: Attempt, handle: Handle) -> None:
 
 def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus, task: Task) -> Run:
     """Keep what there is, judge it, and move to the final state; the launcher forgets only after that."""
-    problems = _not_whole(attempt, status) + _keep_outputs(execution, attempt, run, task)
+    missing = _not_whole(attempt, status)
+    if missing and status.state is JobState.SUCCEEDED:  # as good as lost, and not by the program's fault
+        status = replace(status, state=JobState.LOST)
+    problems = missing + _keep_outputs(execution, attempt, run, task)
     nodes = tuple(_nodes(execution, attempt, status))
     if nodes:
         attempt.write_provenance(Provenance(nodes))
@@ -145,7 +153,7 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
     if status.state is JobState.SUCCEEDED:
         problems = (*filter(None, [status.cause]), *problems, *read.reading(attempt, run).problems)
     else:
-        problems = (status.cause or status.state.value, *problems)
+        problems = (*filter(None, [status.cause or ("" if problems else status.state.value)]), *problems)
     run = replace(run, state=RunState.FAILED if problems else RunState.FINISHED, cause="; ".join(problems))
     attempt.settle(run)
     if run.handle is not None:

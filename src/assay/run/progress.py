@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from assay.plan import metrics_of
-from assay.records import Output, Plan, Result, Run, RunState, Trial
+from assay.records import JobState, Output, Plan, Result, Run, RunState, Trial
 from assay.run.pace import LastFigure, Pace, figure_of
 from assay.rundir.session import Attempt, Session
 from assay.units import human_seconds
@@ -114,8 +114,7 @@ class Lines:
             figure = figure_of(result, self._plan.primary_metric.get(run.trial.benchmark, ""))
             self.say(f"{place} {run.trial.id}  {figure}  {_duration(run)}".rstrip())
         else:
-            again = "" if settled else "; it will be tried again"
-            self.say(f"{place} {run.trial.id}  FAILED: {run.cause}{again}")
+            self.say(f"{place} {run.trial.id}  FAILED: {run.cause}{'' if settled else _again(run)}")
             for line in last_lines(attempt, run):
                 self.say(f"        | {line}")
 
@@ -218,6 +217,13 @@ def last_lines(attempt: Attempt, run: Run) -> list[str]:
         text = file.read().decode(errors="replace")
     lines = [line for line in text.splitlines() if line.strip()][-_LAST_LINES:]
     return ["".join(c if c.isprintable() else "·" for c in line.expandtabs())[:200] for line in lines]
+
+
+def _again(run: Run) -> str:
+    if run.job is not JobState.LOST or run.adopted:  # it was interrupted
+        return "; it will be tried again"
+    most = "once" if run.trial.retries == 1 else f"{run.trial.retries} times"
+    return f"; the platform lost it, not the program: it will be tried again, at most {most}"
 
 
 def _duration(run: Run) -> str:

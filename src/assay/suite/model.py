@@ -172,7 +172,11 @@ class SuiteFile(BaseModel):
     timeout: Duration = Field(
         default=1800.0, description="A trial that takes longer is ended: 90s, 10min, 2h."
     )
-    retries: Retries = Field(default=0, description="How often a failed trial is tried again.")
+    retries: Retries = Field(
+        default=0,
+        description="How often a trial is done again that the platform lost (a node, a pod, output). "
+        "A program that failed is not.",
+    )
     expect: dict[str, Requirement] = Field(
         default_factory=dict,
         description="Absolute requirements on every benchmark that reports the metric: '>= 11000 MB/s'.",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.errors import LaunchError
+from assay.errors import LaunchError, UnansweredError
 
 
 class ApiError(LaunchError):
@@ -36,7 +36,7 @@ class Gone(ApiError):  # noqa: N818
     """A watch began too far back: list again."""
 
 
-class Unreachable(ApiError):  # noqa: N818
+class Unreachable(ApiError, UnansweredError):  # noqa: N818
     """No answer came, however long one waited."""
 
 
