@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from assay.launch.kubernetes.options import KubernetesSystem
@@ -60,3 +65,88 @@ def system(namespace: str, **options: Any) -> KubernetesSystem:
     return KubernetesSystem(
         namespace=namespace, **{"image": IMAGE, "imagePullPolicy": "IfNotPresent", **options}
     )
+
+
+# What only a cluster of processes on this machine lets one do --------------------------------------------
+
+
+def _process(part: str) -> Path:
+    """Where the cluster beside the kubeconfig keeps a part's process id. Skips where it is elsewhere."""
+    note = Path(os.environ["KUBECONFIG"]).parent / part
+    require("kubernetes-processes", note.exists(), f"{note} does not tell a process of this machine")
+    return note
+
+
+@dataclass
+class Server:
+    """The API server's process."""
+
+    note: Path
+    bringing_back: list[threading.Thread] = field(default_factory=list)
+
+    def restart(self, away_s: float) -> None:
+        """Kill it; so many seconds later it is started again, as it was."""
+        pid = int(self.note.read_text())
+        argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+        where = Path(f"/proc/{pid}/cwd").readlink()
+        os.kill(pid, signal.SIGKILL)
+        back = threading.Thread(target=self._start, args=(argv, where, away_s))
+        back.start()
+        self.bringing_back.append(back)
+
+    def _start(self, argv: list[bytes], where: Path, away_s: float) -> None:
+        time.sleep(away_s)
+        in_background = 'log=$1; shift; "$@" >>"$log" 2>&1 </dev/null & echo $!'  # not a child of the tests
+        log = str(self.note.with_suffix(".log"))
+        shell: list[str | bytes] = ["sh", "-c", in_background, "sh", log, *argv]
+        done = subprocess.run(shell, cwd=where, stdout=subprocess.PIPE, check=True, start_new_session=True)
+        self.note.write_bytes(done.stdout.strip())
+
+
+@contextmanager
+def api_server() -> Iterator[Server]:
+    """The API server, up again afterwards."""
+    server = Server(_process("kube-apiserver.pid"))
+    try:
+        yield server
+    finally:
+        for back in server.bringing_back:
+            back.join()
+        give_up = time.monotonic() + 60
+        while subprocess.run(
+            ["kubectl", "get", "--raw", "/readyz"], capture_output=True, check=False
+        ).returncode:
+            assert time.monotonic() < give_up, "the API server does not come back"
+            time.sleep(0.2)
+
+
+@dataclass
+class Node:
+    """A node that can lose its power."""
+
+    name: str
+    dead: bool = False
+
+    def die(self) -> None:
+        """Kubelet, runtime and all pods go at once."""
+        if not self.dead:
+            subprocess.run([NODE_SWITCH, "kill", self.name], check=True, capture_output=True)
+            self.dead = True
+
+
+NODE_SWITCH = os.environ.get("ASSAY_TEST_NODE_SWITCH", "")  # a program: `kill NAME`, `start NAME`
+
+
+@contextmanager
+def node_that_dies(name: str) -> Iterator[Node]:
+    """A node, back and ready afterwards. Skips where nothing can switch it off."""
+    require("kubernetes-nodes", bool(NODE_SWITCH), "set ASSAY_TEST_NODE_SWITCH to what switches a node off")
+    node = Node(name)
+    try:
+        yield node
+    finally:
+        if node.dead:
+            subprocess.run(
+                [NODE_SWITCH, "start", name], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            kubectl("wait", "--for=condition=Ready", f"node/{name}", "--timeout=120s")

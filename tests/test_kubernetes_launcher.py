@@ -230,6 +230,50 @@ def test_the_facts_of_each_node_come_from_the_cluster(launcher: Launcher) -> Non
         assert isinstance(facts["kubernetes.start_s"], float)
 
 
+def test_files_that_are_too_large_for_a_log_are_named_and_not_cut(launcher: Launcher) -> None:
+    code = "open('large.bin', 'wb').write(bytes(5 << 20))"
+    handle = launcher.submit(job(python(code), outputs=("large.bin",)))
+    follow_to_end(launcher, handle)
+    assert launcher.status(handle).state is JobState.SUCCEEDED
+    with pytest.raises(LaunchError, match=f"outputs: {5 << 20} bytes in 1 files"):
+        list(launcher.fetch(handle, ["large.bin"]))
+    launcher.forget(handle)
+
+
+def test_a_job_goes_on_while_the_api_server_is_restarted_and_loses_nothing(launcher: Launcher) -> None:
+    with cluster.api_server() as server:
+        handle = launcher.submit(job(python(TICK.format(count=150, pause=0.1)), timeout_s=120))
+        got, told, restarted = b"", set(), False
+        for output in launcher.follow(handle, {}):
+            if output is not None and output.stream == "rank-0":
+                got += output.data
+            if len(got) > 20 and not restarted:
+                server.restart(away_s=4)
+                restarted = True
+            told.add(launcher.status(handle).cause)
+    assert got.split() == [b"%d" % i for i in range(150)]
+    assert launcher.status(handle).state is JobState.SUCCEEDED
+    assert any("API server" in words for words in told)
+    launcher.forget(handle)
+
+
+def test_a_node_that_dies_is_named_and_what_it_had_said_is_kept(namespace: str, tmp_path: Path) -> None:
+    launcher = make(namespace, tmp_path, placement="spread")
+    with cluster.node_that_dies("node2") as node:
+        handle = launcher.submit(job(python(TICK.format(count=900, pause=0.1)), 2, timeout_s=120))
+        got: dict[str, bytes] = {}
+        for output in launcher.follow(handle, {}):
+            if output is not None:
+                got[output.stream] = got.get(output.stream, b"") + output.data
+            if all(len(got.get(f"rank-{rank}", b"")) > 20 for rank in range(2)):
+                node.die()
+        status = launcher.status(handle)
+        assert status.state is JobState.LOST
+        assert "node node2 does not answer" in status.cause
+        assert running(namespace, f"{LABEL_TOKEN}={handle.token}") == []
+        launcher.forget(handle)
+
+
 def test_what_this_user_may_do_is_known(namespace: str) -> None:
     there = connect(None, namespace)
     assert there.may("create", "jobs", group="batch")

@@ -75,11 +75,6 @@ class Cluster:
         kind = "application/apply-patch+yaml"
         return self.wire.ask("PATCH", where, f"apply {_called(obj)}", params=params, body=obj, kind=kind)
 
-    def replace(self, resource: Resource, obj: Object) -> Object:
-        """Replace an object; with `metadata.resourceVersion`, only as it was then. Raises Conflict else."""
-        where = self._path(resource, obj["metadata"]["name"])
-        return self.wire.ask("PUT", where, f"replace {_called(obj)}", body=obj)
-
     def get(self, resource: Resource, name: str, *, everywhere: bool = False) -> Object:
         """One object; `everywhere`: of a kind that belongs to no namespace. Raises NotFound."""
         return self.wire.ask("GET", self._path(resource, name, everywhere), f"get {resource.plural} {name}")
