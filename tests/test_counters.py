@@ -166,6 +166,34 @@ def test_the_groups_of_version_1(tmp_path: Path) -> None:
     assert dict(counters.groups_with_quota(root)) == {f"{root}/{group}": counted}
 
 
+def test_memory_limits_of_both_versions_and_who_has_none(tmp_path: Path) -> None:
+    mount = "30 20 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n"
+    place = "sys/fs/cgroup"
+    files = {
+        "proc/self/mountinfo": mount,
+        "proc/self/cgroup": "0::/worker\n",
+        f"{place}/worker/memory.max": "134217728\n",
+        f"{place}/worker/memory.peak": "134217728\n",
+        f"{place}/worker/memory.events": "low 0\nhigh 0\nmax 9\noom 1\noom_kill 1\noom_group_kill 0\n",
+        f"{place}/memory.max": "max\n",
+    }
+    root = laid_out(tmp_path / "two", files)
+    of_two = {"limit_bytes": 1 << 27, "used_bytes": 1 << 27, "oom_kills": 1}
+    assert dict(counters.memory_groups(root)) == {f"{root}/{place}/worker": of_two}
+    place = "sys/fs/cgroup/memory"
+    files = {
+        "proc/self/mountinfo": f"30 20 0:1 / /{place} rw - cgroup cgroup rw,memory\n",
+        "proc/self/cgroup": "4:memory:/worker\n3:cpu,cpuacct:/other\n",
+        f"{place}/worker/memory.limit_in_bytes": "67108864\n",
+        f"{place}/worker/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n",
+        f"{place}/memory.limit_in_bytes": "9223372036854771712\n",
+        f"{place}/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n",
+    }
+    root = laid_out(tmp_path / "one", files)
+    of_one = {"limit_bytes": 1 << 26, "oom_kills": 0}
+    assert dict(counters.memory_groups(root)) == {f"{root}/{place}/worker": of_one}
+
+
 def test_of_several_groups_the_one_that_was_stopped_longest_counts() -> None:
     before = {
         "/pod": {"cores": 4.0, "periods": 10, "throttled_periods": 0, "throttled_s": 0.0},

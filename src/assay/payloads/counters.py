@@ -21,6 +21,8 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 CPUS = "/sys/devices/system/cpu"
 
+NO_LIMIT_BYTES = 1 << 60  # version 1 has a number for none: nearly 2^63
+
 NO_COUNTS = ("groups", "cpu_set")
 
 Look = dict[str, Any]
@@ -168,8 +170,23 @@ def throttled(path: str) -> dict[str, float]:
     return {ours: int(counts[name]) * scale for ours, (name, scale) in names.items() if name in counts}
 
 
-def group_paths(root: str) -> list[str]:
-    """Directories of the CPU controller for this process's group and all above it, versions 1 and 2.
+def memory_groups(root: str) -> Iterator[tuple[str, dict[str, int]]]:
+    """Each cgroup around this process with a memory limit: the limit, the most that was used, both bytes,
+    and how many processes the kernel killed in it for want of memory.
+    """
+    for path in group_paths(root, "memory"):
+        limit = read_first(f"{path}/memory.max", f"{path}/memory.limit_in_bytes")
+        used = read_first(f"{path}/memory.peak", f"{path}/memory.max_usage_in_bytes")
+        kills = re.search(
+            r"oom_kill (\d+)", read_first(f"{path}/memory.events", f"{path}/memory.oom_control")
+        )
+        if limit.isdigit() and int(limit) < NO_LIMIT_BYTES and kills is not None:
+            peak = {"used_bytes": int(used)} if used else {}
+            yield path, {"limit_bytes": int(limit), "oom_kills": int(kills[1]), **peak}
+
+
+def group_paths(root: str, controller: str = "cpu") -> list[str]:
+    """Directories of a controller for this process's group and all above it, versions 1 and 2.
 
     In a container the mount shows only the container's own part, while the path may be the host's: the part
     that the mount hides is cut off, and the mount itself always counts.
@@ -178,8 +195,8 @@ def group_paths(root: str) -> list[str]:
     for line in read(f"{root}/proc/self/mountinfo").splitlines():
         fields, _, tail = line.partition(" - ")
         kind, _, options = tail.split(" ", 2)
-        if kind == "cgroup2" or (kind == "cgroup" and "cpu" in options.split(" ")[-1].split(",")):
-            mounts["cpu" if kind == "cgroup" else ""] = fields.split(" ")[3:5]
+        if kind == "cgroup2" or (kind == "cgroup" and controller in options.split(" ")[-1].split(",")):
+            mounts[controller if kind == "cgroup" else ""] = fields.split(" ")[3:5]
     paths = []
     for line in read(f"{root}/proc/self/cgroup").splitlines():
         _, names, path = line.split(":", 2)
@@ -198,3 +215,8 @@ def read(path: str) -> str:
             return file.read()
     except OSError:
         return ""
+
+
+def read_first(*paths: str) -> str:
+    """The first of these files that says something: version 2 of the kernel's groups, then version 1."""
+    return next((text for path in paths if (text := read(path).strip())), "")

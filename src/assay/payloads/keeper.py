@@ -193,7 +193,7 @@ class Processes:
         self.reports, self.reporter = os.pipe()  # a rank that can't become its program says why
         os.set_blocking(self.reports, False)
         self.started_at = self.began = self.duration_s = 0.0
-        self.oom_kills = count_oom_kills()
+        self.oom_kills, self.memory = count_oom_kills(), dict(counters()["memory_groups"](""))
 
     def start(self) -> None:
         """Start them all."""
@@ -289,11 +289,19 @@ class Processes:
         end = how(self.ended[rank])
         if end["signal"]:
             cause = f"{self._call(rank)} was killed by {end['signal']}"
-            if end["signal"] == "SIGKILL" and count_oom_kills() > self.oom_kills:
-                cause += " (the kernel ran out of memory meanwhile and killed a process)"
-            return cause
+            return cause + (self._out_of_memory() if end["signal"] == "SIGKILL" else "")
         reason = self._reported().get(str(rank)) or USUAL_MEANING.get(end["exit_code"])
         return f"{self._call(rank)} exited {end['exit_code']}" + (f" ({reason})" if reason else "")
+
+    def _out_of_memory(self) -> str:
+        """In words, that the kernel killed something for want of memory; "" where it did not."""
+        for path, now in counters()["memory_groups"](""):
+            if now["oom_kills"] > self.memory.get(path, now)["oom_kills"]:
+                used = f", of which {now['used_bytes'] >> 20} MiB were used" if "used_bytes" in now else ""
+                return f" (out of memory: the limit is {now['limit_bytes'] >> 20} MiB{used})"
+        if count_oom_kills() > self.oom_kills:
+            return " (the kernel ran out of memory meanwhile and killed a process)"
+        return ""
 
     def _reported(self) -> dict[str, str]:
         try:
