@@ -153,6 +153,14 @@ def test_different_software(facts: dict[str, object] | None, is_raised: bool) ->
     assert ("different-software" in found) is is_raised
 
 
+def test_a_container_is_different_software_only_where_both_sides_are_of_one_kind() -> None:
+    metal = CLEAN | {"container": "lxc"}
+    pods = CLEAN | {"container": "podman", "container.image_id": "1"}
+    assert "different-software" not in raised(steady("a", facts=metal), steady("b", facts=pods))
+    found = raised(steady("a", facts=pods), steady("b", facts=pods | {"container.image_id": "2"}))
+    assert found["different-software"].evidence == "container.image_id 1 against 2"
+
+
 def test_different_software_names_both_versions() -> None:
     found = raised(steady("a", facts=CLEAN), steady("b", facts=CLEAN | {"package.torch": "2.7.1"}))
     assert found["different-software"].evidence == "package.torch 2.8.0 against 2.7.1"

@@ -13,6 +13,7 @@ WORK = (
 )  # fmt: skip
 WORK_AT_EQUAL_SHAPE = ("global_batch_size", "backend", "device", "threads")
 NOT_SOFTWARE = ("python.executable", "python.packages_digest")
+CONTAINER = "container"  # compared between sides of one engine; else it is the question itself
 PLACEMENT = "env.SLURM_"  # what a batch system tells a job of where it runs; it steers nothing in the program
 BY_SHAPE = ("env.OMP_NUM_THREADS",)  # that a launcher sets from the shape: cores over ranks
 
@@ -27,6 +28,8 @@ def different_software(case: Case) -> Doubt | None:
     a, b = tables
     differing = sorted(name for name in a.keys() | b.keys() if _software(name) and a.get(name) != b.get(name))
     differing = [name for name in differing if UNSTEADY not in (a.get(name), b.get(name))]
+    if a.get("container") != b.get("container"):
+        differing = [name for name in differing if not name.startswith(CONTAINER)]
     if len({side.group.point.shape for side in case.sides}) > 1:
         differing = [name for name in differing if name not in BY_SHAPE]
     if not differing:

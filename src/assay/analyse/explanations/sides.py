@@ -7,7 +7,8 @@ from assay.analyse.explanations.explanation import Explanation
 EXPLANATIONS: dict[str, Explanation] = {
     "different-software": Explanation(
         "biased",
-        "Kernel, driver, library versions or variables are steady on each side and differ between the sides.",
+        "Kernel, driver, library versions or variables are steady on each side and differ between the sides; "
+        "images where both sides are containers of one kind.",
         "The difference may be theirs and not the system's.",
         "Give both sides the same software; `assay diff A B` shows everything that differs.",
     ),
