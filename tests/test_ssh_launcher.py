@@ -94,9 +94,8 @@ def test_a_broken_connection_is_made_again_without_loss_or_repetition(servers: H
     streams: defaultdict[str, bytes] = defaultdict(bytes)
     breaks, told = [60, 200], set()
     for output in launcher.follow(handle, {}):
-        if output is None:
-            told.add(launcher.status(handle).cause)
-        else:
+        told.add(launcher.status(handle).cause)
+        if output is not None:
             streams[output.stream] += output.data
         if breaks and streams["rank-1"].count(b"\n") > breaks[0]:
             breaks.pop(0)

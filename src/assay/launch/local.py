@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from typing import ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from assay.errors import LaunchError
-from assay.launch import processes, sent, spool
+from assay.launch import processes, sent, shown, spool
 from assay.launch.kept import KeptJob
 from assay.launch.launcher import Leftover
 from assay.records import Handle, Job, JobStatus, Output, Rendered
@@ -53,27 +52,8 @@ class LocalLauncher:
     def render(self, job: Job) -> Rendered:
         """The command of each rank; what differs from rank to rank or run to run in angle brackets."""
         spool.check_one_node(job, self.name)
-        ranks = str(job.shape.ranks)
-        command = shlex.join(sent.argv(job, self._python()))
-        if self.system.pin_cpus:  # what it amounts to; the keeper needs no taskset
-            command = f"taskset --cpu-list '<cores of the rank>' {command}"
-        if job.task.cwd is not None:
-            command = f"cd {shlex.quote(job.task.cwd)} && {command}"
-        env = {
-            "PYTHONUNBUFFERED": "1",
-            "OMP_NUM_THREADS": f"<allowed cores / {ranks}, unless set>",
-            **self.system.env,
-            **job.task.env,
-            "WORLD_SIZE": ranks,
-            "LOCAL_WORLD_SIZE": ranks,
-            "GROUP_RANK": "0",
-            "NODE_RANK": "0",
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": "<a free port>",
-            "ASSAY_TOKEN": "<token>",
-            "ASSAY_SEED": str(job.seed),
-        }
-        return Rendered(command, env, {file.name: f"sha256:{file.sha256}" for file in job.task.files})
+        command = shown.rank_command(job, self._python(), pin_cpus=self.system.pin_cpus)
+        return shown.rendered(job, command, self.system.env)
 
     def submit(self, job: Job) -> Handle:
         """Write the job's directory and start its keeper; returns when the keeper has taken the job."""

@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from assay.errors import InputError, LaunchError
-from assay.launch import processes, sent, spool
+from assay.launch import processes, shown, spool
 from assay.launch.kept import Keeper, KeptJob
 from assay.launch.launcher import Leftover
 from assay.launch.podman import options, refusals
@@ -40,29 +40,9 @@ class PodmanLauncher:
     def render(self, job: Job) -> Rendered:
         """The command that starts the container, then what each rank runs in it."""
         self._check(job)
-        ranks = str(job.shape.ranks)
         started = shlex.join(self._run(job, "<token>", "<directory of the job>"))
-        rank = shlex.join(sent.argv(job, self.system.python))
-        if self.system.pin_cpus:
-            rank = f"taskset --cpu-list '<cores of the rank>' {rank}"
-        if job.task.cwd is not None:
-            rank = f"cd {shlex.quote(job.task.cwd)} && {rank}"
-        env = {
-            "PYTHONUNBUFFERED": "1",
-            "OMP_NUM_THREADS": f"<allowed cores / {ranks}, unless set>",
-            **self.system.env,
-            **job.task.env,
-            "WORLD_SIZE": ranks,
-            "LOCAL_WORLD_SIZE": ranks,
-            "GROUP_RANK": "0",
-            "NODE_RANK": "0",
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": "<a free port>",
-            "ASSAY_TOKEN": "<token>",
-            "ASSAY_SEED": str(job.seed),
-        }
-        files = {file.name: f"sha256:{file.sha256}" for file in job.task.files}
-        return Rendered(f"{started}\n# in it, each rank:\n{rank}", env, files)
+        rank = shown.rank_command(job, self.system.python, pin_cpus=self.system.pin_cpus)
+        return shown.rendered(job, f"{started}\n# in it, each rank:\n{rank}", self.system.env)
 
     def submit(self, job: Job) -> Handle:
         """Write the job's directory and start its container; returns when the keeper has taken the job."""

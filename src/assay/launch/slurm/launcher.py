@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from assay.errors import InputError, LaunchError
-from assay.launch import sent, spool
+from assay.launch import sent, shown, spool
 from assay.launch.launcher import Leftover
 from assay.launch.slurm import standing
 from assay.launch.slurm.life import ASK_AT_THE_END_EVERY_S, ASK_EVERY_S, Asked, Life
@@ -51,21 +51,14 @@ class SlurmLauncher:
         script = batch_script(job, self.system, self._python(), f"{NAME}<token>")
         rank = shlex.join(sent.argv(job, self._python()))
         command = f"{script}\n# What each keeper starts, as {ranks} ranks:\n{rank}"
-        env = {
-            "PYTHONUNBUFFERED": "1",
-            "OMP_NUM_THREADS": f"<allowed cores / {ranks}, unless set>",
-            **self.system.env,
-            **job.task.env,
-            "WORLD_SIZE": str(job.shape.ranks),
-            "LOCAL_WORLD_SIZE": str(ranks),
-            "GROUP_RANK": "<SLURM_NODEID>",
-            "NODE_RANK": "<SLURM_NODEID>",
-            "MASTER_ADDR": "<first node of the job>" if nodes > 1 else "127.0.0.1",
-            "MASTER_PORT": "<from the job's number>" if nodes > 1 else "<a free port>",
-            "ASSAY_TOKEN": "<token>",
-            "ASSAY_SEED": str(job.seed),
-        }
-        return Rendered(command, env, {file.name: f"sha256:{file.sha256}" for file in job.task.files})
+        return shown.rendered(
+            job,
+            command,
+            self.system.env,
+            nodes=nodes,
+            node="<SLURM_NODEID>",
+            meeting=("<first node of the job>", "<from the job's number>"),
+        )
 
     def submit(self, job: Job) -> Handle:
         """Write the job's directory and hand its script to sbatch."""

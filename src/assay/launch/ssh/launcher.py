@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from assay.errors import InputError, LaunchError
-from assay.launch import outputs, sent
+from assay.launch import outputs, sent, shown
 from assay.launch.kept import job_status, joined
 from assay.launch.launcher import Leftover
 from assay.launch.spool import TOKEN
@@ -62,26 +62,17 @@ class SshLauncher:
             f"# on {', '.join(self.system.hosts[:nodes])}: node 0 to {nodes - 1}",
             shlex.join([*keeper, "--detach", "--node-from", "ASSAY_NODE"]),
             "# by it, each rank:",
-            self._rank_command(job),
+            shown.rank_command(job, self.system.python, pin_cpus=self.system.pin_cpus),
         ]
-        local = str(job.shape.ranks // nodes)
-        first = self.system.master_address or f"<address of {self.system.hosts[0]}>"
-        env = {
-            "PYTHONUNBUFFERED": "1",
-            "OMP_NUM_THREADS": f"<allowed cores / {local}, unless set>",
-            **self.system.env,
-            **job.task.env,
-            "WORLD_SIZE": str(job.shape.ranks),
-            "LOCAL_WORLD_SIZE": local,
-            "GROUP_RANK": "<node>",
-            "NODE_RANK": "<node>",
-            "MASTER_ADDR": first if nodes > 1 else "127.0.0.1",
-            "MASTER_PORT": "<from the token>" if nodes > 1 else "<a free port>",
-            "ASSAY_TOKEN": "<token>",
-            "ASSAY_SEED": str(job.seed),
-        }
-        files = {file.name: f"sha256:{file.sha256}" for file in job.task.files}
-        return Rendered("\n".join(lines), env, files)
+        address = self.system.master_address or f"<address of {self.system.hosts[0]}>"
+        return shown.rendered(
+            job,
+            "\n".join(lines),
+            self.system.env,
+            nodes=nodes,
+            node="<node>" if nodes > 1 else "0",
+            meeting=(address, "<from the token>"),
+        )
 
     def submit(self, job: Job) -> Handle:
         """Lay the job out on its hosts, then start the keepers; returns when each has taken its share."""
@@ -98,8 +89,8 @@ class SshLauncher:
             on_each(lay_out, range(nodes))
             self._begin(job.token, nodes)
         except LaunchError as error:
-            on_each(lambda node: self._undo(job.token, node), laid)
-            raise LaunchError(f"job {job.token} was not started: {error}") from error
+            left = "".join(on_each(lambda node: self._left_of(job.token, node), laid))
+            raise LaunchError(f"job {job.token} was not started: {error}{left}") from error
         return self._handle(job.token, nodes, job.timeout_s + self.system.grace)
 
     def find(self, token: str) -> Handle | None:
@@ -218,12 +209,6 @@ class SshLauncher:
             files_before={},
         )
 
-    def _rank_command(self, job: Job) -> str:
-        command = shlex.join(sent.argv(job, self.system.python))
-        if self.system.pin_cpus:
-            command = f"taskset --cpu-list '<cores of the rank>' {command}"
-        return command if job.task.cwd is None else f"cd {shlex.quote(job.task.cwd)} && {command}"
-
     def _begin(self, token: str, nodes: int) -> None:
         address = self.system.master_address or self.hosts[0].address()
         port = str(FIRST_PORT + zlib.crc32(token.encode()) % PORTS)
@@ -291,6 +276,14 @@ class SshLauncher:
     def _undo(self, token: str, node: int) -> None:
         self._end(token, node)
         self._ask(token, node, "forget")
+
+    def _left_of(self, token: str, node: int) -> str:
+        """Undo a share that is not to be; in words what stays where that fails."""
+        try:
+            self._undo(token, node)
+        except LaunchError as error:
+            return f"; {self._place(token, node)} is left on {self.hosts[node].host}: {error}"
+        return ""
 
     def _clock(self, node: int) -> Mapping[str, Scalar]:
         """How far the host's clock is off, measured once."""

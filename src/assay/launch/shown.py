@@ -1,0 +1,53 @@
+"""How a job is shown before it is sent: what each rank runs, and with which variables."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from assay.launch import sent
+from assay.records import Job, Rendered
+
+ON_ONE_NODE = ("127.0.0.1", "<a free port>")
+
+
+def rank_command(job: Job, python: str, *, pin_cpus: bool) -> str:
+    """The command line of each rank, as one would type it."""
+    command = shlex.join(sent.argv(job, python))
+    if pin_cpus:  # what it amounts to; the keeper needs no taskset
+        command = f"taskset --cpu-list '<cores of the rank>' {command}"
+    return command if job.task.cwd is None else f"cd {shlex.quote(job.task.cwd)} && {command}"
+
+
+def rendered(
+    job: Job,
+    command: str,
+    env: Mapping[str, str],
+    *,
+    nodes: int = 1,
+    node: str = "0",
+    meeting: tuple[str, str] = ON_ONE_NODE,
+) -> Rendered:
+    """The command with the variables and files of every rank; what is known only later in angle brackets.
+
+    env      the system's variables; the task's come on top
+    node     what stands for the node's number
+    meeting  address and port of rank 0 where there are several nodes
+    """
+    ranks = str(job.shape.ranks // nodes)
+    address, port = meeting if nodes > 1 else ON_ONE_NODE
+    variables = {
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": f"<allowed cores / {ranks}, unless set>",
+        **env,
+        **job.task.env,
+        "WORLD_SIZE": str(job.shape.ranks),
+        "LOCAL_WORLD_SIZE": ranks,
+        "GROUP_RANK": node,
+        "NODE_RANK": node,
+        "MASTER_ADDR": address,
+        "MASTER_PORT": port,
+        "ASSAY_TOKEN": "<token>",
+        "ASSAY_SEED": str(job.seed),
+    }
+    return Rendered(command, variables, {file.name: f"sha256:{file.sha256}" for file in job.task.files})
