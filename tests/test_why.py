@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from io import StringIO
 from typing import Any
+
+from rich.console import Console
 
 from assay.analyse.times import Times, mean_times, times
 from assay.analyse.why import Why, why
 from assay.records import Measurement, Metric, NodeCounts, Point, Provenance, Result, Scalar
-from assay.report import markdown, page
+from assay.report import markdown, page, terminal
 from assay.report.contents import gather
 from stated_runs import result
 
@@ -158,3 +161,18 @@ def test_imported_and_adopted_runs_have_no_times() -> None:
     adopted = replace(METAL, run=replace(METAL.run, adopted=True))
     assert mean_times([adopted, result(source="log.txt")]) is None
     assert mean_times([METAL, adopted]) == (times(METAL), 1)
+
+
+# In a terminal -------------------------------------------------------------------------------------------
+
+
+def test_a_terminal_tells_it_below_the_verdicts() -> None:
+    blocks = range(1, 6)
+    sides = {
+        "metal": [made(system="metal", block=b, value=100.0 + b / 10) for b in blocks],
+        "pods": [pods("node1", "node2", block=b, value=90.0 + b / 10) for b in blocks],
+    }
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(terminal.whys(gather(sides, table).comparisons, sides, 0.02))
+    told = console.export_text()
+    assert "Why pods is slower at train on 2 workers:\n  Its 2 ranks lie in 2 pods on node1, node2" in told

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +79,7 @@ def command(
     if as_json:
         echo_json(_document(held.found, held.primary, held.not_compared, held.margin) | _time_to_train(held))
     else:
-        _show(held.found if every else held.primary, len(held.found), held.not_compared)
+        _show(held, held.found if every else held.primary)
         _show_splits(held)
     sys.exit(_exit_code(held.primary or held.splits))
 
@@ -92,6 +92,7 @@ class Held:
     not_compared  points without a comparison, each with the reason in words
     splits        trainings to a target taken apart; not_split those that can't be
     convergences  the sides against the references that were named
+    sides         all runs of each side, by its name
     """
 
     found: tuple[Comparison, ...]
@@ -101,6 +102,7 @@ class Held:
     splits: tuple[Decomposition, ...] = ()
     not_split: tuple[Undecomposed, ...] = ()
     convergences: tuple[Convergence, ...] = ()
+    sides: Mapping[str, Sequence[Result]] = field(default_factory=dict)
 
 
 def hold(
@@ -153,7 +155,10 @@ def hold(
     together = claimed_together(found, lambda c: leading[c.point.benchmark] == c.point.metric)
     primary = tuple(c for c in together if leading[c.point.benchmark] == c.point.metric)
     convergences = tuple(_convergences(runs_dir, sides, references)) if references else ()
-    return Held(together, primary, tuple(not_compared), width, tuple(splits), tuple(not_split), convergences)
+    runs = {name: side for *both, names in sides for name, side in zip(names, both, strict=True)}
+    return Held(
+        together, primary, tuple(not_compared), width, tuple(splits), tuple(not_split), convergences, runs
+    )
 
 
 def _convergences(runs_dir: Path, sides: Sequence[Sides], references: Sequence[str]) -> Iterator[Convergence]:
@@ -213,16 +218,19 @@ def _leading_metrics(found: Sequence[Comparison]) -> dict[str, str]:
     return first
 
 
-def _show(shown: Sequence[Comparison], every: int, not_compared: Sequence[tuple[Point, str]]) -> None:
+def _show(held: Held, shown: Sequence[Comparison]) -> None:
     from rich.console import Console
 
     from assay.report import figures, terminal
 
     if shown:
         Console().print(terminal.verdicts(shown))
-    if every > len(shown):
-        click.echo(f"{every - len(shown)} more comparisons of other metrics: --all or --metric NAME.")
-    for point, why in not_compared:
+        Console().print(terminal.whys(held.primary, held.sides, held.margin), end="")
+    if len(held.found) > len(shown):
+        click.echo(
+            f"{len(held.found) - len(shown)} more comparisons of other metrics: --all or --metric NAME."
+        )
+    for point, why in held.not_compared:
         place = f"{point.benchmark} {figures.metric(point.metric)}, {figures.where(point)}"
         click.echo(f"Not compared: {place}: {why}.")
 

@@ -159,6 +159,7 @@ def _show(completed: Completed, contents: Contents) -> None:
     primary = [c for c in contents.comparisons if c.point.metric == contents.primary.get(c.point.benchmark)]
     if primary:
         console.print(terminal.verdicts(primary, doubted=False))
+        console.print(terminal.whys(primary, contents.sides, contents.margin), end="")
         console.print()
     if contents.curves:
         console.print(terminal.scaling(contents.curves, doubted=False))

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from assay.analyse.why import why
 from assay.records import Doubt, Requirement
-from assay.report import figures, sentences, split
+from assay.report import figures, sentences, split, why_words
 from assay.report.contents import Contents
-from assay.report.sentences import Question
 from assay.report.tables import gathered
 
 
@@ -68,21 +66,10 @@ def _compared(contents: Contents) -> list[Answer]:
             sentences.answer(q),
             sentences.evidence(q),
             _codes([d for c in q.comparisons for d in c.doubts]),
-            _why(contents, q),
+            why_words.sentences(q, contents.sides, contents.margin),
         )
         for q in contents.questions
     ]
-
-
-def _why(contents: Contents, asked: Question) -> tuple[str, ...]:
-    """Reasons, and what was ruled out, where any of its comparisons is slower."""
-    if all(c.verdict != "slower" for c in asked.comparisons):
-        return ()
-    a, b = asked.sides
-    found = why(contents.sides[a], contents.sides[b], asked.point, names=(a, b), margin=contents.margin)
-    reasons = found.reasons or ("nothing that was looked at differs and explains it",)
-    ruled_out = [f"ruled out: {', '.join(found.ruled_out)}"] if found.ruled_out else []
-    return tuple(f"{words[0].upper()}{words[1:]}." for words in (*reasons, *ruled_out))
 
 
 def _split(contents: Contents) -> list[Answer]:

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from assay.analyse import explanations
-from assay.records import Comparison, Doubt, Estimate, Requirement, Scalar, Scaling, ScalingPoint, Verdict
-from assay.report import figures
+from assay.records import (
+    Comparison,
+    Doubt,
+    Estimate,
+    Requirement,
+    Result,
+    Scalar,
+    Scaling,
+    ScalingPoint,
+    Verdict,
+)
+from assay.report import figures, why_words
 from assay.report.sentences import (
     REQUIREMENT_SYMBOLS,
     SYMBOLS,
@@ -46,6 +57,20 @@ def verdicts(comparisons: Sequence[Comparison], *, doubted: bool = True) -> Rend
     found = figures.distinct_doubts(comparisons) if doubted else []
     parts += [Text()] * bool(found)
     parts.append(doubts(found, len(comparisons)))
+    return Group(*parts)
+
+
+def whys(
+    comparisons: Sequence[Comparison], sides: Mapping[str, Sequence[Result]], margin: float
+) -> RenderableType:
+    """Why what is slower can be so, a paragraph a question; nothing where nothing is."""
+    parts: list[RenderableType] = []
+    for asked in questions(comparisons):
+        told = why_words.sentences(asked, sides, margin)
+        if told:
+            place = f"{asked.point.benchmark} on {figures.shape(asked.point.shape)}"
+            parts += [_text(f"Why {asked.sides[1]} is slower at {place}:", style="bold")]
+            parts += [Padding(_text(sentence), (0, 0, 0, 2)) for sentence in told]
     return Group(*parts)
 
 
