@@ -16,6 +16,7 @@ from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, HostError, InputError
 
 if TYPE_CHECKING:
     from assay.cluster.check import Check
+    from assay.launch.kubernetes.options import KubernetesSystem
     from assay.suite.model import System
 
 _SYMBOLS = {
@@ -30,18 +31,21 @@ _SYMBOLS = {
 @click.argument("system", required=False)
 @SYSTEMS
 @options.RUNS
+@click.option("--deep", is_flag=True, help="On Kubernetes: also run a pod, and look from inside it.")
 @options.JSON
-def command(system: str | None, systems_file: Path | None, runs_dir: Path, as_json: bool) -> None:
+def command(system: str | None, systems_file: Path | None, runs_dir: Path, deep: bool, as_json: bool) -> None:
     """Say what is missing here, and the command that mends it.
 
     Looks at this machine and at the interpreter that trials would use: that of SYSTEM in systems.yaml, else
     the one that runs Assay. Changes nothing. Of a SYSTEM on Slurm it looks at the cluster, and runs one job
-    there that ends within seconds; of containers, from inside one; of hosts behind ssh, at each of them.
+    there that ends within seconds; of containers, from inside one; of hosts behind ssh, at each of them; of
+    Kubernetes, at what its API shows this user, and with --deep from inside a pod.
 
     \b
     Examples:
       assay doctor                          this machine
       assay doctor dgx --systems lab.yaml   with the interpreter of the system `dgx`
+      assay doctor lab --deep               a cluster, and a pod on it
       assay doctor --json                   checks and the facts they judged
 
     \b
@@ -49,7 +53,7 @@ def command(system: str | None, systems_file: Path | None, runs_dir: Path, as_js
 
     Exit codes: 0 nothing fails; 4 no such system; 5 something fails.
     """
-    facts, checks = _examined(named(system, systems_file), _existing(runs_dir))
+    facts, checks = _examined(named(system, systems_file), _existing(runs_dir), deep)
     if as_json:
         document = {"schema": "assay.doctor/1", "system": system, "checks": [*map(asdict, checks)]}
         options.echo_json({**document, "facts": facts})
@@ -58,8 +62,9 @@ def command(system: str | None, systems_file: Path | None, runs_dir: Path, as_js
     sys.exit(EXIT_ENVIRONMENT if any(check.state == "fail" for check in checks) else EXIT_OK)
 
 
-def _examined(system: System, directory: Path) -> tuple[Mapping[str, Any], Sequence[Check]]:
+def _examined(system: System, directory: Path, deep: bool) -> tuple[Mapping[str, Any], Sequence[Check]]:
     """What was found out about a system, and what the checks make of it."""
+    from assay.launch.kubernetes.options import KubernetesSystem
     from assay.launch.local import LocalSystem
     from assay.launch.podman.options import ContainerSystem
     from assay.launch.slurm.options import SlurmSystem
@@ -72,6 +77,8 @@ def _examined(system: System, directory: Path) -> tuple[Mapping[str, Any], Seque
         with _progress("Asking Slurm, running a short job …"):
             told = slurm_facts.facts_of(asked, directory)
         return told, slurm.examine(told)
+    if isinstance(asked, KubernetesSystem):
+        return _cluster(asked, deep)
     if isinstance(asked, ContainerSystem):
         from assay.cluster import container, container_facts
 
@@ -91,6 +98,19 @@ def _examined(system: System, directory: Path) -> tuple[Mapping[str, Any], Seque
             told = probe_here.facts_here(asked.python or sys.executable, asked.env, directory)
         return told, doctor.examine(told)
     raise InputError(f"{system.name} is reached through {system.launcher}; doctor has no checks for it")
+
+
+def _cluster(asked: KubernetesSystem, deep: bool) -> tuple[Mapping[str, Any], Sequence[Check]]:
+    from assay.cluster.kubernetes import deep as inside
+    from assay.cluster.kubernetes import doctor
+
+    with _progress("Asking the cluster …"):
+        told, checks = doctor.examine(asked)
+    if not deep or not told:
+        return told, checks
+    with _progress("Running a pod …"):
+        seen, more = inside.examine(asked)
+    return {**told, **seen}, (*checks, *more)
 
 
 def _existing(directory: Path) -> Path:

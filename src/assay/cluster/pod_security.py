@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.manifests import render
-from assay.launch.kubernetes.options import KubernetesSystem
+from assay.launch.kubernetes.options import KubernetesSystem, with_host_python
 from assay.records import Job, Shape, Task
 
 Level = Literal["privileged", "baseline", "restricted"]
@@ -37,7 +37,8 @@ class Ask:
 def pod_of(options: KubernetesSystem) -> dict[str, Any]:
     """The spec of a worker's pod, patched as the system asks. Raises InputError as rendering does."""
     task = Task(("true",), image="image")  # stands for any: what is asked does not depend on it
-    rendered = render(Job("token", "trial", Shape(1, 1), task, 0, 60.0), options, KINDS["pod"])
+    job = Job("token", "trial", Shape(1, 1), task, 0, 60.0)
+    rendered = render(job, with_host_python(options), KINDS["pod"])
     spec: dict[str, Any] = rendered.job["spec"]["template"]["spec"]
     return spec
 

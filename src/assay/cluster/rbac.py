@@ -16,7 +16,7 @@ from assay.launch.kubernetes.order import MANAGED_BY, Manifest
 RUNNER = "assay"
 DOCTOR = "assay-doctor"
 AUTHORIZATION = "rbac.authorization.k8s.io"
-When = Literal["run", "end", "adopt", "node lost"]
+When = Literal["run", "end", "adopt", "node lost", "clean", "validate"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class Right:
     resource  plural, with its subresource: `pods/log`
     group     API group; "" is the core group
     when      run: every run; end: one that is interrupted or runs out of time; adopt: the next run after
-              an Assay that was killed; node lost: where a node dies under a job
+              an Assay that was killed; node lost: where a node dies under a job; clean: `assay clean`;
+              validate: `assay plan --validate`
     """
 
     verb: str
@@ -64,6 +65,7 @@ def needed(kind: str) -> tuple[Right, ...]:
             Right("get", group, ref.plural, "whether it has ended", "end"),
             Right("delete", group, ref.plural, "end it, and clean up behind it"),
         ]
+    every = dict.fromkeys(kind.job_ref for kind in KINDS.values())
     return (
         *rights,
         Right("list", "", "pods", "where the ranks run, and how they ended"),
@@ -71,7 +73,15 @@ def needed(kind: str) -> tuple[Right, ...]:
         Right("get", "", "pods/log", "what the ranks print"),
         Right("list", "", "events", "why a pod does not start"),
         Right("delete", "", "pods", "strike off a pod whose node died, which nobody else does", "node lost"),
+        Right("create", "", "pods", "ask the server, by a dry run, whether it would admit one", "validate"),
+        Right("list", "", "configmaps", "find what killed runs left", "clean"),
+        Right("list", "", "services", "find what killed runs left", "clean"),
+        Right("delete", "", "services", "remove what killed runs left", "clean"),
+        *(Right("list", of.api_version.rpartition("/")[0], of.plural, _LEFT, "clean") for of in every),
     )
+
+
+_LEFT = "find what killed runs left, of any kind"
 
 
 TOLD_IN_NAMESPACE = (

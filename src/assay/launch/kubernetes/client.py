@@ -75,9 +75,12 @@ class Cluster:
         kind = "application/apply-patch+yaml"
         return self.wire.ask("PATCH", where, f"apply {_called(obj)}", params=params, body=obj, kind=kind)
 
-    def get(self, resource: Resource, name: str, *, everywhere: bool = False) -> Object:
+    def get(
+        self, resource: Resource, name: str, *, everywhere: bool = False, patience_s: float | None = None
+    ) -> Object:
         """One object; `everywhere`: of a kind that belongs to no namespace. Raises NotFound."""
-        return self.wire.ask("GET", self._path(resource, name, everywhere), f"get {resource.plural} {name}")
+        where = self._path(resource, name, everywhere)
+        return self.wire.ask("GET", where, f"get {resource.plural} {name}", patience_s=patience_s)
 
     def find(self, resource: Resource, name: str, *, everywhere: bool = False) -> Object | None:
         """One object, or None."""

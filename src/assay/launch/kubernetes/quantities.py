@@ -34,6 +34,22 @@ def times(text: str, factor: int) -> str:
     return f"{product.normalize():f}{match[2] or ''}"
 
 
+def number(text: str) -> float:
+    """A quantity in its base unit: CPUs, bytes, devices.
+
+    >>> number("500m"), number("2Ki"), number("8")
+    (0.5, 2048.0, 8.0)
+    """
+    match = _QUANTITY.fullmatch(text)
+    assert match is not None
+    value, unit = Decimal(match[1]), match[2] or ""
+    if unit[:1] in ("e", "E") and len(unit) > 1 and unit != "Ei":
+        return float(value.scaleb(int(unit[1:])))
+    base = Decimal(1024 if unit.endswith("i") else 1000)
+    power = -1 if unit == "m" else " kMGTPE".index(unit[:1].replace("K", "k")) if unit else 0
+    return float(value * base**power)
+
+
 def is_whole(text: str) -> bool:
     """Whether a number of CPUs is a whole one.
 

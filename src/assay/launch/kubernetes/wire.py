@@ -73,6 +73,7 @@ class Wire:
         params: Mapping[str, str] | None = None,
         body: Object | None = None,
         kind: str = "application/json",
+        patience_s: float | None = None,
     ) -> Object:
         """The JSON that answers; `doing` says what for, in words. Raises ApiError for a refusal."""
         request = self._http.build_request(
@@ -82,7 +83,7 @@ class Wire:
             content=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": kind} if body is not None else {},
         )
-        response = self._patiently(lambda: self._http.send(request), doing)
+        response = self._patiently(lambda: self._http.send(request), doing, patience_s)
         answer: Object = response.json()
         return answer
 

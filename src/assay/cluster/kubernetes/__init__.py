@@ -1,0 +1,1 @@
+"""What `assay doctor` finds out about a Kubernetes or OpenShift cluster."""

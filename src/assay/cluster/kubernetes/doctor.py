@@ -1,0 +1,41 @@
+"""Every check of a Kubernetes or OpenShift cluster, in the order in which people mend things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from assay.cluster.check import Check, Facts
+from assay.cluster.kubernetes import access, places, room, settings
+from assay.cluster.kubernetes.look import look
+from assay.cluster.kubernetes.seen import Seen
+from assay.launch.kubernetes.options import KubernetesSystem
+from assay.launch.kubernetes.refusals import ApiError
+
+CHECKS: tuple[Callable[[Seen], Check], ...] = (
+    access.server,
+    access.rights,
+    access.operator,
+    access.level,
+    access.constraints,
+    access.account,
+    room.quota,
+    room.claims,
+    room.dns,
+    places.nodes,
+    places.devices,
+    places.labels,
+    places.alike,
+    settings.cpu_manager,
+    settings.server_clock,
+    settings.node_clocks,
+)
+
+
+def examine(system: KubernetesSystem) -> tuple[Facts, tuple[Check, ...]]:
+    """What the cluster tells, and what the checks make of it; where nothing answers, only that."""
+    try:
+        seen = look(system)
+    except ApiError as error:
+        return {}, (Check("API server", "fail", str(error), "kubectl cluster-info"),)
+    checks = tuple(check(seen) for check in CHECKS)
+    return {"kubernetes.version": seen.version, **places.facts(seen)}, checks
