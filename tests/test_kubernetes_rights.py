@@ -9,6 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from assay.cluster import rbac
 from assay.cluster.pod_security import pod_of
 from assay.cluster.rbac import Right, needed
 from assay.errors import LaunchError
+from assay.launch.kubernetes.client import Cluster
+from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.launcher import KubernetesLauncher
 from assay.launch.kubernetes.manifests import as_yaml, render
@@ -83,14 +86,12 @@ class Account:
                 time.sleep(0.05)
 
     def may(self, right: Right) -> bool:
+        """What the API server says that the account may; KUBECONFIG is the account's."""
         name, _, sub = right.resource.partition("/")
-        asked = [right.verb, f"{name}.{right.group}" if right.group else name]
-        asked += ["--subresource", sub] if sub else []
-        told = subprocess.run(
-            ["kubectl", "--kubeconfig", str(self.config), "-n", self.namespace, "auth", "can-i", *asked],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        return told.stdout.strip() == "yes"
+        return self.api().may(right.verb, name, group=right.group, sub=sub)
+
+    def api(self) -> Cluster:
+        return connect(None, self.namespace)
 
     def pod_on_a_dead_node(self, token: str) -> None:
         """A pod of this job as the cluster shows it when its node no longer answers."""
@@ -152,9 +153,16 @@ def job(argv: tuple[str, ...] = ("{python}", "-c", "import time; time.sleep(300)
 
 
 def run(suite: Path) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-c", "from assay.cli import main; main()", "run", str(suite)]
+    return assay("run", str(suite), "--runs", str(suite.parent / "runs"))
+
+
+def validate(suite: Path) -> subprocess.CompletedProcess[str]:
+    return assay("plan", str(suite), "--show", "command-1x1-r01", "--validate")
+
+
+def assay(*args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*argv, "--runs", str(suite.parent / "runs")],
+        [sys.executable, "-c", "from assay.cli import main; main()", *args],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -238,6 +246,47 @@ def test_a_pod_of_a_lost_node_can_t_be_struck_off_without_the_right_to(
     launcher.cancel(handle)
     assert cluster.objects(as_account.namespace, "pods", f"{LABEL_TOKEN}={handle.token}") == []
     launcher.forget(handle)
+
+
+@pytest.mark.kubernetes
+@pytest.mark.slow
+@pytest.mark.parametrize("right", rights("clean"), ids=str)
+def test_what_runs_left_can_t_be_cleaned_without_the_right_to(
+    as_account: Account, tmp_path: Path, right: Right
+) -> None:
+    as_account.grant(list(needed("auto")))
+    launcher = as_account.launcher(tmp_path)
+    handle = launcher.submit(replace(job(), shape=Shape(2, 1)))  # with a Service
+    as_account.grant(without(right))
+    if right.group and right.resource not in known(as_account.api(), right.group):
+        assert launcher.leftovers() != []  # of kinds that a cluster lacks nothing can be left
+    else:
+        with pytest.raises(LaunchError, match=named(right)):
+            launcher.discard([handle.token])
+    as_account.grant(list(needed("auto")))
+    launcher.discard([handle.token])
+    assert launcher.leftovers() == []
+
+
+@pytest.mark.kubernetes
+@pytest.mark.slow
+@pytest.mark.parametrize("right", rights("validate"), ids=str)
+def test_a_plan_can_t_be_validated_without_the_right_to(
+    as_account: Account, tmp_path: Path, right: Right
+) -> None:
+    suite = write(tmp_path, as_account.namespace)
+    as_account.grant(list(needed("auto")))
+    assert validate(suite).returncode == 0
+    as_account.grant(without(right))
+    refused = validate(suite)
+    assert refused.returncode != 0
+    assert named(right) in refused.stdout + refused.stderr
+
+
+def known(api: Cluster, group: str) -> list[str]:
+    """Plurals of what this cluster has of a group, in any version."""
+    versions = api.groups().get(group, ())
+    return [plural for version in versions for plural in api.kinds(f"{group}/{version}").values()]
 
 
 def named(right: Right) -> str:
