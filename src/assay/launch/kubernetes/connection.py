@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
+KEPT = 32  # idle connections: a handshake costs more than most requests
 _open: dict[tuple[str | None, str | None, str], Cluster] = {}
 _opening = threading.Lock()
 
@@ -42,12 +43,15 @@ def connect(context: str | None = None, namespace: str | None = None) -> Cluster
     One for the whole process. Raises InputError for a kubeconfig that can't be used, LaunchError where
     the extra `kubernetes` is not installed. Asks the cluster nothing.
     """
-    key = (context, namespace, os.environ.get("KUBECONFIG", ""))
+    file = os.environ.get("KUBECONFIG", "")
+    key = (context, namespace, file)
     with _opening:
         if key not in _open:
             config = _config(context)
-            space = namespace or config.namespace
-            _open[key] = Cluster(Wire(_http(config)), config.context_name, space)
+            name, space = config.context_name, namespace or config.namespace
+            if (name, space, file) not in _open:  # named or current, it is the same one
+                _open[name, space, file] = Cluster(Wire(_http(config)), name, space)
+            _open[key] = _open[name, space, file]
         return _open[key]
 
 
@@ -60,7 +64,7 @@ def _http(config: SingleConfig) -> httpx.Client:
         params = ConnectionParams(timeout=timeout).httpx_params(config)
     except (OSError, ValueError) as error:
         raise InputError(f"kubeconfig {config.fname}: its certificates can't be read: {error}") from error
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=8)
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=KEPT)
     client: httpx.Client = httpx.Client(**params, limits=limits)
     return client
 
