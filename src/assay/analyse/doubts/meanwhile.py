@@ -165,7 +165,7 @@ def _stops(node: NodeCounts) -> str:
 
 
 def _neighbours(node: NodeCounts) -> str:
-    own = (node.job_cpu_s or 0.0) / node.elapsed_s
+    own = ((node.job_cpu_s or 0.0) + (node.beside_cpu_s or 0.0)) / node.elapsed_s
     return f"others used {others_cpus(node):.2g} of {counted(node.cpus, 'CPU')} and the job {own:.2g}"
 
 
