@@ -258,9 +258,9 @@ CASES: list[tuple[object, dict[str, Scalar], str, str, str]] = [
     (machine.surroundings, {"virtualisation": "none"}, "ok", "no hypervisor, no sign of a container", ""),
     (
         machine.surroundings,
-        {"virtualisation": "kvm", "container": "podman"},
+        {"virtualisation": "kvm", "container": "podman", "cgroup.version": 2},
         "ok",
-        "(kvm), container (podman)",
+        "(kvm), container (podman), cgroup v2",
         "",
     ),
     (machine.surroundings, {}, "unknown", "not told", ""),

@@ -147,6 +147,7 @@ def test_what_is_not_there_is_absent_and_not_a_default(tmp_path: Path) -> None:
     empty = tree(tmp_path)
     assert probe.cgroup_cores(empty) is None
     assert probe.cgroup_memory_bytes(empty) is None
+    assert probe.cgroup_version(empty) is None
     facts: dict[str, object] = {}
     for section in (probe.processor, probe.networks, probe.gpus_on_bus):
         assert probe.gather(lambda section=section: section(empty), facts) is None
@@ -167,6 +168,7 @@ def test_a_cgroup_2_limit_is_the_tightest_on_the_way_up(tmp_path: Path) -> None:
             "/sys/fs/cgroup/pods/memory.max": "max\n",
         },
     )
+    assert probe.cgroup_version(machine) == 2
     assert probe.cgroup_cores(machine) == 1.5
     assert probe.cgroup_memory_bytes(machine) == 2**29
 
@@ -186,6 +188,7 @@ def test_a_cgroup_1_container_that_sees_only_its_own_part_has_its_limits(tmp_pat
             "/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
         },
     )
+    assert probe.cgroup_version(machine) == 1
     assert probe.cgroup_cores(machine) == 2.0
     assert probe.cgroup_memory_bytes(machine) is None
 

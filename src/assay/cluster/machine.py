@@ -181,6 +181,8 @@ def surroundings(facts: Facts) -> Check:
     """What lies between the trials and the hardware: noted, because it is part of what is measured."""
     under, container = text(facts, "virtualisation"), text(facts, "container")
     inside = f"container ({container})" if container is not None else "no sign of a container"
+    if (version := number(facts, "cgroup.version")) is not None:
+        inside += f", cgroup v{version:g}"
     if under is None:
         return Check("surroundings", "unknown", f"{inside}; whether the machine is virtual is not told")
     machine = "no hypervisor" if under == "none" else f"virtual machine ({under})"

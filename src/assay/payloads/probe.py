@@ -217,6 +217,7 @@ def limits(tree: Tree) -> Iterator[tuple[str, Any]]:
     yield "cpu.allowed_list", status.get("Cpus_allowed_list")
     yield "cpu.quota", cgroup_cores(tree)
     yield "memory.limit_bytes", cgroup_memory_bytes(tree)
+    yield "cgroup.version", cgroup_version(tree)
     for name, limit in (
         ("nofile{}", resource.RLIMIT_NOFILE),
         ("memlock{}_bytes", resource.RLIMIT_MEMLOCK),
@@ -251,6 +252,13 @@ def cgroup_dirs(tree: Tree, controller: str) -> list[str]:
             parts = [part for part in inside.split("/") if part not in ("", "..")]
             dirs += ["/".join([place_of, *parts[:depth]]) for depth in range(len(parts), -1, -1)]
     return dirs
+
+
+def cgroup_version(tree: Tree) -> int | None:
+    """By which version of cgroups the CPUs of this process are limited; None where the kernel has none."""
+    lines = (tree.text("/proc/self/cgroup") or "").splitlines()
+    names = {name for line in lines for name in line.split(":", 2)[1].split(",")}
+    return None if not names else 1 if "cpu" in names else 2
 
 
 def cgroup_cores(tree: Tree) -> float | None:
