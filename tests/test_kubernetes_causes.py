@@ -162,6 +162,14 @@ def test_what_a_pod_waited_for_before_it_began_is_no_cause_of_its_end() -> None:
     assert [cause.code for cause in causes([pod()], waited)] == ["mount", "unschedulable"]
 
 
+def test_a_job_s_own_config_map_that_a_busy_node_has_not_seen_yet_does_not_end_it() -> None:
+    said = 'MountVolume.SetUp failed for volume "assay-sent" : configmap "{}" not found'
+    [own] = causes([pod()], [warning("Pod", "FailedMount", said.format("assay-212dff8e2e9146bb8580-1"))])
+    assert (own.code, own.final) == ("slow", False)
+    [users] = causes([pod()], [warning("Pod", "FailedMount", said.format("settings"))])
+    assert (users.code, users.final) == ("missing", True)
+
+
 def test_a_container_killed_for_want_of_memory_is_told_with_its_limit() -> None:
     killed = ended("OOMKilled", code=137)
     killed["spec"] = {"containers": [{"resources": {"limits": {"memory": "64Mi"}}}]}

@@ -119,6 +119,9 @@ _RULES: Sequence[_Rule] = (
           "set runAsUser of the system to a number above 0"),
     _Rule("configuration", "CreateContainerConfigError", "", "the container of {subject} can't be made",
           "correct what the evidence names"),
+    _Rule("slow", "FailedMount", r'(?P<kind>configmap) "assay-[^"]+" not found',  # made before the pod was
+          "its node has not got the {kind}s of {subject} yet", "the node asks again by itself",
+          final=False, platform=True),
     _Rule("missing", "FailedMount", r'(?P<kind>secret|configmap) "(?P<name>[^"]+)" not found',
           "{kind} {name} is not there, and {subject} mounts it",
           "create it in the system's namespace, or correct its name"),

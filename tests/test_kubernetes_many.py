@@ -1,0 +1,48 @@
+"""Fifty jobs side by side on a real cluster: nothing lost, nothing twice, nothing left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import kubernetes_cluster as cluster
+from assay import launch
+from assay.launch.kubernetes.order import LABEL_TOKEN
+from assay.records import Job, JobState
+from launcher_contract import job, python, run
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
+JOBS, LINES = 50, 2000
+COUNT = f"""
+import os
+for number in range({LINES}):
+    print(os.environ["ASSAY_TOKEN"], number)
+"""
+
+
+@pytest.fixture
+def namespace() -> Iterator[str]:
+    with cluster.namespace() as name:
+        yield name
+
+
+def test_fifty_jobs_at_once_lose_nothing_and_leave_nothing(namespace: str, tmp_path: Path) -> None:
+    launcher = launch.make("kubernetes", cluster.system(namespace), spool=tmp_path)
+    asked = [job(python(COUNT), timeout_s=300.0) for _ in range(JOBS)]
+
+    def whole(one: Job) -> None:
+        status, streams = run(launcher, one)
+        assert status.state is JobState.SUCCEEDED, status
+        printed = [f"{one.token} {number}" for number in range(LINES)]
+        assert streams["rank-0"].decode().splitlines() == printed
+
+    with ThreadPoolExecutor(JOBS) as threads:
+        for done in [threads.submit(whole, one) for one in asked]:
+            done.result()
+    assert launcher.leftovers() == []
+    for what in ("jobs", "configmaps", "services"):
+        assert cluster.objects(namespace, what, LABEL_TOKEN) == []
+    assert [*tmp_path.iterdir()] == []
