@@ -16,6 +16,7 @@ from assay.launch.kubernetes.order import MANAGED_BY, Manifest
 RUNNER = "assay"
 DOCTOR = "assay-doctor"
 AUTHORIZATION = "rbac.authorization.k8s.io"
+_LEFT = "find what killed runs left"
 When = Literal["run", "end", "adopt", "node lost", "clean", "validate"]
 
 
@@ -74,14 +75,11 @@ def needed(kind: str) -> tuple[Right, ...]:
         Right("list", "", "events", "why a pod does not start"),
         Right("delete", "", "pods", "strike off a pod whose node died, which nobody else does", "node lost"),
         Right("create", "", "pods", "ask the server, by a dry run, whether it would admit one", "validate"),
-        Right("list", "", "configmaps", "find what killed runs left", "clean"),
-        Right("list", "", "services", "find what killed runs left", "clean"),
+        Right("list", "", "configmaps", _LEFT, "clean"),
+        Right("list", "", "services", _LEFT, "clean"),
         Right("delete", "", "services", "remove what killed runs left", "clean"),
         *(Right("list", of.api_version.rpartition("/")[0], of.plural, _LEFT, "clean") for of in every),
     )
-
-
-_LEFT = "find what killed runs left, of any kind"
 
 
 TOLD_IN_NAMESPACE = (
