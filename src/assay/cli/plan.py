@@ -95,8 +95,8 @@ def command(
         return
     trial = _trial(planned, shown)
     launcher, job = _launcher(trial, where), _job(trial)
-    rendered = launcher.render(job)
     says = _checked(launcher, job) if validate else []
+    rendered = launcher.render(job)
     if as_json:
         document = {"schema": "assay.trial/1", "trial": to_plain(trial), "sends": to_plain(rendered)}
         echo_json({**document, "platform_says": to_plain(says)} if validate else document)

@@ -1,4 +1,4 @@
-"""What a platform can say of a job beforehand, where it has a server that checks without running."""
+"""What a platform can say of a job beforehand: how it would take it best, and whether it would take it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from assay.records import Job
+from assay.launch.launcher import Launcher
+from assay.records import Job, Shape
 
 
 @dataclass(frozen=True)
@@ -27,3 +28,21 @@ class Checker(Protocol):
         Raises InputError as `render` does, LaunchError where the platform can't be asked.
         """
         ...
+
+
+@runtime_checkable
+class Chooser(Protocol):
+    """A launcher whose options can leave it to the platform how a job is sent."""
+
+    def choose(self, shape: Shape) -> str:
+        """Ask the platform what is left to it for a shape: that is what is shown and sent from then on.
+
+        Gives what was chosen and why, for a person; "" where nothing is left to the platform, or was told
+        before. Raises LaunchError where the platform can't be asked.
+        """
+        ...
+
+
+def choice(launcher: Launcher, shape: Shape) -> str:
+    """What the platform chose for a shape, and why; "" of a launcher that leaves it nothing."""
+    return launcher.choose(shape) if isinstance(launcher, Chooser) else ""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from assay import __version__, launch, plan, read, suite
 from assay.errors import InputError, InterruptedRun, Problem
+from assay.launch.check import choice
 from assay.launch.launcher import Launcher
 from assay.plan import task_of
 from assay.records import Job, JobState, Plan, Result, Run, RunState, Trial
@@ -267,6 +268,8 @@ def _run_trial(execution: Execution, trial: Trial, runs: list[Run], progress: Pr
             progress.trial_began(trial, attempt.number, adopted=True)
             runs[-1] = take_over(execution, attempt, runs[-1], trial)
         else:
+            if words := choice(execution.launcher, trial.shape):
+                progress.noted(f"{trial.system}: {words}")
             progress.trial_began(trial, len(runs) + 1, adopted=False)
             attempt, run = begin(execution, trial)
             runs.append(run)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Container
 
 from assay.errors import InputError
 from assay.launch.kubernetes.kinds import KINDS, Kind
 from assay.records import Shape
 
-Offered = Collection[tuple[str, str]]
+Offers = Container[tuple[str, str]]
 """What a cluster knows and this user may create: API version and plural, like ("batch/v1", "jobs")."""
 
-BUILT_IN: Offered = frozenset({("batch/v1", "jobs"), ("v1", "services")})
+BUILT_IN: Offers = frozenset({("batch/v1", "jobs"), ("v1", "services")})
 """What every cluster offers: what a dry run without one reckons with."""
 
 PLAINEST_FIRST = ("pod", "job", "jobset", "trainjob", "pytorchjob", "mpijob")
 
 
-def choose(wanted: str, shape: Shape, offered: Offered = BUILT_IN) -> tuple[Kind, str]:
+def choose(wanted: str, shape: Shape, offered: Offers = BUILT_IN) -> tuple[Kind, str]:
     """The kind of job, and why, for a person.
 
     auto takes the kind with the least between Assay and the ranks: every controller on the way can be
@@ -39,10 +39,10 @@ def choose(wanted: str, shape: Shape, offered: Offered = BUILT_IN) -> tuple[Kind
             ], f"{name}: Jobs with a Service can't be made here, and {KINDS[name].needs} is there"
     raise InputError(
         "kind: auto: this cluster offers no kind of job that this user may create: "
-        f"grant create on one of {', '.join(kind.job_ref.plural for kind in KINDS.values())}"
+        f"grant create on one of {', '.join(dict.fromkeys(kind.job_ref.plural for kind in KINDS.values()))}"
     )
 
 
-def _has(offered: Offered, name: str) -> bool:
+def _has(offered: Offers, name: str) -> bool:
     ref = KINDS[name].job_ref
     return (ref.api_version, ref.plural) in offered

@@ -19,11 +19,12 @@ from assay.launch import outputs
 from assay.launch.check import Checked
 from assay.launch.kubernetes import client, leftovers
 from assay.launch.kubernetes.causes import causes
+from assay.launch.kubernetes.chosen import Chosen
 from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, Cluster, Object
 from assay.launch.kubernetes.collected import Collected
 from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.follow import Followed, Follower
-from assay.launch.kubernetes.kinds import KINDS, Kind
+from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.manifests import Manifests, render
 from assay.launch.kubernetes.options import KubernetesSystem, with_host_python
 from assay.launch.kubernetes.order import TOKEN, labels_of, name_of
@@ -32,11 +33,12 @@ from assay.launch.kubernetes.standing import call, is_out_of_reach, is_over
 from assay.launch.kubernetes.validate import checked
 from assay.launch.kubernetes.watch import watch_of
 from assay.launch.launcher import Leftover
-from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered, Scalar
+from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered, Scalar, Shape
 
 SUBMISSION, GIVEN_UP = "assay.dev/submission", "assay.dev/given-up"
 KIND, NODES, PODS_OF_JOB = "assay.dev/kind", "assay.dev/nodes", "assay.dev/pods"
 END_SLACK_S = 45.0  # beyond the grace time: the kubelet's own, the cluster's collector
+TAKE_UP_S = 10.0  # beyond which an operator is taken not to work
 PAUSES_S = (0.1, 0.1, 0.2, 0.3, 0.5)
 SHOWN_TOKEN = "token"  # noqa: S105  (stands for one where a job is shown)
 
@@ -50,21 +52,27 @@ class KubernetesLauncher:
         self.system = with_host_python(system)
         self.spool = spool.absolute()
         self._following: dict[str, Follower] = {}
+        self._chosen = Chosen(system.kind)
+
+    def choose(self, shape: Shape) -> str:
+        """Which kind `auto` becomes on this cluster."""
+        return "" if self.system.kind != "auto" else self._chosen.ask(shape, self._cluster())
 
     def render(self, job: Job) -> Rendered:
-        """The manifests as `kubectl apply -f -` takes them."""
+        """The manifests as `kubectl apply -f -` takes them; of `kind: auto`, which and why, as a comment."""
         shown = self._manifests(replace(job, token=SHOWN_TOKEN))
         env = {**self.system.env, **job.task.env}
         files = {file.name: f"sha256:{file.sha256}" for file in job.task.files}
-        return Rendered(shown.yaml(), env, files, whole=True)
+        return Rendered(self._chosen.comment(job.shape) + shown.yaml(), env, files, whole=True)
 
     def check(self, job: Job) -> Iterator[Checked]:
         """What the API server says of each object, sent as a dry run."""
+        self.choose(job.shape)
         return checked(self._cluster(), self._manifests(replace(job, token=SHOWN_TOKEN)))
 
     def submit(self, job: Job) -> Handle:
         """Make the objects, each owned by the first. What was made of a job that is refused is removed."""
-        manifests, kind, cluster = self._manifests(job), self._kind(job), self._cluster()
+        manifests, kind, cluster = self._manifests(job), self._chosen.kind(job.shape), self._cluster()
         told = {SUBMISSION: uuid.uuid4().hex, KIND: kind.name}
         told |= {NODES: str(job.shape.workers), PODS_OF_JOB: str(kind.expected_pods(job.shape))}
         first, *rest = manifests.objects
@@ -172,13 +180,8 @@ class KubernetesLauncher:
 
     # What it is sent as
 
-    def _kind(self, job: Job) -> Kind:
-        if self.system.kind == "auto":
-            return KINDS["pod" if job.shape.workers == 1 else "job"]
-        return KINDS[self.system.kind]
-
     def _manifests(self, job: Job) -> Manifests:
-        return render(job, self.system, self._kind(job))
+        return render(job, self.system, self._chosen.kind(job.shape))
 
     def _create_first(self, cluster: Cluster, first: Object, token: str) -> Object:
         try:
@@ -256,6 +259,7 @@ class KubernetesLauncher:
         A pod whose node does not answer can't say that it has ended; it is struck off the cluster's books.
         """
         cluster, name = self._cluster_of(handle), name_of(handle.token)
+        self._wait_until_taken_up(handle)
         labels = KINDS[str(handle.data["kind"])].pods(handle.token)
         cluster.delete(_resource(handle), name, wait=True)
         give_up, tries = time.monotonic() + self.system.grace + END_SLACK_S, 0
@@ -274,6 +278,18 @@ class KubernetesLauncher:
                 )
             time.sleep(PAUSES_S[min(tries, len(PAUSES_S) - 1)])
             tries += 1
+
+    def _wait_until_taken_up(self, handle: Handle) -> None:
+        """A controller that is about to make what leads to pods would make it after its job is gone.
+
+        The cluster removes that too, but the pods would begin to run first.
+        """
+        give_up, kind = time.monotonic() + TAKE_UP_S, KINDS[str(handle.data["kind"])]
+        while time.monotonic() < give_up:
+            found = self._cluster_of(handle).find(_resource(handle), name_of(handle.token))
+            if found is None or kind.taken_up(found):
+                return
+            time.sleep(PAUSES_S[0])
 
 
 def _first_name(token: str) -> str:

@@ -1,0 +1,55 @@
+"""What `kind` came to for each shape of one launcher: as assumed, until the cluster has been asked."""
+
+from __future__ import annotations
+
+from assay.errors import InputError
+from assay.launch.kubernetes.choose import choose
+from assay.launch.kubernetes.client import Cluster
+from assay.launch.kubernetes.kinds import Kind
+from assay.launch.kubernetes.offered import Offered
+from assay.launch.kubernetes.refusals import ApiError, Unreachable
+from assay.records import Shape
+
+
+class Chosen:
+    """wanted: the option `kind`."""
+
+    def __init__(self, wanted: str) -> None:
+        self.wanted = wanted
+        self._asked: dict[Shape, tuple[Kind, str]] = {}
+
+    def kind(self, shape: Shape) -> Kind:
+        """What a job of this shape is sent as."""
+        return (self._asked.get(shape) or choose(self.wanted, shape))[0]
+
+    def ask(self, shape: Shape, cluster: Cluster) -> str:
+        """Let the cluster decide, for `auto`; gives its choice and why, once for each answer.
+
+        Where it does not say what it offers, or says that it offers nothing, what every cluster offers is
+        assumed: what it refuses of that, it refuses in its own words. Raises Unreachable.
+        """
+        if shape in self._asked:
+            return ""
+        told = [why for _, why in self._asked.values()]
+        try:
+            kind, why = choose(self.wanted, shape, Offered(cluster))
+        except Unreachable:
+            raise
+        except (ApiError, InputError) as error:
+            kind, why = choose(self.wanted, shape)
+            why = f"{why} (assumed: {error})"
+        self._asked[shape] = kind, why
+        return "" if why in told else self._words(why)
+
+    def comment(self, shape: Shape) -> str:
+        """What stands above a manifest whose kind was chosen; "" where it was asked for."""
+        if self.wanted != "auto":
+            return ""
+        if shape in self._asked:
+            return f"# {self._words(self._asked[shape][1])}\n"
+        words = self._words(choose(self.wanted, shape)[1])
+        return f"# {words} (assumed: what every cluster offers; this one was not asked)\n"
+
+    @staticmethod
+    def _words(why: str) -> str:
+        return f"kind: auto takes {why}"

@@ -1,0 +1,26 @@
+"""What a cluster offers this user, asked as it is looked for: a set that need not be known whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from assay.launch.kubernetes.client import Cluster
+
+
+@dataclass(frozen=True)
+class Offered:
+    """`("batch/v1", "jobs") in Offered(cluster)`: the cluster knows it, and this user may create it.
+
+    Raises ApiError where the cluster does not say.
+    """
+
+    cluster: Cluster
+
+    def __contains__(self, kind: object) -> bool:
+        match kind:
+            case (str(api_version), str(plural)):
+                group = api_version.rpartition("/")[0]
+                known = plural in self.cluster.kinds(api_version).values()
+                return known and self.cluster.may("create", plural, group=group)
+            case _:
+                return False
