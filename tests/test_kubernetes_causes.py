@@ -176,6 +176,16 @@ def test_a_container_killed_for_want_of_memory_is_told_with_its_limit() -> None:
     assert "memory limit 64Mi" in causes([killed], [])[0].evidence
 
 
+def test_what_runs_before_the_ranks_is_told_when_it_fails() -> None:
+    failed = {"name": "prepare", "state": {"terminated": {"exitCode": 9}}, "restartCount": 0}
+    assert causes([pod(phase="Running", initContainerStatuses=[failed])], []) == []
+    over = causes([pod(phase="Failed", initContainerStatuses=[failed])], [])
+    assert [cause.code for cause in over] == ["init"]
+    again = causes([pod(phase="Pending", initContainerStatuses=[{**failed, "restartCount": 2}])], [])
+    assert [cause.code for cause in again] == ["crash-loop"]
+    assert "prepare exited 9 and was started again 2 times" in again[0].evidence
+
+
 def test_what_was_waited_for_too_long_keeps_its_evidence() -> None:
     waits = causes([unscheduled("0/2 nodes are available: 2 Insufficient nvidia.com/gpu.")], [])
     late = too_late(60.0, waits, ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,67 +13,18 @@ from typing import Any
 import pytest
 
 import kubernetes_cluster as cluster
-from assay import launch
 from assay.errors import LaunchError
-from assay.launch.kubernetes.order import LABEL_TOKEN
-from assay.launch.launcher import Launcher
-from assay.records import Handle, Job, JobState, JobStatus
+from assay.records import JobState
+from kubernetes_trial import AT_ONCE_S, FOR_EVER, Trial, assert_final, launcher, left
 from launcher_contract import job, python
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
-
-AT_ONCE_S = 30.0  # far below the job's own limits: start_timeout is 900 s, its time limit 600 s
-FOR_EVER = python("import time; print('up', flush=True); time.sleep(600)")
 
 
 @pytest.fixture(scope="module")
 def namespace() -> Iterator[str]:
     with cluster.namespace() as name:
         yield name
-
-
-class Trial:
-    """One job brought in as `assay run` does, with what it was said to wait for on the way."""
-
-    def __init__(self, launcher: Launcher, asked: Job) -> None:
-        self.launcher, self.asked = launcher, asked
-        self.waited: list[str] = []
-        self.printed = b""
-        self.handle: Handle = launcher.submit(asked)
-        self._following = launcher.follow(self.handle, {})
-
-    def follow_until(self, done: Callable[[Trial], bool], patience_s: float = AT_ONCE_S) -> None:
-        give_up = time.monotonic() + patience_s
-        for output in self._following:
-            if output is not None:
-                self.printed += output.data if output.stream.startswith("rank-") else b""
-            why = self.launcher.status(self.handle).cause
-            if why and why not in self.waited:
-                self.waited.append(why)
-            if done(self):
-                return
-            if time.monotonic() > give_up:
-                self.launcher.cancel(self.handle)
-                pytest.fail(f"not within {patience_s:g} s; it waited for {self.waited}")
-
-    def to_end(self, patience_s: float = AT_ONCE_S) -> JobStatus:
-        """How it ended; nothing of it is left then."""
-        self.follow_until(lambda _: False, patience_s)
-        status = self.launcher.status(self.handle)
-        self.launcher.forget(self.handle)
-        return status
-
-
-def launcher(namespace: str, spool: Path, **options: Any) -> Launcher:
-    return launch.make(
-        "kubernetes", cluster.system(namespace, **{"grace": 1.0, **options}), spool=spool / "jobs"
-    )
-
-
-def left(namespace: str, token: str) -> list[str]:
-    """Pods and job objects of a token that are still there and not on their way out."""
-    found = cluster.objects(namespace, "pods,jobs", f"{LABEL_TOKEN}={token}")
-    return [obj["metadata"]["name"] for obj in found if "deletionTimestamp" not in obj["metadata"]]
 
 
 # What no waiting mends: the trial ends at once -----------------------------------------------------------
@@ -131,7 +82,7 @@ def test_a_label_that_no_node_has_is_waited_for_until_one_has_it(namespace: str,
         launcher(namespace, tmp_path, nodeSelector={"assay.test/label": namespace}), job(python("print(1)"))
     )
     trial.follow_until(lambda t: any("node affinity/selector" in why for why in t.waited))
-    node = cluster.objects(namespace, "nodes")[0]["metadata"]["name"]
+    node = nodes()[0]
     cluster.kubectl("label", "node", node, f"assay.test/label={namespace}")
     try:
         assert trial.to_end().state is JobState.SUCCEEDED
@@ -146,6 +97,12 @@ def test_a_taint_is_named(namespace: str, tmp_path: Path) -> None:
         print(trial.waited)
         trial.launcher.cancel(trial.handle)
         assert trial.to_end().state is JobState.CANCELLED
+
+
+def nodes() -> list[str]:
+    """Those that any pod may be put on."""
+    found = cluster.objects("default", "nodes")
+    return sorted(node["metadata"]["name"] for node in found if not node["spec"].get("taints"))
 
 
 @contextmanager
@@ -376,7 +333,7 @@ def test_a_pod_that_has_to_make_room_is_told_as_preempted(namespace: str, tmp_pa
 @contextmanager
 def own_resource(name: str) -> Iterator[str]:
     """A node that announces one of a resource that no other has."""
-    node = cluster.objects("default", "nodes")[0]["metadata"]["name"]
+    node = nodes()[0]
     where = f"/status/capacity/assay.test~1{name}"
     patch = ["patch", "node", node, "--subresource=status", "--type=json", "-p"]
     cluster.kubectl(*patch, json.dumps([{"op": "add", "path": where, "value": "1"}]))
@@ -393,22 +350,3 @@ def priority_class(name: str, value: int) -> Iterator[None]:
         yield
     finally:
         cluster.kubectl("delete", "priorityclass", name)
-
-
-def assert_final(
-    namespace: str,
-    spool: Path,
-    options: dict[str, Any],
-    words: list[str],
-    *,
-    argv: tuple[str, ...] = FOR_EVER,
-    state: JobState = JobState.FAILED,
-    patience_s: float = AT_ONCE_S,
-) -> None:
-    """The trial ends at once, with these words, and nothing of it is left."""
-    trial = Trial(launcher(namespace, spool, **options), job(argv, timeout_s=600))
-    status = trial.to_end(patience_s)
-    print(status.cause)
-    assert [word for word in words if word not in status.cause] == [], status.cause
-    assert status.state is state
-    assert left(namespace, trial.asked.token) == []

@@ -71,6 +71,7 @@ class _Rule:
         return Cause(self.code, what, said(sign), remedy, self.final, self.platform)
 
 
+RESTARTS = 2  # after so many a container is said to end again and again
 _PULL = "ErrImagePull ImagePullBackOff Failed"
 _CREATE = "FailedCreate Forbidden"
 _UNPLACED = "Unschedulable FailedScheduling SchedulerError"
@@ -96,6 +97,9 @@ _RULES: Sequence[_Rule] = (
     _Rule("start", "StartError ContainerCannotRun RunContainerError CreateContainerError", "",
           "the container of {subject} could not be started",
           "the runtime's words are the evidence: a device, mount or option that the node refuses"),
+    _Rule("init", "InitContainerFailed", r"container (?P<name>\S+)",
+          "{subject} failed before its ranks could start",
+          "look at what it says: kubectl logs POD -c {name}"),
     _Rule("crash-loop", "CrashLoopBackOff", "", "{subject} ends again and again",
           "look at its last lines: kubectl logs --previous"),
     # What a pod waits for
@@ -125,6 +129,9 @@ _RULES: Sequence[_Rule] = (
     _Rule("missing", "FailedMount", r'(?P<kind>secret|configmap) "(?P<name>[^"]+)" not found',
           "{kind} {name} is not there, and {subject} mounts it",
           "create it in the system's namespace, or correct its name"),
+    _Rule("slow", "FailedMount", r"failed to sync (?P<kind>\S+) cache",
+          "its node has not got the {kind}s of {subject} yet", "the node asks again by itself",
+          final=False, platform=True),
     _Rule("mount", "FailedMount", r"hostPath type check failed: (?P<path>\S+)",
           "{path} is not there on the node", "a hostPath volume needs its path on every node that is used"),
     _Rule("mount", "FailedMount FailedAttachVolume", "", "a volume of {subject} can't be mounted",
@@ -237,6 +244,18 @@ def no_operator(kind: str, needs: str, waited_s: float) -> Cause:
     )
 
 
+def too_few_pods(made: int, expected: int, waited_s: float) -> Cause:
+    """Some of the job's pods were made, and nobody says what the others wait for."""
+    return Cause(
+        "pods",
+        f"{made} of {expected} pods are there",
+        f"for {waited_s:g} s nothing is said of the others",
+        "its operator makes them: look at its log",
+        final=False,
+        platform=True,
+    )
+
+
 def node_lost(pod: str, node: str, silent_s: float) -> Cause:
     """A node is not heard of any more, and so its pod can't say how it goes."""
     return Cause(
@@ -258,12 +277,26 @@ def of_pod(pod: Object) -> Iterator[Sign]:
         bad = "True" if condition["type"] == "DisruptionTarget" else "False"
         if condition["type"] in ("DisruptionTarget", "PodScheduled") and condition["status"] == bad:
             yield Sign(subject, condition.get("reason", ""), condition.get("message", ""))
+    for container in status.get("initContainerStatuses", ()):
+        yield from _of_init(subject, container, over=status.get("phase") == "Failed")
     for container in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
         for state in (container.get("state", {}), container.get("lastState", {})):
             for of in (state.get("waiting"), state.get("terminated")):
                 if of is not None:
                     said = of.get("message", "") or _limit(pod, of)
                     yield Sign(subject, of.get("reason", ""), said)
+
+
+def _of_init(subject: str, container: Object, *, over: bool) -> Iterator[Sign]:
+    """That a container failed which has to end, or to run, before the ranks' container starts."""
+    code = container.get("state", {}).get("terminated", {}).get("exitCode")
+    if code and over:
+        yield Sign(subject, "InitContainerFailed", f"init container {container['name']} exited {code}")
+    elif code and container.get("restartCount", 0) >= RESTARTS:
+        said = (
+            f"container {container['name']} exited {code} and was started again {container['restartCount']}"
+        )
+        yield Sign(subject, "CrashLoopBackOff", f"{said} times")
 
 
 def of_event(event: Object) -> Sign | None:

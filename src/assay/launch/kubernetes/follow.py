@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from assay.launch.frames import Frame, Joiner
 from assay.launch.kubernetes import facts
-from assay.launch.kubernetes.causes import Cause, causes, no_operator, node_lost, too_late
+from assay.launch.kubernetes.causes import Cause, causes, no_operator, node_lost, too_few_pods, too_late
 from assay.launch.kubernetes.client import EVENTS, Cluster, Object, Resource
 from assay.launch.kubernetes.collected import Collected
 from assay.launch.kubernetes.kinds import Kind
@@ -146,15 +146,20 @@ class Follower:
         if time.monotonic() > self._began + self._job.start_timeout_s:
             self._hindered = [too_late(self._job.start_timeout_s, self._hindered, map(call, waiting))]
         self._lasting = [cause for cause in self._hindered if cause.final or cause.code in before]
-        if any(cause.final for cause in self._hindered):
+        if len(pods.seen) < self._job.pods and any(map(_failed, pods.seen.values())):
+            self._hindered = causes(pods.seen.values(), self._events)  # the others would wait for it for ever
+            self._end()
+        elif any(cause.final for cause in self._hindered):
             self._end()
 
     def _not_taken_up(self, pods: Pods) -> list[Cause]:
-        """Nobody has said a word of the job object, nor made a pod of it."""
-        late = time.monotonic() > self._began + TAKEN_UP_S
-        silent = not pods.seen and not self._events and not self._job_says_something
-        kind = self._job.kind
-        return [no_operator(kind.job_ref.kind, kind.needs, TAKEN_UP_S)] if late and silent else []
+        """Pods are missing, and nobody says why."""
+        kind, made, expected = self._job.kind, len(pods.seen), self._job.pods
+        if time.monotonic() < self._began + TAKEN_UP_S or made >= expected:
+            return []
+        if made or self._events or self._job_says_something:
+            return [too_few_pods(made, expected, TAKEN_UP_S)]
+        return [no_operator(kind.job_ref.kind, kind.needs, TAKEN_UP_S)]
 
     def _away(self) -> str:
         """What is waited for, the API server before all."""
@@ -215,7 +220,7 @@ class Follower:
                 ends=ends,
                 nodes=self._job.nodes,
                 pods=seen,
-                deleted=[pods.seen[uid] for uid in pods.deleted],
+                deleted=[] if self._ended_here else [pods.seen[uid] for uid in pods.deleted],
                 said={log.name: " | ".join(log.said) for log in self._logs.logs.values()},
                 causes=self._hindered,
                 ending=self._ending,
@@ -231,6 +236,10 @@ class Follower:
 
 def _gone_or_over(pods: Pods, pod: Object) -> bool:
     return pod["metadata"]["uid"] in pods.gone or is_over(pod)
+
+
+def _failed(pod: Object) -> bool:
+    return bool(pod.get("status", {}).get("phase") == "Failed")
 
 
 def _waits(pod: Object) -> bool:

@@ -71,7 +71,7 @@ class PodLogs:
             return
         if not over and not _has_begun(pod):
             return
-        if over and log.read_after_end:
+        if over and (log.read_after_end or not _has_begun(pod)):
             log.complete = True
             return
         log.reader, log.read_after_end = FrameReader(), over
