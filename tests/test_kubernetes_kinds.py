@@ -38,7 +38,7 @@ class TestMpiJob(OnCluster):
         return make(self.namespace, spool, grace=grace_s, **AS_ROOT)
 
 
-@pytest.mark.parametrize("kind", ["jobset"])
+@pytest.mark.parametrize("kind", ["jobset", "trainjob"])
 def test_an_operators_job_says_how_its_ranks_ended_and_is_gone_when_cancelled(
     kind: str, namespace: str, tmp_path: Path
 ) -> None:

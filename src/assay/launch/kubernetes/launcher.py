@@ -7,7 +7,6 @@ the one it was made with can't start (it mounts keys that the tombstone lacks), 
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,13 +22,13 @@ from assay.launch.kubernetes.chosen import Chosen
 from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, Cluster, Object
 from assay.launch.kubernetes.collected import Collected
 from assay.launch.kubernetes.connection import connect
+from assay.launch.kubernetes.ending import end
 from assay.launch.kubernetes.follow import Followed, Follower
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.manifests import Manifests, render
 from assay.launch.kubernetes.options import KubernetesSystem, with_host_python
 from assay.launch.kubernetes.order import TOKEN, labels_of, name_of
 from assay.launch.kubernetes.refusals import Conflict
-from assay.launch.kubernetes.standing import call, is_out_of_reach, is_over
 from assay.launch.kubernetes.validate import checked
 from assay.launch.kubernetes.watch import watch_of
 from assay.launch.launcher import Leftover
@@ -37,9 +36,6 @@ from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered, Sc
 
 SUBMISSION, GIVEN_UP = "assay.dev/submission", "assay.dev/given-up"
 KIND, NODES, PODS_OF_JOB = "assay.dev/kind", "assay.dev/nodes", "assay.dev/pods"
-END_SLACK_S = 45.0  # beyond the grace time: the kubelet's own, the cluster's collector
-TAKE_UP_S = 10.0  # beyond which an operator is taken not to work
-PAUSES_S = (0.1, 0.1, 0.2, 0.3, 0.5)
 SHOWN_TOKEN = "token"  # noqa: S105  (stands for one where a job is shown)
 
 
@@ -254,42 +250,8 @@ class KubernetesLauncher:
     # Its end
 
     def _end(self, handle: Handle) -> None:
-        """Delete the job object and wait until none of its pods is left.
-
-        A pod whose node does not answer can't say that it has ended; it is struck off the cluster's books.
-        """
-        cluster, name = self._cluster_of(handle), name_of(handle.token)
-        self._wait_until_taken_up(handle)
-        labels = KINDS[str(handle.data["kind"])].pods(handle.token)
-        cluster.delete(_resource(handle), name, wait=True)
-        give_up, tries = time.monotonic() + self.system.grace + END_SLACK_S, 0
-        while True:
-            left = cluster.list(PODS, labels=labels).items
-            if not left and cluster.find(_resource(handle), name) is None:
-                return
-            for pod in left:
-                if is_out_of_reach(pod):
-                    cluster.delete(PODS, pod["metadata"]["name"], grace_s=0)
-            if time.monotonic() > give_up:
-                still = ", ".join(call(pod) for pod in left if not is_over(pod)) or f"its object {name}"
-                raise LaunchError(
-                    f"job {handle.token} can't be ended: {still} is still there; "
-                    f"look at it: kubectl -n {cluster.namespace} get pods -l {labels}"
-                )
-            time.sleep(PAUSES_S[min(tries, len(PAUSES_S) - 1)])
-            tries += 1
-
-    def _wait_until_taken_up(self, handle: Handle) -> None:
-        """A controller that is about to make what leads to pods would make it after its job is gone.
-
-        The cluster removes that too, but the pods would begin to run first.
-        """
-        give_up, kind = time.monotonic() + TAKE_UP_S, KINDS[str(handle.data["kind"])]
-        while time.monotonic() < give_up:
-            found = self._cluster_of(handle).find(_resource(handle), name_of(handle.token))
-            if found is None or kind.taken_up(found):
-                return
-            time.sleep(PAUSES_S[0])
+        kind, pods = KINDS[str(handle.data["kind"])], int(str(handle.data["pods"]))
+        end(self._cluster_of(handle), kind, handle.token, pods=pods, grace_s=self.system.grace)
 
 
 def _first_name(token: str) -> str:

@@ -25,11 +25,6 @@ class Ending(NamedTuple):
     reason: str
 
 
-def has_status(obj: Mapping[str, Any]) -> bool:
-    """Whether its controller has written of it, which it does when it has made what belongs to it."""
-    return bool(obj.get("status"))
-
-
 @dataclass(frozen=True)
 class Kind:
     """One kind of job.
@@ -39,10 +34,11 @@ class Kind:
     manifest       the objects beside the payload in the order in which they are made; the job object is last
     ended          of the job object as the API server gives it: how it ended, None while it has not
     expected_pods  how many pods a shape becomes, those included that run no rank
-    taken_up       of the job object: whether its controllers have made all that leads to pods
     programs       that travel with such a job beside those of every kind
     spec           what the keeper's spec has beside what it has for every kind
     needs          what has to be installed, in words; "" for what every cluster has
+    heeds_deletion its controller makes nothing more for an object that is being deleted, so that one can wait
+                   until all that belongs to the object is gone before it is
     """
 
     name: str
@@ -50,10 +46,10 @@ class Kind:
     manifest: Callable[[Order], list[Manifest]]
     ended: Callable[[Mapping[str, Any]], Ending | None]
     expected_pods: Callable[[Shape], int]
-    taken_up: Callable[[Mapping[str, Any]], bool] = has_status
     programs: tuple[str, ...] = ()
     spec: Mapping[str, str] = field(default_factory=dict)
     needs: str = ""
+    heeds_deletion: bool = True
 
     @staticmethod
     def pods(token: str) -> str:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from assay.errors import InputError
 from assay.launch.kubernetes import pod
 from assay.launch.kubernetes.kinds.kind import JobRef, Kind, ended_by_condition
@@ -63,11 +60,6 @@ def _patch(template: Manifest) -> Manifest:
     }
 
 
-def _has_jobs(obj: Mapping[str, Any]) -> bool:
-    """Whether the JobSet that Trainer made has made its Job: two controllers come one after the other."""
-    return bool(obj.get("status", {}).get("jobsStatus"))
-
-
 def _refuse(order: Order, fields: list[str]) -> None:
     if fields:
         raise InputError(
@@ -82,6 +74,6 @@ KIND = Kind(
     manifest=manifest,
     ended=lambda obj: ended_by_condition(obj, "Complete", "Failed"),
     expected_pods=lambda shape: shape.workers,
-    taken_up=_has_jobs,
     needs="Kubeflow Trainer",
+    heeds_deletion=False,  # Trainer 2.3 makes the JobSet anew for as long as the TrainJob is seen
 )
