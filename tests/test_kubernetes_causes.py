@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assay.launch.kubernetes.causes import causes, too_late
+from conftest import ROOT
 
 POD = "trial-abc"
 
@@ -120,6 +124,12 @@ def test_each_cause_is_told_from_what_the_cluster_says(
     assert [cause.code for cause in found] == [code]
     assert found[0].final is final
     assert words in str(found[0])
+
+
+def test_the_page_of_causes_is_what_the_table_says() -> None:
+    command = [sys.executable, str(Path("tools") / "kubernetes_causes_page.py"), "--check"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_only_what_the_platform_did_is_worth_another_try() -> None:

@@ -48,7 +48,7 @@ class Sign:
 
 
 @dataclass(frozen=True)
-class _Rule:
+class Rule:
     """A row of the table: reasons and pattern that make a sign its, and the cause; `{}` names its groups."""
 
     code: str
@@ -60,6 +60,7 @@ class _Rule:
     platform: bool = False
 
     def read(self, sign: Sign) -> Cause | None:
+        """The cause, where the sign is this row's."""
         if sign.reason not in self.reasons.split():
             return None
         found = re.search(self.pattern, sign.message)
@@ -75,115 +76,115 @@ RESTARTS = 2  # after so many a container is said to end again and again
 _PULL = "ErrImagePull ImagePullBackOff Failed"
 _CREATE = "FailedCreate Forbidden"
 _UNPLACED = "Unschedulable FailedScheduling SchedulerError"
-_RULES: Sequence[_Rule] = (
+RULES: Sequence[Rule] = (
     # What happened to a pod that ran
-    _Rule("oom", "OOMKilled", "", "{subject} used more memory than its limit and was killed",
+    Rule("oom", "OOMKilled", "", "{subject} used more memory than its limit and was killed",
           "raise `memory` in the system's resources, or make the batch smaller"),
-    _Rule("full", "Evicted", r"exceeds the (?:total )?limit",
+    Rule("full", "Evicted", r"exceeds the (?:total )?limit",
           "{subject} wrote more than its limit allows and was evicted",
           "raise the sizeLimit of the volume, or ephemeral-storage of the system's resources"),
-    _Rule("evicted", "Evicted", "", "{subject} was evicted by its node",
+    Rule("evicted", "Evicted", "", "{subject} was evicted by its node",
           "the node ran short of what the evidence names: request it, so that the pod is placed where it is",
           platform=True),
-    _Rule("preempted", "PreemptionByScheduler Preempting", "", "{subject} had to make room for another pod",
+    Rule("preempted", "PreemptionByScheduler Preempting", "", "{subject} had to make room for another pod",
           "give the system a priorityClass, or a queue of its own", platform=True),
-    _Rule("node-lost", "DeletionByTaintManager NodeLost NodeNotReady TaintManagerEviction", "",
+    Rule("node-lost", "DeletionByTaintManager NodeLost NodeNotReady TaintManagerEviction", "",
           "the node of {subject} was lost", "look at the node: kubectl describe node", platform=True),
-    _Rule("deadline", "DeadlineExceeded", "", "{subject} ran into its deadline",
+    Rule("deadline", "DeadlineExceeded", "", "{subject} ran into its deadline",
           "raise the suite's `timeout`, or look for what hangs in its log"),
-    _Rule("command", "StartError ContainerCannotRun RunContainerError Failed",
+    Rule("command", "StartError ContainerCannotRun RunContainerError Failed",
           r'exec: "(?P<program>[^"]+)"', "the image has no program {program}",
           "set `python` of the system to an interpreter that the image has"),
-    _Rule("start", "StartError ContainerCannotRun RunContainerError CreateContainerError", "",
+    Rule("start", "StartError ContainerCannotRun RunContainerError CreateContainerError", "",
           "the container of {subject} could not be started",
           "the runtime's words are the evidence: a device, mount or option that the node refuses"),
-    _Rule("init", "InitContainerFailed", r"container (?P<name>\S+)",
+    Rule("init", "InitContainerFailed", r"container (?P<name>\S+)",
           "{subject} failed before its ranks could start",
           "look at what it says: kubectl logs POD -c {name}"),
-    _Rule("crash-loop", "CrashLoopBackOff", "", "{subject} ends again and again",
+    Rule("crash-loop", "CrashLoopBackOff", "", "{subject} ends again and again",
           "look at its last lines: kubectl logs --previous"),
     # What a pod waits for
-    _Rule("image", "ErrImageNeverPull", "", "the image is not on the node, and is not to be pulled",
+    Rule("image", "ErrImageNeverPull", "", "the image is not on the node, and is not to be pulled",
           "load it on the node, or set imagePullPolicy: IfNotPresent"),
-    _Rule("image", "InvalidImageName", "", "the image's name is none", "write it as registry/name:tag"),
-    _Rule("image", _PULL, "invalid reference format", "the image's name is none",
+    Rule("image", "InvalidImageName", "", "the image's name is none", "write it as registry/name:tag"),
+    Rule("image", _PULL, "invalid reference format", "the image's name is none",
           "write it as registry/name:tag, in small letters"),
-    _Rule("image", _PULL, r"not found|manifest unknown", "there is no such image",
+    Rule("image", _PULL, r"not found|manifest unknown", "there is no such image",
           "look at `image` of the system: name, tag, and that it was pushed"),
-    _Rule("image", _PULL, r"(?i)unauthorized|authentication required|denied|403|no basic auth",
+    Rule("image", _PULL, r"(?i)unauthorized|authentication required|denied|403|no basic auth",
           "the registry does not let the cluster have the image",
           "name a pull secret in imagePullSecrets that is in the namespace"),
-    _Rule("image", _PULL, r"(?i)pull|image", "the image can't be pulled",
+    Rule("image", _PULL, r"(?i)pull|image", "the image can't be pulled",
           "the node can't reach the registry, or not yet: the evidence says how it failed",
           final=False, platform=True),
-    _Rule("missing", "CreateContainerConfigError Failed", r'(?P<kind>secret|configmap) "(?P<name>[^"]+)" not',
+    Rule("missing", "CreateContainerConfigError Failed", r'(?P<kind>secret|configmap) "(?P<name>[^"]+)" not',
           "{kind} {name} is not there", "create it in the system's namespace, or correct its name"),
-    _Rule("root", "CreateContainerConfigError Failed", "runAsNonRoot",
+    Rule("root", "CreateContainerConfigError Failed", "runAsNonRoot",
           "the image wants to run as root and the namespace forbids it",
           "set runAsUser of the system to a number above 0"),
-    _Rule("configuration", "CreateContainerConfigError", "", "the container of {subject} can't be made",
+    Rule("configuration", "CreateContainerConfigError", "", "the container of {subject} can't be made",
           "correct what the evidence names"),
-    _Rule("slow", "FailedMount", r'(?P<kind>configmap) "assay-[^"]+" not found',  # made before the pod was
+    Rule("slow", "FailedMount", r'(?P<kind>configmap) "assay-[^"]+" not found',  # made before the pod was
           "its node has not got the {kind}s of {subject} yet", "the node asks again by itself",
           final=False, platform=True),
-    _Rule("missing", "FailedMount", r'(?P<kind>secret|configmap) "(?P<name>[^"]+)" not found',
+    Rule("missing", "FailedMount", r'(?P<kind>secret|configmap) "(?P<name>[^"]+)" not found',
           "{kind} {name} is not there, and {subject} mounts it",
           "create it in the system's namespace, or correct its name"),
-    _Rule("slow", "FailedMount", r"failed to sync (?P<kind>\S+) cache",
+    Rule("slow", "FailedMount", r"failed to sync (?P<kind>\S+) cache",
           "its node has not got the {kind}s of {subject} yet", "the node asks again by itself",
           final=False, platform=True),
-    _Rule("mount", "FailedMount", r"hostPath type check failed: (?P<path>\S+)",
+    Rule("mount", "FailedMount", r"hostPath type check failed: (?P<path>\S+)",
           "{path} is not there on the node", "a hostPath volume needs its path on every node that is used"),
-    _Rule("mount", "FailedMount FailedAttachVolume", "", "a volume of {subject} can't be mounted",
+    Rule("mount", "FailedMount FailedAttachVolume", "", "a volume of {subject} can't be mounted",
           "look at the claim and its storage class: kubectl describe pvc", final=False, platform=True),
-    _Rule("network", "FailedCreatePodSandBox", "", "the node can't give {subject} a network",
+    Rule("network", "FailedCreatePodSandBox", "", "the node can't give {subject} a network",
           "look at the node's network plugin", final=False, platform=True),
-    _Rule("missing", "Unschedulable FailedScheduling", r'persistentvolumeclaim "(?P<name>[^"]+)" not found',
+    Rule("missing", "Unschedulable FailedScheduling", r'persistentvolumeclaim "(?P<name>[^"]+)" not found',
           "claim {name} is not there", "create the claim in the system's namespace, or correct its name"),
-    _Rule("unbound", _UNPLACED, "unbound immediate PersistentVolumeClaims",
+    Rule("unbound", _UNPLACED, "unbound immediate PersistentVolumeClaims",
           "a claim that {subject} mounts has no volume yet",
           "look at the claim and its storage class: kubectl describe pvc", final=False),
-    _Rule("gated", "SchedulingGated", "", "{subject} is held back by a gate",
+    Rule("gated", "SchedulingGated", "", "{subject} is held back by a gate",
           "a queue admits it, or whoever set the gate: kubectl describe pod", final=False),
-    _Rule("unschedulable", _UNPLACED, r"^[^.]*\b(?P<nodes>\d+) Insufficient (?P<resource>\S+?)\.(?: |$)",
+    Rule("unschedulable", _UNPLACED, r"^[^.]*\b(?P<nodes>\d+) Insufficient (?P<resource>\S+?)\.(?: |$)",
           "no node can take {subject}: {nodes} have too little {resource} free",
           "ask for less of it in the system's resources, or free nodes", final=False),
-    _Rule("unschedulable", _UNPLACED, r"untolerated taint",
+    Rule("unschedulable", _UNPLACED, r"untolerated taint",
           "no node can take {subject}: a taint keeps it off",
           "add the taint to tolerations of the system, or free other nodes", final=False),
-    _Rule("unschedulable", _UNPLACED, r"node affinity|node selector",
+    Rule("unschedulable", _UNPLACED, r"node affinity|node selector",
           "no node can take {subject}: none has the labels asked for",
           "correct nodeSelector, affinity or shape of the system, or label nodes", final=False),
-    _Rule("unschedulable", _UNPLACED, "", "no node can take {subject}",
+    Rule("unschedulable", _UNPLACED, "", "no node can take {subject}",
           "ask for less, free nodes, or correct nodeSelector and tolerations", final=False),
     # Why there is no pod
-    _Rule("quota", _CREATE, r"exceeded quota: (?P<quota>[^,]+)",
+    Rule("quota", _CREATE, r"exceeded quota: (?P<quota>[^,]+)",
           "quota {quota} of the namespace leaves no room", "free some of it, or have it raised",
           final=False),
-    _Rule("quota", _CREATE, r"failed quota: (?P<quota>[^:]+): must specify (?P<names>\S+)",
+    Rule("quota", _CREATE, r"failed quota: (?P<quota>[^:]+): must specify (?P<names>\S+)",
           "quota {quota} wants {names} stated", "state them in the system's resources"),
-    _Rule("limits", _CREATE, r"(?:maximum|minimum) (?:cpu|memory|\S+) usage per",
+    Rule("limits", _CREATE, r"(?:maximum|minimum) (?:cpu|memory|\S+) usage per",
           "the namespace's limit range refuses the pod", "change the system's resources to fit it"),
-    _Rule("pod-security", _CREATE, r'violates PodSecurity "(?P<level>[^"]+)"',
+    Rule("pod-security", _CREATE, r'violates PodSecurity "(?P<level>[^"]+)"',
           "the namespace enforces Pod Security {level}, which forbids what the system asks for",
           "leave out what the evidence names, or use a namespace that allows it"),
-    _Rule("scc", _CREATE, "unable to validate against any security context constraint",
+    Rule("scc", _CREATE, "unable to validate against any security context constraint",
           "no SecurityContextConstraints allow the pod",
           "`assay cluster prepare --for openshift` prints what is to be granted"),
-    _Rule("policy", _CREATE, r"ValidatingAdmissionPolicy '(?P<policy>[^']+)' with binding .* denied",
+    Rule("policy", _CREATE, r"ValidatingAdmissionPolicy '(?P<policy>[^']+)' with binding .* denied",
           "admission policy {policy} forbids it", "its words are the evidence"),
-    _Rule("webhook", f"{_CREATE} InternalError", r'admission webhook "(?P<hook>[^"]+)" denied',
+    Rule("webhook", f"{_CREATE} InternalError", r'admission webhook "(?P<hook>[^"]+)" denied',
           "admission webhook {hook} refuses it", "its words are the evidence"),
-    _Rule("webhook", f"{_CREATE} InternalError", r'failed calling webhook "(?P<hook>[^"]+)"',
+    Rule("webhook", f"{_CREATE} InternalError", r'failed calling webhook "(?P<hook>[^"]+)"',
           "admission webhook {hook} does not answer", "its operator is not running: look at its pods",
           final=False, platform=True),
-    _Rule("missing", _CREATE, r'serviceaccount "(?P<name>[^"]+)" not found',
+    Rule("missing", _CREATE, r'serviceaccount "(?P<name>[^"]+)" not found',
           "service account {name} is not there", "create it, or correct serviceAccount of the system"),
-    _Rule("missing", _CREATE, r"no PriorityClass with name (?P<name>\S+) was found",
+    Rule("missing", _CREATE, r"no PriorityClass with name (?P<name>\S+) was found",
           "priority class {name} is not there", "correct priorityClass of the system"),
-    _Rule("missing", _CREATE, r'RuntimeClass "(?P<name>[^"]+)" not found',
+    Rule("missing", _CREATE, r'RuntimeClass "(?P<name>[^"]+)" not found',
           "runtime class {name} is not there", "correct runtimeClass of the system"),
-    _Rule("refused", _CREATE, "", "the cluster refuses to make {subject}'s pods",
+    Rule("refused", _CREATE, "", "the cluster refuses to make {subject}'s pods",
           "correct what the evidence names", final=False),
 )  # fmt: skip
 
@@ -204,13 +205,13 @@ def causes(pods: Iterable[Object], events: Iterable[Object]) -> list[Cause]:
     for sign in signs:
         if (cause := read(sign)) is not None:
             found.setdefault(cause.code, cause)  # a pod's status comes first and says more than its events
-    rank = {rule.code: place for place, rule in reversed(list(enumerate(_RULES)))}
+    rank = {rule.code: place for place, rule in reversed(list(enumerate(RULES)))}
     return sorted(found.values(), key=lambda cause: (not cause.final, rank[cause.code]))
 
 
 def read(sign: Sign) -> Cause | None:
     """The first row of the table that knows the sign."""
-    return next((cause for rule in _RULES if (cause := rule.read(sign)) is not None), None)
+    return next((cause for rule in RULES if (cause := rule.read(sign)) is not None), None)
 
 
 # What only who waits can tell

@@ -46,6 +46,11 @@ class PodLog:
     read_after_end: bool = False
     read_for_gaps: bool = False
 
+    def says(self, line: str) -> None:
+        """A line of the runtime's; a log may be read several times from its beginning."""
+        if line not in self.said:
+            self.said.append(line)
+
 
 class PodLogs:
     """The logs of one job's pods. `take` gives what came; `stop` ends all reading."""
@@ -120,7 +125,7 @@ class PodLogs:
                 if item.line.startswith(UNKEPT):
                     log.unkept = item.line.decode(errors="replace").removeprefix("assay: ")
                 elif not log.framed:  # later such lines are what is left of a frame that was cut
-                    log.said.append(item.line.decode(errors="replace"))
+                    log.says(item.line.decode(errors="replace"))
                 continue
             log.framed = True
             log.ended = log.ended or item.stream.startswith("ended-")
