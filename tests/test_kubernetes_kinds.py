@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+import kubernetes_cluster as cluster
 from assay.launch.kubernetes.order import LABEL_TOKEN
 from assay.launch.launcher import Launcher
-from assay.records import JobState, RankExit
+from assay.records import JobState, RankExit, RunState
+from cli_contract import PATIENCE_S, assay, runs
 from launcher_contract import job, python, run
 from test_kubernetes_launcher import OnCluster, make, namespace, running
 
@@ -69,3 +72,24 @@ def test_the_rank_that_failed_below_mpirun_is_named(namespace: str, tmp_path: Pa
     status, _ = run(launcher, job(("{python}", "-c", SUM_OF_RANKS, "fail"), 3))
     assert (status.state, status.cause) == (JobState.FAILED, "rank 2 was killed by SIGSEGV")
     assert RankExit(2, None, "SIGSEGV", first=True) in status.exits
+
+
+@pytest.mark.torch
+def test_a_suite_of_an_mpi_job_gives_its_results(namespace: str, tmp_path: Path) -> None:
+    there = {"launcher": "kubernetes", "namespace": namespace, "image": cluster.IMAGE, "python": "host"}
+    suite = {
+        "suite": "mpi",
+        "workload": "allreduce",
+        "params": {"payload_bytes": [1024, 1048576], "min_time_s": 0.2},
+        "systems": ["there"],
+        "shapes": ["2x1"],
+        "repeats": 1,
+    }
+    (tmp_path / "suite.yaml").write_text(json.dumps(suite))
+    (tmp_path / "systems.yaml").write_text(json.dumps({"there": {**there, **AS_ROOT}}))
+    with assay(tmp_path / "suite.yaml") as going:
+        said, error = going.communicate(timeout=PATIENCE_S)
+    assert going.returncode == 0, error
+    assert "B/s" in said + error
+    assert [one.state for one in runs(tmp_path)] == [RunState.FINISHED]
+    assert running(namespace) == []
