@@ -36,8 +36,8 @@ def command() -> None:
 def rbac(system: str | None, systems_file: Path | None, doctor: bool, as_json: bool) -> None:
     """Print the ServiceAccount, Role and RoleBinding that runs on SYSTEM need.
 
-    Every verb is one that a run fails without, and none is cluster-wide. SYSTEM's `kind` and `namespace`
-    count; without SYSTEM, kind auto in the current context's namespace. Asks the cluster nothing.
+    Something fails without each verb, and none is cluster-wide. SYSTEM's `kind` and `namespace` count;
+    without SYSTEM, kind auto in the current context's namespace. Asks the cluster nothing.
 
     \b
     Examples:

@@ -17,7 +17,7 @@ RUNNER = "assay"
 DOCTOR = "assay-doctor"
 AUTHORIZATION = "rbac.authorization.k8s.io"
 _LEFT = "find what killed runs left"
-When = Literal["run", "end", "adopt", "node lost", "clean", "validate"]
+When = Literal["run", "end", "adopt", "node lost", "waits", "clean", "validate"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Right:
     group     API group; "" is the core group
     when      run: every run; end: one that is interrupted or runs out of time; adopt: the next run after
               an Assay that was killed; node lost: where a node dies under a job; clean: `assay clean`;
-              validate: `assay plan --validate`
+              validate: `assay plan --validate`; waits: a run whose pods don't start at once
     """
 
     verb: str
@@ -72,7 +72,7 @@ def needed(kind: str) -> tuple[Right, ...]:
         Right("list", "", "pods", "where the ranks run, and how they ended"),
         Right("watch", "", "pods", "the same as it changes, by one watch for all jobs"),
         Right("get", "", "pods/log", "what the ranks print"),
-        Right("list", "", "events", "why a pod does not start"),
+        Right("list", "", "events", "why a pod does not start", "waits"),
         Right("delete", "", "pods", "strike off a pod whose node died, which nobody else does", "node lost"),
         Right("create", "", "pods", "ask the server, by a dry run, whether it would admit one", "validate"),
         Right("list", "", "configmaps", _LEFT, "clean"),
