@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -94,7 +95,12 @@ def wait_for_output(launcher: Launcher, handle: Handle, stream: str = "rank-0", 
 
 
 class LauncherContract(ABC):
-    """Inherit it, say how a launcher is made and how to see what is left of a job."""
+    """Inherit it, say how a launcher is made and how to see what is left of a job.
+
+    kills  at how many moments of a submission Assay is killed
+    """
+
+    kills: ClassVar[int] = 8
 
     @abstractmethod
     def make(self, spool: Path, *, grace_s: float) -> Launcher:
@@ -396,16 +402,19 @@ time.sleep(60)
             launcher.submit(asked)
         assert self.left(asked.token) == []
 
-    @pytest.mark.parametrize(
-        "seed", [*range(3), *(pytest.param(s, marks=pytest.mark.slow) for s in range(3, 40))]
-    )
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """As many moments of the kill as the launcher asks for, the first three in a quick run too."""
+        if "moment" in metafunc.fixturenames:
+            slow = [pytest.param(moment, marks=pytest.mark.slow) for moment in range(3, self.kills)]
+            metafunc.parametrize("moment", [*range(3), *slow])
+
     def test_killed_while_it_submits_a_job_either_runs_once_or_never(
-        self, launcher: Launcher, tmp_path: Path, seed: int
+        self, launcher: Launcher, tmp_path: Path, moment: int
     ) -> None:
         asked = job(python("print('ran')"))
         assay = multiprocessing.get_context("fork").Process(target=launcher.submit, args=(asked,))
         assay.start()
-        time.sleep(random.Random(seed).uniform(0, 0.08))
+        time.sleep(random.Random(moment).uniform(0, 0.08))
         assay.kill()
         assay.join()
         later = self.make(tmp_path / "jobs", grace_s=0.5)
