@@ -1,4 +1,4 @@
-"""Write the table in docs/launchers/kubernetes-causes.md: `python tools/kubernetes_causes_page.py [--check]`."""
+"""Write the table in docs/launchers/kubernetes-causes.md: `python tools/… [--check]`."""
 
 from __future__ import annotations
 
