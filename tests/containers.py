@@ -27,9 +27,9 @@ def this_machine() -> dict[str, Any]:
 def need_podman() -> None:
     """Skip where podman can't run a container; make the image where it can."""
     require("podman", shutil.which("podman") is not None, "podman is not installed")
-    made = subprocess.run(
-        ["podman", "import", "--quiet", "-", IMAGE], input=_bare_root(), capture_output=True, check=False
-    )
+    if subprocess.run(["podman", "image", "exists", IMAGE], check=False).returncode != 0:
+        make = ["podman", "import", "--quiet", "-", IMAGE]
+        subprocess.run(make, input=_bare_root(), capture_output=True, check=False)
     limits = [f"--ulimit={name}={limit}" for name, limit in ULIMITS.items()]
     argv = [
         "podman",
@@ -42,7 +42,7 @@ def need_podman() -> None:
         "/usr/bin/env",
     ]
     tried = subprocess.run(argv, capture_output=True, text=True, check=False)
-    require("podman", tried.returncode == 0, f"{made.stderr.decode()} {tried.stderr}")
+    require("podman", tried.returncode == 0, tried.stderr)
 
 
 def _bare_root() -> bytes:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from assay import shell
@@ -48,9 +50,13 @@ class Engine:
     program: str
 
     def ask(self, *arguments: str) -> shell.Completed:
-        """Its answer, whatever the exit code. Raises LaunchError where it is not installed."""
+        """Its answer, whatever the exit code. Raises LaunchError where it is not installed.
+
+        It is asked from a place that nobody works in: conmon writes a file `oom` where podman was started
+        when a container runs out of memory.
+        """
         try:
-            return shell.run([self.program, *arguments], timeout_s=ANSWER_S)
+            return shell.run([self.program, *arguments], timeout_s=ANSWER_S, cwd=Path(tempfile.gettempdir()))
         except shell.ProgramMissing as error:
             remedy = INSTALL[self.program]
             raise LaunchError(f"{self.program} is not installed on this machine: {remedy}") from error
