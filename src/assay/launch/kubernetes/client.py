@@ -14,6 +14,7 @@ from assay.launch.kubernetes.wire import Object, Stream, Wire
 __all__ = ["Cluster", "Listing", "Object", "Resource"]
 
 FIELD_MANAGER = "assay"
+METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 WATCH_S = 300  # after so long a watch is begun anew
 
 
@@ -90,15 +91,22 @@ class Cluster:
             return None
 
     def list(
-        self, resource: Resource, *, labels: str = "", fields: str = "", everywhere: bool = False
+        self,
+        resource: Resource,
+        *,
+        labels: str = "",
+        fields: str = "",
+        everywhere: bool = False,
+        only_metadata: bool = False,
     ) -> Listing:
-        """All objects that match the selectors, page by page."""
+        """All objects that match the selectors, page by page; `only_metadata` of those that are large."""
         items: list[Object] = []
         params = {"labelSelector": labels, "fieldSelector": fields, "limit": "500"}
         while True:
             where = self._path(resource, everywhere=everywhere)
-            page = self.wire.ask("GET", where, f"list {resource.plural}", params=params)
-            items += page["items"]
+            accept = METADATA if only_metadata else "application/json"
+            page = self.wire.ask("GET", where, f"list {resource.plural}", params=params, accept=accept)
+            items += page["items"] or ()  # null where only metadata is asked and there is none
             if not (more := page["metadata"].get("continue")):
                 return Listing(items, page["metadata"]["resourceVersion"])
             params["continue"] = more

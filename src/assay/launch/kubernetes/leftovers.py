@@ -18,9 +18,7 @@ from assay.launch.kubernetes.times import moment
 from assay.launch.launcher import Leftover
 
 SELECTOR = ",".join([*(f"{name}={value}" for name, value in MANAGED_BY.items()), LABEL_TOKEN])
-AT_ONCE = (
-    8  # requests: a server that has other users too answers them as fast as it can, with 429 before that
-)
+AT_ONCE = 8  # requests
 END_S, LOOK_EVERY_S = 60.0, 0.5
 
 
@@ -57,7 +55,8 @@ def _objects(cluster: Cluster) -> Iterator[tuple[Resource, list[Object]]]:
     offered = dict.fromkeys(kind.job_ref for kind in KINDS.values())
     jobs = [Resource(r.api_version, r.plural) for r in offered if r.kind in cluster.kinds(r.api_version)]
     for resource in (*jobs, CONFIG_MAPS, SERVICES, PODS):
-        yield resource, cluster.list(resource, labels=SELECTOR).items
+        carries = resource == CONFIG_MAPS  # programs and files, of which nothing is asked here
+        yield resource, cluster.list(resource, labels=SELECTOR, only_metadata=carries).items
 
 
 def _leftover(

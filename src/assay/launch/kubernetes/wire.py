@@ -73,6 +73,7 @@ class Wire:
         params: Mapping[str, str] | None = None,
         body: Object | None = None,
         kind: str = "application/json",
+        accept: str = "application/json",
         patience_s: float | None = None,
     ) -> Object:
         """The JSON that answers; `doing` says what for, in words. Raises ApiError for a refusal."""
@@ -81,7 +82,7 @@ class Wire:
             path,
             params={key: value for key, value in (params or {}).items() if value},
             content=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": kind} if body is not None else {},
+            headers={"Accept": accept} | ({"Content-Type": kind} if body is not None else {}),
         )
         response = self._patiently(lambda: self._http.send(request), doing, patience_s)
         answer: Object = response.json()
