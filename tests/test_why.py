@@ -89,7 +89,7 @@ def test_a_quota_is_told_with_what_it_stopped_and_is_ruled_out_where_there_is_no
         "a quota gives it 0.5 cores' worth of time on a node, metal has none",
         "a CPU quota stopped it for 25 % of its CPU time, and on metal 0 %",
     )
-    assert "a CPU quota" in asked([METAL], [made(system="pods")]).ruled_out
+    assert "stops by a CPU quota" in asked([METAL], [made(system="pods")]).ruled_out
 
 
 def test_other_processes_are_a_reason_only_where_they_took_more_than_on_the_other_side() -> None:
@@ -103,7 +103,7 @@ def test_other_processes_are_a_reason_only_where_they_took_more_than_on_the_othe
 
 def test_what_nobody_counted_is_neither_a_reason_nor_ruled_out() -> None:
     unknown = made(system="pods", nodes=[])
-    assert asked([METAL], [unknown]) == Why((), ("a CPU quota",))  # of that the probe tells
+    assert asked([METAL], [unknown]) == Why((), ("stops by a CPU quota",))  # of that the probe tells
     assert asked([METAL], [replace(unknown, provenance=None)]) == Why((), ())
 
 
@@ -134,7 +134,7 @@ def report(pods_value: float) -> str:
 
 def test_a_report_tells_why_beside_the_verdict_of_what_is_slower_and_of_nothing_else() -> None:
     assert "  - Its 2 ranks lie in 2 pods on node1, node2" in report(90.0)
-    assert "Ruled out: a CPU quota, other processes" in report(90.0)
+    assert "No more than on metal: stops by a CPU quota, other processes" in report(90.0)
     assert "ranks lie in" not in report(100.0)
 
 

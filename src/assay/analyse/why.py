@@ -1,7 +1,7 @@
 """What was seen beside two sides that can make one of them slower: where its ranks lay, what they met.
 
 A reason stands beside a verdict and changes nothing in it. It tells what differs between the sides and costs
-time, in the units of what was measured; what was counted on both sides and is alike is ruled out by name.
+time, in the units of what was measured; of which troubles the slower side met no more is told by name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from assay.records import NodeCounts, Point, Result
 from assay.units import human
 
 _TROUBLES: Final[tuple[tuple[str, str, Callable[[NodeCounts], float | None]], ...]] = (
-    ("a CPU quota stopped it for {} of its CPU time", "a CPU quota", meanwhile.throttled_share),
+    ("a CPU quota stopped it for {} of its CPU time", "stops by a CPU quota", meanwhile.throttled_share),
     ("other processes took up to {} of its CPU time", "other processes", meanwhile.neighbours_share),
     ("the host withheld {} of its CPU time", "CPU time withheld by the host", meanwhile.stolen_share),
     ("its CPUs were slowed down for heat {} of the time", "heat", meanwhile.heat_share),

@@ -21,5 +21,5 @@ def sentences(asked: Question, sides: Mapping[str, Sequence[Result]], margin: fl
     if not (found.reasons or found.ruled_out):
         return ()
     reasons = found.reasons or ("nothing that was looked at differs and explains it",)
-    ruled_out = [f"ruled out: {', '.join(found.ruled_out)}"] if found.ruled_out else []
+    ruled_out = [f"no more than on {a}: {', '.join(found.ruled_out)}"] if found.ruled_out else []
     return tuple(f"{words[0].upper()}{words[1:]}." for words in (*reasons, *ruled_out))
