@@ -94,13 +94,11 @@ def wait_for_output(launcher: Launcher, handle: Handle, stream: str = "rank-0", 
     pytest.fail(f"the job ended and {stream} had printed {printed} bytes")
 
 
-class LauncherContract(ABC):
-    """Inherit it, say how a launcher is made and how to see what is left of a job.
+class RanksContract(ABC):
+    """How ranks start, what comes of what they print, and how they end.
 
-    kills  at how many moments of a submission Assay is killed
+    Inherit it, say how a launcher is made and how to see what is left of a job.
     """
-
-    kills: ClassVar[int] = 8
 
     @abstractmethod
     def make(self, spool: Path, *, grace_s: float) -> Launcher:
@@ -190,21 +188,6 @@ else:
             with pytest.raises(InputError, match="outside"):
                 launcher.submit(job(python(""), files={name: b""}))
 
-    # What is shown before
-
-    def test_an_equal_job_renders_to_the_same_bytes_whatever_its_token(self, launcher: Launcher) -> None:
-        first, second = (job(python("print(1)"), 2, files={"given.txt": b"here"}) for _ in range(2))
-        assert first.token != second.token
-        assert launcher.render(first) == launcher.render(second)
-        assert first.token not in repr(launcher.render(first))
-
-    def test_rendering_shows_the_environment_and_the_digests_of_the_files(self, launcher: Launcher) -> None:
-        asked = job(python("print(1)"), files={"given.txt": b"here"}, env={"OF_THE_TASK": "yes"})
-        rendered = launcher.render(asked)
-        assert rendered.env["OF_THE_TASK"] == "yes"
-        assert rendered.files == {"given.txt": f"sha256:{asked.task.files[0].sha256}"}
-        assert "print(1)" in rendered.command
-
     # What it prints
 
     def test_every_byte_comes_whether_text_or_not(self, launcher: Launcher) -> None:
@@ -242,23 +225,6 @@ else:
         wait_for_output(launcher, handle)
         assert not launcher.status(handle).state.final
         follow_to_end(launcher, handle)
-
-    @pytest.mark.slow
-    def test_two_hundred_megabytes_come_whole_through_flat_memory(self, launcher: Launcher) -> None:
-        lines = 200 * 2**20 // 64
-        code = f"import sys\nfor i in range({lines}): sys.stdout.write('%063d\\n' % i)"
-        handle = launcher.submit(job(python(code), timeout_s=300))
-        before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        line, rest = 0, b""
-        for output in launcher.follow(handle, {}):
-            if output is None or output.stream != "rank-0":
-                continue
-            assert len(output.data) <= 2**20
-            *whole, rest = (rest + output.data).split(b"\n")
-            assert [int(text) for text in whole] == list(range(line, line + len(whole)))
-            line += len(whole)
-        assert (line, rest) == (lines, b"")
-        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < 32 * 1024
 
     # How it ends
 
@@ -365,6 +331,49 @@ time.sleep(60)
         assert follow_to_end(launcher, handle)["rank-0"] == b"daemon\n"
         assert launcher.status(handle).state is JobState.SUCCEEDED
         assert self.left(asked.token) == []
+
+
+class LauncherContract(RanksContract):
+    """All of it: also what is shown of a job before, how it is found again, and what is kept of it.
+
+    kills  at how many moments of a submission Assay is killed
+    """
+
+    kills: ClassVar[int] = 8
+
+    # What is shown before
+
+    def test_an_equal_job_renders_to_the_same_bytes_whatever_its_token(self, launcher: Launcher) -> None:
+        first, second = (job(python("print(1)"), 2, files={"given.txt": b"here"}) for _ in range(2))
+        assert first.token != second.token
+        assert launcher.render(first) == launcher.render(second)
+        assert first.token not in repr(launcher.render(first))
+
+    def test_rendering_shows_the_environment_and_the_digests_of_the_files(self, launcher: Launcher) -> None:
+        asked = job(python("print(1)"), files={"given.txt": b"here"}, env={"OF_THE_TASK": "yes"})
+        rendered = launcher.render(asked)
+        assert rendered.env["OF_THE_TASK"] == "yes"
+        assert rendered.files == {"given.txt": f"sha256:{asked.task.files[0].sha256}"}
+        assert "print(1)" in rendered.command
+
+    # How much it can print
+
+    @pytest.mark.slow
+    def test_two_hundred_megabytes_come_whole_through_flat_memory(self, launcher: Launcher) -> None:
+        lines = 200 * 2**20 // 64
+        code = f"import sys\nfor i in range({lines}): sys.stdout.write('%063d\\n' % i)"
+        handle = launcher.submit(job(python(code), timeout_s=300))
+        before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        line, rest = 0, b""
+        for output in launcher.follow(handle, {}):
+            if output is None or output.stream != "rank-0":
+                continue
+            assert len(output.data) <= 2**20
+            *whole, rest = (rest + output.data).split(b"\n")
+            assert [int(text) for text in whole] == list(range(line, line + len(whole)))
+            line += len(whole)
+        assert (line, rest) == (lines, b"")
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < 32 * 1024
 
     # How it is found again
 

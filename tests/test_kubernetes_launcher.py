@@ -21,7 +21,15 @@ from assay.launch.kubernetes.order import LABEL_TOKEN, name_of
 from assay.launch.launcher import Launcher
 from assay.records import Handle, JobState
 from cli_contract import CliContract
-from launcher_contract import LauncherContract, follow_to_end, job, python, run, wait_for_output
+from launcher_contract import (
+    LauncherContract,
+    RanksContract,
+    follow_to_end,
+    job,
+    python,
+    run,
+    wait_for_output,
+)
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 TICK = "import time\nfor i in range({count}): print(i, flush=True); time.sleep({pause})"
@@ -42,7 +50,9 @@ def make(namespace: str, spool: Path, **options: Any) -> Launcher:
     return launch.make("kubernetes", cluster.system(namespace, **{"grace": 0.5, **options}), spool=spool)
 
 
-class OnCluster(LauncherContract):
+class OnCluster:
+    """Where the contract's jobs run."""
+
     kind: str
 
     @pytest.fixture(autouse=True)
@@ -56,11 +66,11 @@ class OnCluster(LauncherContract):
         return running(self.namespace, f"{LABEL_TOKEN}={token}")
 
 
-class TestJob(OnCluster):
+class TestJob(OnCluster, LauncherContract):
     kind = "job"
 
 
-class TestAuto(OnCluster):
+class TestAuto(OnCluster, RanksContract):
     """One worker is one pod."""
 
     kind = "auto"
