@@ -93,7 +93,9 @@ def test_an_operator_that_does_not_run_is_named(namespace: str, tmp_path: Path) 
         trial = Trial(launcher(namespace, tmp_path, kind="mpijob"), job(python("print(1)")))
         trial.follow_until(lambda t: any("nobody takes the MPIJob up" in why for why in t.waited))
         assert "look whether the MPI Operator runs" in trial.waited[-1]
-    assert trial.to_end(240.0).state is JobState.SUCCEEDED
+    trial.launcher.cancel(trial.handle)
+    assert trial.to_end().state is JobState.CANCELLED
+    assert left(namespace, trial.asked.token) == []
 
 
 @contextmanager
