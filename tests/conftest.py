@@ -53,6 +53,7 @@ def a_tenth_of_a_core() -> Iterator[Path]:
     group.rmdir()
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of one service share it, so they run on one worker, and begin first: they wait most of the time.
 
