@@ -12,7 +12,7 @@ demo: env
 	$(BIN)/assay run examples/quickstart/suite.yaml --report build/quickstart.html
 
 test: env
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
+	$(BIN)/python -m pytest
 
 check: env
 	$(BIN)/ruff format --check .

@@ -12,7 +12,6 @@ import pytest
 from assay.payloads import counters
 
 ROOT = Path(__file__).resolve().parent.parent
-SERVICES = ("kubernetes", "ssh", "slurm", "podman")  # one after the other within each; the longest first
 REQUIRED = frozenset(filter(None, os.environ.get("ASSAY_REQUIRE", "").split(",")))
 
 
@@ -51,19 +50,3 @@ def a_tenth_of_a_core() -> Iterator[Path]:
     (group / "cpu.cfs_quota_us").write_text("5000")
     yield group
     group.rmdir()
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of one service share it, so they run on one worker, and begin first: they wait most of the time.
-
-    All others stay together by file, as their fixtures are.
-    """
-
-    def place(item: pytest.Item) -> int:
-        return next((n for n, name in enumerate(SERVICES) if item.get_closest_marker(name)), len(SERVICES))
-
-    items.sort(key=place)
-    for item in items:
-        group = (*SERVICES, item.path.stem)[place(item)]
-        item.add_marker(pytest.mark.xdist_group(group))
