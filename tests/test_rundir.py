@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -243,31 +244,35 @@ def test_a_stamp_changes_when_the_attempt_does(tmp_path: Path) -> None:
     assert attempt.stamp() != before
 
 
-@pytest.fixture
-def no_space_beyond() -> Iterator[int]:
-    """Files can't grow beyond 4096 bytes in this process: what a full disk looks like to a writer."""
+@contextmanager
+def no_space_beyond(size_bytes: int) -> Iterator[None]:
+    """Files can't grow further in this process: what a full disk looks like to a writer.
+
+    Not a fixture: pytest's own report of the test may go to a file that is longer.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-    yield 4096
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_leaves_the_old_record_whole(tmp_path: Path, no_space_beyond: int) -> None:
+def test_a_full_disk_leaves_the_old_record_whole(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     write_atomic(path, b"old")
-    with pytest.raises(HostError, match=r"free in .*Nothing that was kept is lost.*run the same command"):
-        write_atomic(path, b"x" * (no_space_beyond + 1))
+    told = pytest.raises(HostError, match=r"free in .*Nothing that was kept is lost.*run the same command")
+    with told, no_space_beyond(4096):
+        write_atomic(path, b"x" * 4097)
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
 
 
-def test_a_full_disk_keeps_a_prefix_of_the_log_whose_size_tells_how_much(
-    tmp_path: Path, no_space_beyond: int
-) -> None:
+def test_a_full_disk_keeps_a_prefix_of_the_log_whose_size_tells_how_much(tmp_path: Path) -> None:
     data = bytes(range(256)) * 20
-    with pytest.raises(HostError, match="free in"):
+    with pytest.raises(HostError, match="free in"), no_space_beyond(4096):
         append(tmp_path / "rank-0.log", data)
-    assert (tmp_path / "rank-0.log").read_bytes() == data[:no_space_beyond]
+    assert (tmp_path / "rank-0.log").read_bytes() == data[:4096]
 
 
 def test_a_renamed_directory_renames_its_runs(tmp_path: Path) -> None:
