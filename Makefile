@@ -12,7 +12,7 @@ demo: env
 	$(BIN)/assay run examples/quickstart/suite.yaml --report build/quickstart.html
 
 test: env
-	$(BIN)/python -m pytest
+	$(BIN)/python tools/run_tests.py
 
 check: env
 	$(BIN)/ruff format --check .
