@@ -41,8 +41,8 @@ def main() -> None:
     if shutil.which("nvidia-smi") is None and answers(index):
         print("installing torch, the CPU build", flush=True)
         subprocess.run([*pip, "--index-url", index, "torch", "torchvision"], check=True)
-    print("installing Assay, torch and what the tests need (a few minutes the first time)", flush=True)
-    subprocess.run([*pip, "--editable", ".[torch,kubernetes,test,check]"], check=True)
+    print("installing Assay, torch, the models' libraries and what the tests need (a few minutes the first time)", flush=True)
+    subprocess.run([*pip, "--editable", ".[training,inference,kubernetes,test,check]"], check=True)
 
 
 if __name__ == "__main__":
