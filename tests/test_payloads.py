@@ -22,6 +22,7 @@ import pytest
 
 from assay.records import Reading, Shape
 from assay.workloads import WORKLOADS
+from assay.workloads.program import travelling
 from conftest import ROOT, require
 
 PAYLOADS = ROOT / "src" / "assay" / "payloads"
@@ -40,9 +41,10 @@ def _torch() -> None:
     require("torch", find_spec("torchvision") is not None, "the payloads import torch and torchvision")
 
 
-@pytest.fixture(scope="module")
-def load(_torch: None) -> Any:
-    """Loader of a program as a module."""
+@pytest.fixture
+def load(_torch: None, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Loader of a program as a module, as its own directory is where it imports from."""
+    monkeypatch.syspath_prepend(PAYLOADS)
 
     def module_of(name: str) -> ModuleType:
         spec = importlib.util.spec_from_file_location(f"payload_{name}", PAYLOADS / f"{name}.py")
@@ -117,26 +119,14 @@ def fail(
     return code, log.read_text(), errors
 
 
-# Each is one file that travels alone ---------------------------------------------------------------------
-
-
-def common_lines(name: str) -> str:
-    text = (PAYLOADS / f"{name}.py").read_text()
-    _, first, rest = text.partition("# These lines are the same in every payload")
-    shared, last, _ = rest.partition("# End of the lines that are the same in every payload")
-    assert first
-    assert last
-    return shared
-
-
-def test_the_lines_that_all_programs_share_are_the_same_in_each() -> None:
-    assert len({common_lines(name) for name in NAMES}) == 1
-    assert len(common_lines("matmul").splitlines()) > 80
+# Each travels with what it imports from its directory ----------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_program_imports_the_standard_library_and_torch_alone(name: str) -> None:
-    allowed = {*sys.stdlib_module_names, "torch", *(["torchvision"] if name == "resnet50" else [])}
+def test_a_program_imports_the_standard_library_torch_and_what_travels_beside_it(name: str) -> None:
+    beside = {Path(file).stem for file in travelling(f"{name}.py")}
+    assert "rank" in beside
+    allowed = {*sys.stdlib_module_names, "torch", *(["torchvision"] if name == "resnet50" else []), *beside}
     tree = ast.parse((PAYLOADS / f"{name}.py").read_text())
     modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     modules |= {node.module or "." for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
@@ -186,7 +176,8 @@ def test_output_is_log_lines_alone_and_each_size_and_format_of_matmul_is_a_point
     lines = (tmp_path / "rank-0.log").read_text().splitlines()
     entries = [json.loads(line.removeprefix(":::MLLOG ")) for line in lines]
     assert [entry["metadata"]["seq"] for entry in entries] == list(range(len(lines)))
-    assert {entry["metadata"]["file"] for entry in entries} == {"matmul.py"}
+    files = {entry["key"]: entry["metadata"]["file"] for entry in entries}
+    assert (files["flop_rate"], files["device"]) == ("matmul.py", "rank.py")
 
 
 @pytest.mark.torch
@@ -333,13 +324,13 @@ def test_ranks_that_can_not_meet_say_why(
     env: dict[str, str],
     complaint: str,
 ) -> None:
-    matmul = load("matmul")
-    for name in {name for names in matmul.VARIABLES for name in names} | {"MASTER_ADDR", "MASTER_PORT"}:
+    rank = load("rank")
+    for name in {name for names in rank.VARIABLES for name in names} | {"MASTER_ADDR", "MASTER_PORT"}:
         monkeypatch.delenv(name, raising=False)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(SystemExit, match=complaint):
-        matmul.Rank()
+        rank.Rank()
     assert capsys.readouterr().out == ""
 
 

@@ -249,7 +249,7 @@ def test_every_parameter_is_described_and_the_examples_are_valid(name: str) -> N
 def test_a_program_travels_with_its_data_and_gets_every_parameter_and_the_seed() -> None:
     params = params_of("digits", learning_rate=0.05)
     task = WORKLOADS["digits"].task(params, ONE, seed=9)
-    assert [file.name for file in task.files] == ["digits.py", "digits.csv.gz"]
+    assert [file.name for file in task.files] == ["digits.py", "rank.py", "digits.csv.gz"]
     text = " ".join(task.argv)
     assert text.startswith("{python} digits.py ")
     assert "--learning-rate 0.05 " in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
@@ -20,7 +21,7 @@ class Params(BaseModel):
 def program_task(program: str, params: Params, *, seed: int | None = None, data: Sequence[str] = ()) -> Task:
     """Run `program` with every parameter as the option of the same name.
 
-    program  file name in payloads/; it travels with the job
+    program  file name in payloads/; it travels with the job, and so does what it imports from there
     seed     given as `--seed` where the program has one
     data     files in payloads/data/ that travel with it and lie beside it
 
@@ -32,8 +33,26 @@ def program_task(program: str, params: Params, *, seed: int | None = None, data:
             argv += _option(name.replace("_", "-"), value)
     if seed is not None:
         argv += ["--seed", str(seed)]
-    files = [TaskFile(program, _payload(program)), *(TaskFile(name, _payload("data", name)) for name in data)]
+    files = [TaskFile(name, _payload(name)) for name in travelling(program)]
+    files += [TaskFile(name, _payload("data", name)) for name in data]
     return Task(argv=tuple(argv), files=tuple(files))
+
+
+@cache
+def travelling(program: str) -> tuple[str, ...]:
+    """The program's file and those of payloads/ that it imports, directly or not: they lie in one directory.
+
+    >>> travelling("matmul.py")
+    ('matmul.py', 'rank.py')
+    """
+    tree = ast.parse(_payload(program))
+    imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    beside = [
+        f"{name}.py"
+        for name in imported
+        if resources.files("assay.payloads").joinpath(f"{name}.py").is_file()
+    ]
+    return tuple(dict.fromkeys([program, *(name for file in beside for name in travelling(file))]))
 
 
 def _option(name: str, value: bool | float | str | tuple[object, ...]) -> list[str]:
