@@ -47,6 +47,7 @@ def namespace(**labels: str) -> Iterator[str]:
     name = f"assay-test-{uuid.uuid4().hex[:8]}"
     try:
         kubectl("create", "namespace", name)
+        kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
         if labels:
             kubectl("label", "namespace", name, *(f"{key}={value}" for key, value in labels.items()))
         yield name

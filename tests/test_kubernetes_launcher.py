@@ -226,7 +226,7 @@ def test_several_jobs_share_one_watch_and_are_followed_at_once(namespace: str, t
     for thread in threads:
         thread.join()
     assert got == {i: b"%d\n" % i for i in range(4)}
-    assert names.count("assay-pods") == 1
+    assert names.count(f"assay-pods-{namespace}") == 1
 
 
 def test_the_facts_of_each_node_come_from_the_cluster(launcher: Launcher) -> None:

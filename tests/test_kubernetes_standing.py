@@ -27,7 +27,11 @@ def pod(name: str = "p-0", *, exit_code: int | None = None, **meta: str) -> dict
         {"running": {}} if exit_code is None else {"terminated": {"exitCode": exit_code, "reason": "Error"}}
     )
     status = {"phase": "Running", "containerStatuses": [{"state": state}]}
-    return {"metadata": {"name": name, **meta}, "spec": {"nodeName": "node2"}, "status": status}
+    return {
+        "metadata": {"name": name, "uid": f"uid-{name}", **meta},
+        "spec": {"nodeName": "node2"},
+        "status": status,
+    }
 
 
 def seen(*ends: dict[str, Any], **more: Any) -> Seen:
@@ -66,7 +70,7 @@ def test_a_pod_that_ended_without_a_word_is_named_with_its_code_and_what_the_run
 
 def test_the_first_pod_that_somebody_deleted_is_named() -> None:
     gone = [pod(f"p-{i}", exit_code=143, deletionTimestamp="2026-01-01T00:00:00Z") for i in (1, 0)]
-    status = outcome(seen(end(0, "cancelled", "cancelled"), pods=gone[::-1], deleted=gone))
+    status = outcome(seen(end(0, "cancelled", "cancelled"), pods=gone[::-1], deleted=["uid-p-1", "uid-p-0"]))
     assert status.state is JobState.LOST
     assert status.cause.startswith("pod p-1 on node2 was deleted")
 

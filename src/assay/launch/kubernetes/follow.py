@@ -209,18 +209,17 @@ class Follower:
         if not self._collected.exists:  # forgotten, or never here
             return
         ends = self._collected.ends()
-        seen = list(pods.seen.values())
         all_told = len(ends) == self._job.nodes and all(end["state"] != "cancelled" for end in ends)
         if not all_told and not self._ended_here and not self._collected.cancel_asked():
             self._look_at_job()
-            self._events = self._events_of(pods, seen)
-            self._hindered = causes(seen, self._events)
+            self._events = self._events_of(pods, list(pods.seen.values()))
+            self._hindered = causes(list(pods.seen.values()), self._events)
         status = outcome(
             Seen(
                 ends=ends,
                 nodes=self._job.nodes,
-                pods=seen,
-                deleted=[] if self._ended_here else [pods.seen[uid] for uid in pods.deleted],
+                pods=list(pods.seen.values()),
+                deleted=() if self._ended_here else tuple(pods.deleted),
                 said={log.name: " | ".join(log.said) for log in self._logs.logs.values()},
                 causes=self._hindered,
                 ending=self._ending,

@@ -20,7 +20,7 @@ class Seen:
 
     ends      what the keepers said of their nodes
     nodes     how many nodes it had
-    pods      as last seen; deleted: those that somebody deleted, in that order
+    pods      as last seen; deleted: uids of those that somebody deleted, in that order
     said      last lines of the runtime, by pod
     causes    what the cluster says, the most decisive first
     ending    what the job object said; None where it is gone
@@ -31,7 +31,7 @@ class Seen:
     ends: Sequence[Mapping[str, Any]]
     nodes: int
     pods: Sequence[Object]
-    deleted: Sequence[Object]
+    deleted: Sequence[str]
     said: Mapping[str, str]
     causes: Sequence[Cause]
     ending: Ending | None
@@ -67,18 +67,19 @@ def _by_the_cluster(seen: Seen) -> tuple[JobState, str]:
         return JobState.LOST if first.platform else JobState.FAILED, f"{first}{_where(seen)}"
     for pod in seen.pods:
         exit_code, message = _exit(pod)
-        if exit_code and pod not in seen.deleted:
+        if exit_code and pod["metadata"]["uid"] not in seen.deleted:
             name = pod["metadata"]["name"]
             said = seen.said.get(name) or message
             return JobState.FAILED, f"{call(pod)} exited {exit_code}" + (f": {said}" if said else "")
     if seen.deleted:  # one takes the others along
-        return JobState.LOST, f"{call(seen.deleted[0])} was deleted while the job ran, and not by this run"
+        first_gone = next(pod for pod in seen.pods if pod["metadata"]["uid"] == seen.deleted[0])
+        return JobState.LOST, f"{call(first_gone)} was deleted while the job ran, and not by this run"
     if seen.ending is not None and not seen.ending.succeeded:
         return JobState.FAILED, f"the cluster ended the job: {seen.ending.reason}"
     if seen.pods:
         names = ", ".join(call(pod) for pod in seen.pods)
         return JobState.LOST, f"the log of {names} ended before the job said how it ended"
-    return JobState.LOST, "the job object is gone from the cluster, and not by this run"
+    return JobState.LOST, "the job object was deleted, and not by this run"
 
 
 def _where(seen: Seen) -> str:

@@ -29,6 +29,15 @@ class Pods:
     deleted: list[str] = field(default_factory=list)
     gone: set[str] = field(default_factory=set)
 
+    def see(self, pod: Object, *, gone: bool = False) -> None:
+        """Take note of a pod as it is now, or was last."""
+        uid = pod["metadata"]["uid"]
+        self.seen[uid] = pod
+        if (gone or "deletionTimestamp" in pod["metadata"]) and uid not in self.deleted:
+            self.deleted.append(uid)
+        if gone:
+            self.gone.add(uid)
+
 
 class PodWatch:
     """The pods of one cluster and namespace.
@@ -58,9 +67,13 @@ class PodWatch:
             if self._thread is None:
                 self.refused = None
                 self._listed.clear()
-                self._thread = threading.Thread(target=self._run, name="assay-pods", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run, name=f"assay-pods-{self._cluster.namespace}", daemon=True
+                )
                 self._thread.start()
-            entry[1].seen.update({u: pod for u, pod in self._pods.items() if _token(pod) == token})
+            for pod in self._pods.values():
+                if _token(pod) == token:
+                    entry[1].see(pod)
             self._followed.append(entry)
         try:
             self._listed.wait(SYNC_S)
@@ -120,12 +133,7 @@ class PodWatch:
                 self._pods[uid] = pod
             concerned = [entry for entry in self._followed if entry[0] == token]
             for _, pods, _ in concerned:
-                pods.seen[uid] = pod
-                going = how == "DELETED" or "deletionTimestamp" in pod["metadata"]
-                if going and uid not in pods.deleted:
-                    pods.deleted.append(uid)
-                if how == "DELETED":
-                    pods.gone.add(uid)
+                pods.see(pod, gone=how == "DELETED")
         for _, _, wake in concerned:
             wake()
 
