@@ -1,6 +1,6 @@
 """One process of a job: its place, its device, its log, its meetings with the others.
 
-What every program of this directory that uses torch begins with. The file travels beside the program.
+What every program of this directory that measures begins with. The file travels beside the program.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import socket
 import sys
 import time
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-import torch
-import torch.distributed as dist
+if TYPE_CHECKING:  # imported where a device is taken: programs without one run where there is no torch
+    import torch
 
 START, END = "INTERVAL_START", "INTERVAL_END"
 VARIABLES = (  # rank, size and local rank: torchrun's, else Open MPI's, else Slurm's
@@ -74,6 +74,9 @@ class Rank:
 
     def join(self, device: str, backend: str = "auto") -> None:
         """Take a device (`auto`, `cpu`, `cuda`), meet the other ranks, state what the job runs on."""
+        import torch
+        import torch.distributed as dist
+
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         self.device = torch.device("cpu") if device == "cpu" else self._take_gpu()
@@ -88,6 +91,8 @@ class Rank:
             self.log(key, value)
 
     def _take_gpu(self) -> torch.device:
+        import torch
+
         count = torch.cuda.device_count()
         if count != 1 and self.local_rank >= count:  # a launcher may show each rank one GPU alone
             self.fail(
@@ -97,6 +102,9 @@ class Rank:
         return torch.device("cuda", torch.cuda.current_device())
 
     def _software(self) -> dict[str, object]:
+        import torch
+        import torch.distributed as dist
+
         facts: dict[str, object] = {"threads": torch.get_num_threads(), "torch_version": torch.__version__}
         if self.device.type == "cpu":
             info = Path("/proc/cpuinfo")
@@ -110,6 +118,8 @@ class Rank:
     def clock(self) -> float:
         """Seconds on a monotonic clock, once this rank's device has done all that it was given."""
         if self.device.type == "cuda":
+            import torch
+
             torch.cuda.synchronize(self.device)
         return time.perf_counter()
 
@@ -117,6 +127,9 @@ class Rank:
         """Each value's `MAX`, `MIN` or `SUM` over all ranks, on every rank; all of them wait here."""
         if self.size == 1:
             return values
+        import torch
+        import torch.distributed as dist
+
         tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
         dist.all_reduce(tensor, getattr(dist.ReduceOp, how))
         combined: list[float] = tensor.tolist()
@@ -126,4 +139,6 @@ class Rank:
         """Say that the program came to its end and leave the job."""
         self.log("payload", event=END)
         if self.size > 1:
+            import torch.distributed as dist
+
             dist.destroy_process_group()
