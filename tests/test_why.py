@@ -12,7 +12,7 @@ from rich.console import Console
 from assay.analyse.times import Times, mean_times, times
 from assay.analyse.why import Why, why
 from assay.records import Measurement, Metric, NodeCounts, Point, Provenance, Result, Scalar
-from assay.report import markdown, page, terminal
+from assay.report import markdown, page, terminal, why_words
 from assay.report.contents import gather
 from stated_runs import result
 
@@ -176,3 +176,6 @@ def test_a_terminal_tells_it_below_the_verdicts() -> None:
     console.print(terminal.whys(gather(sides, table).comparisons, sides, 0.02))
     told = console.export_text()
     assert "Why pods is slower at train on 2 workers:\n  Its 2 ranks lie in 2 pods on node1, node2" in told
+    (slower,) = why_words.plain(gather(sides, table).comparisons, sides, 0.02)
+    assert (slower["a"], slower["b"], slower["benchmark"]) == ("metal", "pods", "train")
+    assert slower["why"][0].startswith("Its 2 ranks lie in 2 pods on node1, node2")

@@ -77,7 +77,7 @@ def command(
     """
     held = hold(runs_dir, a, b, margin=margin, metric=metric, layouts=layouts, references=references)
     if as_json:
-        echo_json(_document(held.found, held.primary, held.not_compared, held.margin) | _time_to_train(held))
+        echo_json(_document(held) | _time_to_train(held))
     else:
         _show(held, held.found if every else held.primary)
         _show_splits(held)
@@ -276,20 +276,17 @@ def _nothing(
     return "\n  ".join(parts)
 
 
-def _document(
-    found: Sequence[Comparison],
-    primary: Sequence[Comparison],
-    not_compared: Sequence[tuple[Point, str]],
-    margin: float,
-) -> dict[str, Any]:
+def _document(held: Held) -> dict[str, Any]:
     from assay.records import to_plain
+    from assay.report import why_words
 
-    leading = {id(comparison) for comparison in primary}
+    leading = {id(comparison) for comparison in held.primary}
     return {
         "schema": "assay.compare/1",
-        "margin": margin,
-        "comparisons": [_plain(comparison, primary=id(comparison) in leading) for comparison in found],
-        "uncompared": [{"points": to_plain(point), "reason": why} for point, why in not_compared],
+        "margin": held.margin,
+        "comparisons": [_plain(comparison, primary=id(comparison) in leading) for comparison in held.found],
+        "slower": why_words.plain(held.primary, held.sides, held.margin),
+        "uncompared": [{"points": to_plain(point), "reason": why} for point, why in held.not_compared],
     }
 
 

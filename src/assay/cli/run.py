@@ -14,7 +14,7 @@ from assay.cli.until import limits, until_options
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, BusyError, HostError, InterruptedRun
 
 if TYPE_CHECKING:
-    from assay.records import Result
+    from assay.records import Comparison, Result
     from assay.report.contents import Contents
     from assay.run.drive import Asked, Completed
     from assay.run.progress import Tell
@@ -148,6 +148,11 @@ def _teller(quiet: bool) -> Tell:
     return partial(Screen if sys.stderr.isatty() else Lines, stream=sys.stderr)
 
 
+def _primary(contents: Contents) -> list[Comparison]:
+    """Comparisons of each benchmark's leading metric."""
+    return [c for c in contents.comparisons if c.point.metric == contents.primary.get(c.point.benchmark)]
+
+
 def _show(completed: Completed, contents: Contents) -> None:
     """The verdicts first, then what they rest on, what failed, and what to do next."""
     from rich.console import Console
@@ -156,7 +161,7 @@ def _show(completed: Completed, contents: Contents) -> None:
 
     console = Console(highlight=False)
     console.print()
-    primary = [c for c in contents.comparisons if c.point.metric == contents.primary.get(c.point.benchmark)]
+    primary = _primary(contents)
     if primary:
         console.print(terminal.verdicts(primary, doubted=False))
         console.print(terminal.whys(primary, contents.sides, contents.margin), end="")
@@ -227,6 +232,7 @@ def _next_commands(completed: Completed) -> list[str]:
 def _document(completed: Completed, contents: Contents) -> dict[str, Any]:
     """What `--json` prints."""
     from assay.records import to_plain
+    from assay.report import why_words
 
     return {
         "schema": "assay.run/1",
@@ -241,6 +247,7 @@ def _document(completed: Completed, contents: Contents) -> dict[str, Any]:
             for r in completed.failures
         ],
         "comparisons": [to_plain(comparison) for comparison in contents.comparisons],
+        "slower": why_words.plain(_primary(contents), contents.sides, contents.margin),
         "scaling": [to_plain(curve) for curve in contents.curves],
         "requirements": [to_plain(requirement) for requirement in contents.requirements],
     }

@@ -65,12 +65,10 @@ def whys(
 ) -> RenderableType:
     """Why what is slower can be so, a paragraph a question; nothing where nothing is."""
     parts: list[RenderableType] = []
-    for asked in questions(comparisons):
-        told = why_words.sentences(asked, sides, margin)
-        if told:
-            place = f"{asked.point.benchmark} on {figures.shape(asked.point.shape)}"
-            parts += [_text(f"Why {asked.sides[1]} is slower at {place}:", style="bold")]
-            parts += [Padding(_text(sentence), (0, 0, 0, 2)) for sentence in told]
+    for asked, sentences in why_words.told(comparisons, sides, margin):
+        place = f"{asked.point.benchmark} on {figures.shape(asked.point.shape)}"
+        parts += [_text(f"Why {asked.sides[1]} is slower at {place}:", style="bold")]
+        parts += [Padding(_text(sentence), (0, 0, 0, 2)) for sentence in sentences]
     return Group(*parts)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from assay.analyse.why import why
-from assay.records import Result
-from assay.report.sentences import Question
+from assay.records import Comparison, Result
+from assay.report.sentences import Question, questions
 
 
 def sentences(asked: Question, sides: Mapping[str, Sequence[Result]], margin: float) -> tuple[str, ...]:
@@ -23,3 +24,28 @@ def sentences(asked: Question, sides: Mapping[str, Sequence[Result]], margin: fl
     reasons = found.reasons or ("nothing that was looked at differs and explains it",)
     ruled_out = [f"no more than on {a}: {', '.join(found.ruled_out)}"] if found.ruled_out else []
     return tuple(f"{words[0].upper()}{words[1:]}." for words in (*reasons, *ruled_out))
+
+
+def told(
+    comparisons: Sequence[Comparison], sides: Mapping[str, Sequence[Result]], margin: float
+) -> Iterator[tuple[Question, tuple[str, ...]]]:
+    """Each question about which there is something to say, with its sentences."""
+    for asked in questions(comparisons):
+        if found := sentences(asked, sides, margin):
+            yield asked, found
+
+
+def plain(
+    comparisons: Sequence[Comparison], sides: Mapping[str, Sequence[Result]], margin: float
+) -> list[dict[str, Any]]:
+    """The same for `--json`."""
+    return [
+        {
+            "a": q.sides[0],
+            "b": q.sides[1],
+            "benchmark": q.point.benchmark,
+            "shape": q.point.shape,
+            "why": [*why],
+        }
+        for q, why in told(comparisons, sides, margin)
+    ]
