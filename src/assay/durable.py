@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -156,6 +157,12 @@ def _holder(descriptor: int) -> str:
         return f"another assay, process {about['pid']} on {about['host']} since {since}"
     except (ValueError, KeyError, TypeError):
         return "another assay that has just begun"
+
+
+def sha256(path: Path) -> str:
+    """Hexadecimal digest of a file's bytes. Raises OSError where it can't be read."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_bytes(path: Path) -> bytes:

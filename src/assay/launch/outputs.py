@@ -29,7 +29,7 @@ def written(
     Raises LaunchError where they are larger than `limit_bytes` together, before any part is given, and
     where one can't be read.
     """
-    changed = {n: s for n, s in stamps(directory, patterns).items() if before.get(n) != s}
+    changed = stamps(directory, patterns, before)
     total = sum(size for _, size, _ in changed.values())
     if total > limit_bytes:
         largest = max(changed, key=lambda name: changed[name][1])

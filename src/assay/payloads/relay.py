@@ -112,7 +112,7 @@ def asked_files(directory: Path) -> Iterator[tuple[str, Path]]:
     spec = read_json(directory / "spec.json") or read_json(directory.parent / "spec.json") or {}
     work = Path(spec.get("cwd", directory))
     before = {name: tuple(stamp) for name, stamp in spec.get("files_before", {}).items()}
-    changed = {n: s for n, s in stamps(work, spec.get("outputs", ())).items() if before.get(n) != s}
+    changed = stamps(work, spec.get("outputs", ()), before)
     total = sum(size for _, size, _ in changed.values())
     if total > FILES_LIMIT_BYTES:
         print(f"assay: outputs: {total} bytes in {len(changed)} files; a log carries {FILES_LIMIT_BYTES}")
@@ -121,8 +121,10 @@ def asked_files(directory: Path) -> Iterator[tuple[str, Path]]:
         yield name, work / name
 
 
-def stamps(directory: Path, patterns: Sequence[str]) -> dict[str, Stamp]:
-    """Regular files below a directory that match one of the globs: name → stamp.
+def stamps(
+    directory: Path, patterns: Sequence[str], before: Mapping[str, Stamp] | None = None
+) -> dict[str, Stamp]:
+    """Regular files below a directory that match one of the globs: name → stamp, without those as `before`.
 
     Links are followed only as far as they stay inside.
     """
@@ -136,7 +138,7 @@ def stamps(directory: Path, patterns: Sequence[str]) -> dict[str, Stamp]:
                 continue
             if stat.S_ISREG(facts.st_mode) and inside in path.resolve().parents:
                 found[str(path.relative_to(directory))] = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
-    return dict(sorted(found.items()))
+    return {name: stamp for name, stamp in sorted(found.items()) if (before or {}).get(name) != stamp}
 
 
 # The keeper ----------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ handle; or a final one whose job is yet to be forgotten. `take_over` goes on fro
 
 from __future__ import annotations
 
-import hashlib
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from assay import provenance, read
+from assay import durable, provenance, read
 from assay.errors import AssayError, LaunchError, UnansweredError
 from assay.launch.launcher import Launcher
 from assay.plan import task_of
@@ -190,17 +189,11 @@ def _difference(name: str, log: Path | None, end: StreamEnd) -> str | None:
             f"{name}: the job printed {end.bytes} bytes in {end.lines} lines and {size} bytes arrived: "
             "output was lost on the way, the figures in it are not used"
         )
-    if log is not None and sha256_of(log) != end.sha256:
+    if log is not None and durable.sha256(log) != end.sha256:
         return (
             f"{name}: {size} bytes arrived, as many as the job printed, but not the same: they are not used"
         )
     return None
-
-
-def sha256_of(file: Path) -> str:
-    """Hexadecimal digest of a file's bytes."""
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _keep_outputs(execution: Execution, attempt: Attempt, run: Run, task: Task) -> tuple[str, ...]:
