@@ -14,13 +14,14 @@ from assay.launch.kubernetes.collected import Collected
 from assay.launch.kubernetes.kinds import Kind
 from assay.launch.kubernetes.kinds.kind import Ending
 from assay.launch.kubernetes.podlogs import PodLogs
-from assay.launch.kubernetes.standing import Seen, call, is_out_of_reach, is_over, outcome
+from assay.launch.kubernetes.standing import Seen, call, is_out_of_reach, is_over, outcome, was_restarted
 from assay.launch.kubernetes.watch import Pods, PodWatch
-from assay.records import Output
+from assay.records import JobState, Output
 
 LOOK_EVERY_S = 2.0  # at the job object and its events, while something is waited for
 OUT_OF_REACH_S = 8.0  # a kubelet that is restarted is away for less
 TAKEN_UP_S = 10.0  # by its controller; a healthy one takes less than a second
+FAILED = (JobState.FAILED, JobState.TIMED_OUT)
 PODS_ASKED = 4  # whose events are looked at, of all that wait
 
 
@@ -73,7 +74,7 @@ class Follower:
             try:
                 while True:
                     over = self._is_over(pods)
-                    for pod in list(pods.seen.values()):
+                    for pod in pods.seen.values():
                         self._logs.read_on(pod, over=_gone_or_over(pods, pod))
                     nothing = True
                     for uid, frame in self._logs.take():
@@ -130,6 +131,8 @@ class Follower:
             raise self._watch.refused
         self.waits_for = self._away()
         self._note_out_of_reach(pods)
+        if not self._ended_here and self._is_tried_again(pods):
+            self._end()
         if self._ended_here or time.monotonic() < self._looked_at + LOOK_EVERY_S:
             return
         waiting = [pod for pod in pods.seen.values() if _waits(pod)]
@@ -197,6 +200,11 @@ class Follower:
             ]
             self._end()
 
+    def _is_tried_again(self, pods: Pods) -> bool:
+        """Its platform starts again what has failed for good."""
+        again = len(pods.seen) > self._job.pods or any(map(was_restarted, pods.seen.values()))
+        return again and any(end["state"] in FAILED for end in self._collected.ends())
+
     def _end(self) -> None:
         """It will not go on: end what is left of it."""
         self._ended_here = True
@@ -213,13 +221,13 @@ class Follower:
         if not all_told and not self._ended_here and not self._collected.cancel_asked():
             self._look_at_job()
             self._events = self._events_of(pods, list(pods.seen.values()))
-            self._hindered = causes(list(pods.seen.values()), self._events)
+            self._hindered = causes(pods.seen.values(), self._events)
         status = outcome(
             Seen(
                 ends=ends,
                 nodes=self._job.nodes,
-                pods=list(pods.seen.values()),
                 deleted=() if self._ended_here else tuple(pods.deleted),
+                pods=tuple(pods.seen.values()),
                 said={log.name: " | ".join(log.said) for log in self._logs.logs.values()},
                 causes=self._hindered,
                 ending=self._ending,

@@ -101,6 +101,11 @@ def is_over(pod: Object) -> bool:
     return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
 
 
+def was_restarted(pod: Object) -> bool:
+    """A container of it runs for the second time, or will."""
+    return any(status.get("restartCount", 0) > 0 for status in _containers(pod))
+
+
 def is_out_of_reach(pod: Object) -> bool:
     """Its node does not answer: the cluster calls the pod unready although its container never was.
 

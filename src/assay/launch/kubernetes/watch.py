@@ -32,7 +32,7 @@ class Pods:
     def see(self, pod: Object, *, gone: bool = False) -> None:
         """Take note of a pod as it is now, or was last."""
         uid = pod["metadata"]["uid"]
-        self.seen[uid] = pod
+        self.seen = {**self.seen, uid: pod}  # a new one: others read in their own threads
         if (gone or "deletionTimestamp" in pod["metadata"]) and uid not in self.deleted:
             self.deleted.append(uid)
         if gone:
