@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
@@ -45,22 +46,26 @@ def travelling(program: str) -> tuple[str, ...]:
     >>> travelling("matmul.py")
     ('matmul.py', 'rank.py')
     """
-    tree = ast.parse(_payload(program))
-    imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    beside = [
-        f"{name}.py"
-        for name in imported
-        if resources.files("assay.payloads").joinpath(f"{name}.py").is_file()
-    ]
-    return tuple(dict.fromkeys([program, *(name for file in beside for name in travelling(file))]))
+    files = [program]
+    for file in files:  # which grows meanwhile
+        for node in ast.walk(ast.parse(_payload(file))):
+            modules = [node.module] if isinstance(node, ast.ImportFrom) else []
+            modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            named = [f"{module}.py" for module in modules]
+            files += [name for name in named if name not in files and _is_payload(name)]
+    return tuple(files)
 
 
-def _option(name: str, value: bool | float | str | tuple[object, ...]) -> list[str]:
+def _option(name: str, value: bool | float | str | tuple[object, ...] | dict[str, object]) -> list[str]:
     if isinstance(value, bool):
         return [f"--{name}" if value else f"--no-{name}"]
     if isinstance(value, tuple):
         return [f"--{name}", *map(str, value)]
-    return [f"--{name}", str(value)]
+    return [f"--{name}", json.dumps(value) if isinstance(value, dict) else str(value)]
+
+
+def _is_payload(name: str) -> bool:
+    return resources.files("assay.payloads").joinpath(name).is_file()
 
 
 @cache

@@ -1,0 +1,281 @@
+"""What a run does over time: windows of steps or of reading, or the blocks of a training to its target."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from feed import Micro, samples_in
+from rank import END, START, Rank
+from step import Stepper
+
+if TYPE_CHECKING:
+    from training import Benchmark
+
+# Does so many steps; gives seconds on the slowest rank and further figures of the window.
+Window = Callable[[int], tuple[float, dict[str, float]]]
+
+# On one synthetic batch ----------------------------------------------------------------------------------
+
+
+def synthetic(benchmark: Benchmark) -> None:
+    """Warm up, train by windows, print each, then the figures of the whole."""
+    rank, options = benchmark.rank, benchmark.options
+    stepper = Stepper(benchmark)
+    log_size(stepper)
+    batch = benchmark.synthetic()
+    micros = [Micro(batch, samples_in(batch))] * benchmark.accumulation
+    samples = rank.over_ranks([float(micros[0].samples * len(micros))], "SUM")[0]
+    counted = rank.over_ranks([float(benchmark.samples(batch) * len(micros))], "SUM")[0]
+
+    def window(steps: int) -> tuple[float, dict[str, float]]:
+        rank.over_ranks([0.0], "MAX")
+        start = rank.clock()
+        for _ in range(steps):
+            loss = stepper.take(0, micros, samples)
+        elapsed = rank.over_ranks([rank.clock() - start], "MAX")[0]
+        return elapsed, {"loss": mean_losses(rank, [loss])[0]}
+
+    if options.warmup:
+        window(options.warmup)
+    log_windows(benchmark, counted, window)
+
+
+def log_windows(benchmark: Benchmark, counted: float, window: Window) -> float:
+    """Run all windows, print each, then the figures of the whole; the seconds of all.
+
+    counted  samples of a step, as the throughput counts them
+    """
+    rank, options = benchmark.rank, benchmark.options
+    seconds, rates, done = 0.0, [], 0
+    while done < options.steps:
+        steps = min(options.window, options.steps - done)
+        elapsed, figures = window(steps)
+        done += steps
+        seconds += elapsed
+        rates.append(counted * steps / elapsed)
+        if rank.rank == 0:
+            rank.log("tracked_stats", {"throughput": rates[-1]} | figures, step=done)
+    if rank.rank == 0:
+        if len(rates) > 1:
+            rank.log("throughput_spread", (max(rates) - min(rates)) / statistics.median(rates))
+        unit = f"{benchmark.sample}/s"
+        rank.log("throughput", counted * done / seconds, unit=unit, labels={}, windows=len(rates))
+        rank.log("step_time", seconds / done, unit="s", labels={})
+    return seconds
+
+
+def log_size(stepper: Stepper) -> None:
+    """What the ranks exchange in a step."""
+    weights = [p for p in stepper.module.parameters() if p.requires_grad]
+    stepper.rank.log("gradient_bytes", sum(p.numel() * p.element_size() for p in weights))
+
+
+def mean_losses(rank: Rank, losses: list[torch.Tensor]) -> list[float]:
+    """Losses of steps over all ranks; ends the run where one is not finite."""
+    means = [x / rank.size for x in rank.over_ranks(torch.stack(losses).double().tolist(), "SUM")]
+    broken = next((mean for mean in means if not math.isfinite(mean)), None)
+    if broken is not None:
+        rank.fail(f"loss is {broken}, not finite on some rank: training has diverged")
+    return means
+
+
+# On the data alone ---------------------------------------------------------------------------------------
+
+
+def data_only(benchmark: Benchmark) -> None:
+    """Read and decode batches as a training would, epoch after epoch: samples/s and bytes/s."""
+    rank, data = benchmark.rank, benchmark.training_data(0)
+    check_data(benchmark)
+    steps = (
+        step for epoch in count() for step in benchmark.feed.training(data, epoch, benchmark.accumulation)
+    )
+    read = 0
+
+    def window(length: int) -> tuple[float, dict[str, float]]:
+        nonlocal read
+        rank.over_ranks([0.0], "MAX")
+        start = rank.clock()
+        for micros, _ in islice(steps, length):
+            read += sum(data.stored_bytes(index) for micro in micros for index in micro.indices)
+        return rank.over_ranks([rank.clock() - start], "MAX")[0], {}
+
+    window(benchmark.options.warmup)
+    read = 0
+    seconds = log_windows(benchmark, benchmark.global_batch_size, window)
+    every = rank.over_ranks([float(read)], "SUM")[0]
+    if rank.rank == 0:
+        rank.log("read_rate", every / seconds, unit="B/s", labels={})
+
+
+# On real data, to a target -------------------------------------------------------------------------------
+
+
+def check_data(benchmark: Benchmark) -> None:
+    """Too few samples for the ranks and their workers, said before training begins."""
+    rank, options = benchmark.rank, benchmark.options
+    samples, step = benchmark.train_samples(), benchmark.global_batch_size
+    if samples < step:
+        rank.fail(
+            f"{samples} samples in {options.data} are fewer than one step's {step} ({options.batch_size} of "
+            f"each of {rank.size} ranks, {benchmark.accumulation} times); a smaller --batch-size does"
+        )
+    batches = samples // (options.batch_size * rank.size)
+    if batches < options.workers:
+        rank.fail(
+            f"{samples} samples in {options.data} are {batches} batches for each rank, fewer than its "
+            f"{options.workers} workers; --workers {batches} does"
+        )
+
+
+def real(benchmark: Benchmark) -> None:
+    """Train and evaluate, block by block, to the target or to the last step allowed; print the figures."""
+    rank = benchmark.rank
+    check_data(benchmark)
+    training = RealTraining(benchmark)
+    if rank.rank == 0:
+        state_by_mlperfs_rules(benchmark)
+    log_size(training.stepper)
+    rank.over_ranks([0.0], "MAX")
+    training.log("init_stop", event=END)
+    training.run()
+
+
+def state_by_mlperfs_rules(benchmark: Benchmark) -> None:
+    """What the rules want stated of a training, before it begins."""
+    rank, options = benchmark.rank, benchmark.options
+    stated = {
+        "submission_benchmark": benchmark.name,
+        "submission_division": options.division,
+        "submission_status": "research",
+        "submission_org": "not stated",
+        "submission_platform": "not stated",
+        "cache_clear": False,  # that takes root on every node; what was read before may come from memory
+        "seed": options.seed,
+        "global_batch_size": benchmark.global_batch_size,
+        "gradient_accumulation_steps": benchmark.accumulation,
+        "train_samples": benchmark.train_samples(),
+        "eval_samples": benchmark.eval_samples(),
+        "target_quality": options.target,
+    }
+    for key, value in (stated | benchmark.stated()).items():
+        rank.log(key, value)
+
+
+class RealTraining:
+    """A training under way: how far it is, and how long what took.
+
+    step       optimiser steps done
+    trained_s  seconds in them, of it waited_s for data
+    samples    trained, as the throughput counts them
+    """
+
+    def __init__(self, benchmark: Benchmark) -> None:
+        self.benchmark, self.rank, self.options = benchmark, benchmark.rank, benchmark.options
+        self.log = self.rank.log if self.rank.rank == 0 else _unprinted  # one rank speaks for all
+        self.stepper, self.feed = Stepper(benchmark), benchmark.feed
+        self.step, self.trained_s, self.samples = 0, 0.0, 0
+        self.steps = self._all_steps()
+        self.per_epoch = benchmark.steps_per_epoch
+        self.block = max(1, round(self.options.eval_every * self.per_epoch))
+        # epochs are marked where evaluations fall between them
+        self.marks_epochs = benchmark.progress == "epochs" and self.block % self.per_epoch == 0
+
+    def run(self) -> None:
+        """From run_start to run_stop."""
+        options, last, begin = self.options, self.benchmark.most_steps, self.rank.clock()
+        self.log("run_start", event=START)
+        reached = False
+        while self.step < last and not reached:
+            loss = self.train_block(min(self.step + self.block - self.step % self.block, last))
+            quality = self.evaluate(loss)
+            reached = options.target is not None and self.benchmark.reached(quality, options.target)
+        success = reached or options.target is None
+        elapsed = self.rank.clock() - begin
+        self.log("run_stop", event=END, status="success" if success else "aborted", **self.place())
+        self.log_figures(elapsed, reached=success)
+
+    def train_block(self, until: int) -> float:
+        """Train to a step; the mean loss since the last window."""
+        first = self.step // self.per_epoch + 1
+        epochs = max(1, -(-(until - self.step) // self.per_epoch))
+        block: dict[str, Any] = {"first_epoch_num": first, "epoch_count": epochs}
+        if self.benchmark.progress == "samples":
+            block = {"first_epoch_num": self.place()["epoch_num"], "epoch_count": 1} | self.place()
+        self.log("block_start", event=START, **block)
+        loss = math.nan
+        while self.step < until:
+            loss = self.train_window(min(until, self.step + self.options.window))
+        self.log("block_stop", event=END, **block)
+        return loss
+
+    def train_window(self, until: int) -> float:
+        """Train to a step and read clock and losses there; the last step's loss."""
+        start, before, losses = self.rank.clock(), self.samples, []
+        while self.step < until:
+            if self.marks_epochs and self.step % self.per_epoch == 0:
+                self.log("epoch_start", event=START, epoch_num=self.step // self.per_epoch + 1)
+            micros, samples = next(self.steps)
+            losses.append(self.stepper.take(self.step, micros, samples))
+            self.samples += sum(self.benchmark.samples(m.batch) for m in micros if m.samples)
+            self.step += 1
+            if self.marks_epochs and self.step % self.per_epoch == 0:
+                self.log("epoch_stop", event=END, epoch_num=self.step // self.per_epoch)
+        elapsed = self.rank.clock() - start
+        self.trained_s += elapsed
+        means = mean_losses(self.rank, losses)
+        trained = self.rank.over_ranks([float(self.samples - before)], "SUM")[0]
+        self.log("tracked_stats", {"loss": means[-1], "throughput": trained / elapsed}, step=self.step)
+        return means[-1]
+
+    def evaluate(self, loss: float) -> Any:
+        """Evaluate, and log what came out."""
+        self.log("eval_start", event=START, **self.place())
+        quality = self.stepper.evaluate()
+        self.log("eval_accuracy", quality, **self.place())
+        self.log("eval_stop", event=END, **self.place())
+        figures = quality if isinstance(quality, dict) else {self.benchmark.quality: quality}
+        self.log("tracked_stats", figures, epoch=self.step / self.per_epoch)
+        return quality
+
+    def place(self) -> dict[str, Any]:
+        """How far the training is, in the words and the count of the round's logs."""
+        if self.benchmark.progress == "samples":
+            seen = self.step // self.per_epoch * self.benchmark.train_samples()
+            seen += self.step % self.per_epoch * self.benchmark.global_batch_size
+            return {"epoch_num": seen, "samples_count": seen}
+        epochs = self.step / self.per_epoch
+        return {"epoch_num": int(epochs) if epochs.is_integer() else epochs}
+
+    def log_figures(self, elapsed: float, *, reached: bool) -> None:
+        """How long it took in all, for an epoch, and waiting for data."""
+        waited = self.feed.waiting.seconds()
+        trained_s, elapsed, waiting = self.rank.over_ranks(
+            [self.trained_s, elapsed, waited / self.trained_s], "MAX"
+        )
+        samples = self.rank.over_ranks([float(self.samples)], "SUM")[0]
+        epochs = self.step / self.per_epoch
+        figures = {
+            "time_per_epoch": (elapsed / epochs, "s"),
+            "throughput": (samples / trained_s, f"{self.benchmark.sample}/s"),
+            "data_wait": (waiting, ""),
+        }
+        if reached:
+            figures |= {"time_to_train": (elapsed, "s"), "epochs_to_target": (epochs, "epochs")}
+        for key, (value, unit) in figures.items():
+            self.log(key, value, unit=unit, labels={})
+
+    def _all_steps(self) -> Iterator[tuple[list[Micro], float]]:
+        """Each step's micro batches on this rank and its samples on all, epoch after epoch."""
+        for epoch in count():
+            data = self.benchmark.training_data(epoch)
+            yield from self.feed.training(data, epoch, self.benchmark.accumulation)
+
+
+def _unprinted(*_line: object, **_metadata: object) -> None:
+    """Stands for `Rank.log` on the ranks that another one speaks for."""
