@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "gate": ("gate", "Say by exit code whether A is no worse than its baseline, for CI."),
     "history": ("history", "Show a metric over sessions, and where it stepped."),
     "scale": ("scale", "Show throughput, speed-up and efficiency over worker counts."),
+    "stack": ("stack", "Put together the software that a workload needs, as a container file."),
     "explain": ("explain", "Say what a doubt means and what to do about it."),
     "report": ("report", "Make one page that can be sent to someone."),
     "export": ("export", "Write measurements as CSV, Parquet or JSON."),

@@ -1,0 +1,108 @@
+"""`assay stack`: the software that a workload needs, as a container image's file."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli import options
+
+if TYPE_CHECKING:
+    from assay.stacks.stack import Stack
+
+
+@click.group()
+def command() -> None:
+    """Put together the software that a workload needs."""
+
+
+@command.command()
+@click.argument("workload")
+@click.option(
+    "--base",
+    metavar="NAME[=IMAGE][@DIGEST]",
+    default="ubuntu24.04",
+    show_default=True,
+    help="Operating system: debian12, debian13, ubuntu24.04, ubi9; with its image's digest, or with an image "
+    "of yours that is like it.",
+)
+@click.option(
+    "--accelerator",
+    metavar="NAME",
+    default="cpu",
+    show_default=True,
+    help="cpu, cuda, rocm, or one version: cuda13.0. Its libraries come with torch, its driver not.",
+)
+@click.option(
+    "--framework",
+    metavar="torch[==VERSION]",
+    help="[default: the newest that fits the rest, where the workload imports torch]",
+)
+@click.option("--mpi", is_flag=True, help="Also Open MPI and an ssh server for MPIJobs, on port 2222.")
+@options.JSON
+def containerfile(
+    workload: str, base: str, accelerator: str, framework: str | None, mpi: bool, as_json: bool
+) -> None:
+    """Print the Containerfile of an image that WORKLOAD's programs run in.
+
+    One part of each group is chosen, and what does not fit is refused. Versions are pinned; the image runs as
+    any user id, as OpenShift gives one. The same choices give the same bytes. For workload `command`, whose
+    program is yours: begin your own file FROM this image.
+
+    \b
+    Examples:
+      assay stack containerfile resnet50 --accelerator cuda > Containerfile
+      podman build --tag lab/resnet50 --file Containerfile
+      assay stack containerfile bert --base ubi9 --accelerator cuda13.0 --framework torch==2.14.1
+      assay stack containerfile matmul --base debian12=registry.lab/debian:12@sha256:… --mpi
+
+    \b
+    Exit codes: 0 printed; 4 a part is unknown, or the parts do not fit.
+    """
+    from assay.stacks.containerfile import containerfile as written
+    from assay.stacks.stack import choose
+
+    stack = choose(workload, base=base, accelerator=accelerator, framework=framework, mpi=mpi)
+    text = written(stack, _command(stack))
+    if as_json:
+        options.echo_json({"schema": "assay.stack/1", **_parts(stack), "containerfile": text})
+    else:
+        click.echo(text, nl=False)
+
+
+def _command(stack: Stack) -> str:
+    """The command line that makes this stack, every default said."""
+    words = ["assay", "stack", "containerfile", stack.workload, "--base", stack.system.written]
+    words += ["--accelerator", stack.accelerator]
+    if stack.framework is not None:
+        words += ["--framework", f"torch=={stack.framework.version}"]
+    return shlex.join([*words, *(["--mpi"] if stack.mpi else [])])
+
+
+def _parts(stack: Stack) -> dict[str, Any]:
+    """The choices and what is installed."""
+    from assay.stacks.containerfile import host
+
+    torch = stack.framework
+    return {
+        "workload": stack.workload,
+        "base": {
+            "name": stack.system.name,
+            "image": stack.system.image,
+            "digest": stack.system.digest,
+            "python": stack.system.base.python,
+        },
+        "accelerator": stack.accelerator,
+        "framework": None if torch is None else {"torch": torch.version, "index": torch.index},
+        "mpi": stack.mpi,
+        "host": host(stack),
+        "packages": sorted(
+            [
+                *map(str, stack.packages),
+                *(torch.wheels if torch else ()),
+                *map(str, torch.needs if torch else ()),
+            ]
+        ),
+    }

@@ -1,0 +1,172 @@
+"""The parts that a software stack is put together from: what can be chosen, and what fits together.
+
+One table a group; of each group one part is chosen. A release that is not listed here is not known to exist,
+so it is refused rather than guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+
+@dataclass(frozen=True)
+class Base:
+    """An operating system's image.
+
+    image     name and tag, where it is to be had
+    family    whose package manager it has
+    python    version of the interpreter that is installed, major.minor
+    packages  what is installed for it; upstream's version is pinned, the distribution's fixes are taken
+    command   how that interpreter is called
+    mpi       the same for Open MPI, ssh and sshd; empty where its repositories have none
+    """
+
+    image: str
+    family: Literal["apt", "dnf"]
+    python: str
+    packages: tuple[str, ...]
+    command: str = "python3"
+    mpi: tuple[str, ...] = ()
+
+
+# Tags that don't move, but for point releases of Debian. Versions: each distribution's package lists.
+BASES: Final[Mapping[str, Base]] = {
+    "debian12": Base(
+        image="docker.io/library/debian:12.15-slim",
+        family="apt",
+        python="3.11",
+        packages=("python3=3.11.*", "python3-venv=3.11.*"),
+        mpi=("openmpi-bin=4.1.*", "openssh-client=1:9.2p1-*", "openssh-server=1:9.2p1-*"),
+    ),
+    "debian13": Base(
+        image="docker.io/library/debian:13.7-slim",
+        family="apt",
+        python="3.13",
+        packages=("python3=3.13.*", "python3-venv=3.13.*"),
+        mpi=("openmpi-bin=5.0.*", "openssh-client=1:10.0p1-*", "openssh-server=1:10.0p1-*"),
+    ),
+    "ubuntu24.04": Base(
+        image="docker.io/library/ubuntu:noble-20260905",
+        family="apt",
+        python="3.12",
+        packages=("python3=3.12.*", "python3-venv=3.12.*"),
+        mpi=("openmpi-bin=4.1.*", "openssh-client=1:9.6p1-*", "openssh-server=1:9.6p1-*"),
+    ),
+    "ubi9": Base(  # Open MPI is in RHEL's repositories, not in those that come without a subscription
+        image="registry.access.redhat.com/ubi9/ubi:9.8-1787634763",
+        family="dnf",
+        python="3.12",
+        packages=("python3.12-3.12.*",),
+        command="python3.12",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """What computes, and what its libraries ask of the host. The libraries come with torch's wheel.
+
+    wheels  the wheels built for it, as the index names them
+    driver  the host's driver, for people
+    env     variables that the container runtime obeys
+    """
+
+    wheels: str
+    driver: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def _nvidia(cuda: str, driver: str, oldest: str) -> Accelerator:
+    """CUDA of one minor version. It runs on any driver of its major version, from `oldest` on."""
+    return Accelerator(
+        wheels=f"cu{cuda.replace('.', '')}",
+        driver=f"NVIDIA {driver} or newer",
+        env={
+            "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+            "NVIDIA_REQUIRE_CUDA": f"cuda>={oldest}",
+            "NVIDIA_VISIBLE_DEVICES": "all",
+        },
+    )
+
+
+# Drivers: CUDA Toolkit release notes, "minimum required driver version for CUDA minor version compatibility".
+ACCELERATORS: Final[Mapping[str, Accelerator]] = {
+    "cpu": Accelerator("cpu"),
+    "cuda12.6": _nvidia("12.6", "525.60.13", oldest="12.0"),
+    "cuda13.0": _nvidia("13.0", "580.65.06", oldest="13.0"),
+    "cuda13.2": _nvidia("13.2", "580.65.06", oldest="13.0"),
+    "rocm7.2": Accelerator("rocm7.2", "amdgpu, as ROCm 7.2 supports it"),
+}
+
+
+@dataclass(frozen=True)
+class Torch:
+    """A release of torch.
+
+    vision        the torchvision made for it
+    pythons       versions of Python that it has wheels for
+    accelerators  those it has wheels for
+    pypi          the accelerator of the wheel that PyPI has; the others' are in indexes of their own
+    """
+
+    vision: str
+    pythons: tuple[str, ...]
+    accelerators: tuple[str, ...]
+    pypi: str
+    also: tuple[str, ...] = ()  # what PyPI's wheel leaves open of its accelerator's libraries
+
+
+# Newest first. Source: pytorch's RELEASE.md (release compatibility matrix), the CUDA matrices proposed for
+# 2.14 and 2.15 (pytorch issues 190355 and 190385), and the wheels' own metadata.
+TORCH: Final[Mapping[str, Torch]] = {
+    "2.15.0": Torch(
+        vision="0.29.2",
+        pythons=("3.11", "3.12", "3.13", "3.14"),
+        accelerators=("cpu", "cuda13.2", "cuda13.0"),
+        pypi="cuda13.2",
+        also=("cuda-bindings==13.5.0", "triton==3.9.0"),
+    ),
+    "2.14.1": Torch(
+        vision="0.29.1",
+        pythons=("3.10", "3.11", "3.12", "3.13", "3.14"),
+        accelerators=("cpu", "cuda13.2", "cuda13.0", "cuda12.6", "rocm7.2"),
+        pypi="cuda13.2",
+    ),
+    "2.13.0": Torch(
+        vision="0.28.0",
+        pythons=("3.10", "3.11", "3.12", "3.13", "3.14"),
+        accelerators=("cpu", "cuda13.0", "cuda13.2", "cuda12.6", "rocm7.2"),
+        pypi="cuda13.0",
+    ),
+}
+
+WHEEL_INDEX: Final = "https://download.pytorch.org/whl/"
+OF_WHEEL: Final = ("nvidia-", "cuda-", "triton")  # beginnings of what torch's wheel brings of its accelerator
+
+# What payloads import, where the package has another name.
+PACKAGE_OF: Final[Mapping[str, str]] = {
+    "PIL": "pillow",
+    "mlperf_loadgen": "mlcommons-loadgen",
+    "segmentation_models_pytorch": "segmentation-models-pytorch",
+}
+# Packages that payloads import; pins.json has these and all that they need.
+ROOTS: Final = (
+    "h5py",
+    "mlcommons-loadgen",
+    "monai",
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "pillow",
+    "pycocotools",
+    "scipy",
+    "segmentation-models-pytorch",
+    "timm",
+    "torch",
+    "torchmetrics",
+    "torchvision",
+    "transformers",
+    "webdataset",
+)

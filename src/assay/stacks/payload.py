@@ -1,0 +1,69 @@
+"""What a workload's own programs import: the packages that an image needs for them."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+
+from pydantic import BaseModel, ValidationError
+
+from assay.errors import InputError
+from assay.records import Shape, TaskFile
+from assay.stacks.parts import PACKAGE_OF
+from assay.workloads import Workload
+
+_PROGRAM = ".py"
+# Every job's; it imports torch only for a program that takes a device, which then imports torch itself.
+_RANK = "rank.py"
+
+
+def imports(workload: Workload) -> tuple[str, ...]:
+    """Modules beyond the standard library that its programs import, wherever they do, sorted.
+
+    Empty where the program is the user's own, of which nothing is known.
+    """
+    programs = [file for file in _files(workload) if file.name.endswith(_PROGRAM)]
+    own = {file.name.removesuffix(_PROGRAM) for file in programs}
+    found = {name for program in programs if program.name != _RANK for name in _imported(program)}
+    return tuple(sorted(found - own - sys.stdlib_module_names))
+
+
+def packages(modules: tuple[str, ...]) -> tuple[str, ...]:
+    """The packages of these modules, as an index names them."""
+    return tuple(sorted(PACKAGE_OF.get(module, module) for module in modules))
+
+
+def _files(workload: Workload) -> tuple[TaskFile, ...]:
+    """What travels with a job, with the workload's defaults or else with an example of its parameters."""
+    params = _some(workload.params)
+    if params is None:
+        return ()
+    try:
+        return workload.task(params, Shape(1, 1), 1).files
+    except InputError:  # one that measures what passes between two
+        return workload.task(params, Shape(1, 2), 1).files
+
+
+def _some(model: type[BaseModel]) -> BaseModel | None:
+    """Parameters that are valid; None where only the user can know them."""
+    extra = model.model_config.get("json_schema_extra")
+    examples = extra.get("examples", []) if isinstance(extra, dict) else []
+    for written in ({}, *(examples if isinstance(examples, list) else [])):
+        try:
+            return model.model_validate(written)
+        except ValidationError:
+            continue
+    return None
+
+
+def _imported(program: TaskFile) -> Iterator[str]:
+    try:
+        tree = ast.parse(program.data)
+    except SyntaxError as error:
+        raise InputError(f"{program.name}:{error.lineno}: {error.msg}: its imports can't be read") from error
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
