@@ -16,6 +16,7 @@ from assay.records import Metric, Reading, Shape, from_json, to_json
 from assay.workloads import WORKLOADS, payload_log
 
 ONE = Shape(1, 1)
+ONE_PROCESS = ("inference", "llm-serving")  # workloads that are one process, whatever they drive
 RATE = Metric("rate", "B/s", "higher", "bytes a second")
 
 
@@ -215,7 +216,11 @@ def test_metadata_of_any_kind_is_no_reason_to_raise(
 
 
 def params_of(name: str, **given_params: Any) -> Any:
-    needed = {"argv": ["true"], "metrics": {"t": {"reader": "mllog"}}} if name == "command" else {}
+    needed: dict[str, Any] = {}
+    if name == "command":
+        needed = {"argv": ["true"], "metrics": {"t": {"reader": "mllog"}}}
+    elif name == "llm-serving":
+        needed = {"model": "tiny"}
     return WORKLOADS[name].params(**(needed | given_params))
 
 
@@ -232,8 +237,9 @@ def test_metrics_and_tasks_are_whole(name: str) -> None:
     workload, params = WORKLOADS[name], params_of(name)
     metrics = workload.metrics(params)
     assert len({metric.name for metric in metrics}) == len(metrics) > 0
-    task = workload.task(params, Shape(1, 2), 5)
-    assert task == workload.task(params, Shape(1, 2), 5)
+    shape = ONE if name in ONE_PROCESS else Shape(1, 2)
+    task = workload.task(params, shape, 5)
+    assert task == workload.task(params, shape, 5)
     assert workload.name == name
     assert bool(workload.sample) == (workload.flops(params) is not None)
 

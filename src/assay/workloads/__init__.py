@@ -5,6 +5,7 @@ from __future__ import annotations
 from assay.workloads.allreduce import ALLREDUCE
 from assay.workloads.command import COMMAND
 from assay.workloads.digits import DIGITS
+from assay.workloads.llm_serving import LLM_SERVING
 from assay.workloads.matmul import MATMUL
 from assay.workloads.membw import MEMBW
 from assay.workloads.resnet50 import RESNET50
@@ -13,5 +14,6 @@ from assay.workloads.workload import Workload
 __all__ = ["WORKLOADS", "Workload"]
 
 WORKLOADS: dict[str, Workload] = {
-    workload.name: workload for workload in (RESNET50, DIGITS, MATMUL, MEMBW, ALLREDUCE, COMMAND)
+    workload.name: workload
+    for workload in (RESNET50, DIGITS, MATMUL, MEMBW, ALLREDUCE, LLM_SERVING, COMMAND)
 }

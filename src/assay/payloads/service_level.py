@@ -1,0 +1,106 @@
+"""What a server keeps to: percentiles of latency, bounds on them, and what so few requests can prove.
+
+A bound holds as LoadGen has it (early stopping, MLPerf Inference rules): so few requests are late that with
+99 % confidence the asked share of all requests would be in time. 99 % in time takes 459 requests with none
+late, or 662 with one: a percentile of fewer is a figure, and no proof.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+CONFIDENCE = 0.99
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The smallest of the values that at least `percent` of them don't exceed (nearest rank).
+
+    >>> percentile([4.0, 1.0, 3.0, 2.0], 50)
+    2.0
+
+    Raises ValueError where there are no values.
+    """
+    if not values:
+        raise ValueError("no values")
+    return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
+
+
+def proves(requests: int, late: int, percent: float) -> bool:
+    """Whether `late` of `requests` show with 99 % confidence that `percent` of all would be in time.
+
+    One-sided binomial test: were the share in time just `percent`, so few late ones would come by chance in
+    at most 1 % of such runs.
+
+    >>> proves(458, 0, 99), proves(459, 0, 99), proves(661, 1, 99), proves(662, 1, 99)
+    (False, True, False, True)
+    """
+    chance_late = 1 - percent / 100
+    term = requests * math.log1p(-chance_late)  # log of the probability of none, then of 1, 2, …
+    total = 0.0
+    for count in range(late + 1):
+        total += math.exp(term)
+        if total > 1 - CONFIDENCE or count == requests:
+            return False
+        term += math.log((requests - count) / (count + 1) * chance_late / (1 - chance_late))
+    return True
+
+
+def fewest(late: int, percent: float) -> int:
+    """Requests that it takes to prove `percent` in time when `late` of them are late.
+
+    >>> fewest(0, 99), fewest(1, 99), fewest(0, 90)
+    (459, 662, 44)
+    """
+    high = late + 1
+    while not proves(high, late, percent):
+        high *= 2
+    low = high // 2
+    while low + 1 < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if proves(middle, late, percent) else (middle, high)
+    return high
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Latency bounds in seconds, each None where there is none, and the share of requests to keep them.
+
+    first_token  time to first token
+    per_token    time per output token
+    """
+
+    first_token_s: float | None
+    per_token_s: float | None
+    percent: float
+
+    @property
+    def given(self) -> bool:
+        """Whether there is any."""
+        return self.first_token_s is not None or self.per_token_s is not None
+
+    def kept(self, first_token_s: float | None, per_token_s: float | None) -> bool:
+        """Whether one request kept both; one that failed (None) kept none that there is."""
+        return _in_time(first_token_s, self.first_token_s) and _in_time(per_token_s, self.per_token_s)
+
+    def broken(self, first_token_s: Sequence[float | None], per_token_s: Sequence[float | None]) -> list[str]:
+        """Why the requests don't prove the bounds, in words; empty where they do."""
+        pairs = (
+            ("time to first token", first_token_s, self.first_token_s),
+            ("time per output token", per_token_s, self.per_token_s),
+        )
+        reasons = []
+        for name, values, bound in pairs:
+            late = sum(not _in_time(value, bound) for value in values)
+            if bound is None or proves(len(values), late, self.percent):
+                continue
+            found = f"{name} was above {bound:g} s in {late} of {len(values)} requests"
+            many = late > len(values) * (1 - self.percent / 100)
+            need = "" if many else f"; {fewest(late, self.percent)} requests would show it with so many late"
+            reasons.append(f"{found}, which doesn't show {self.percent:g} % within it{need}")
+        return reasons
+
+
+def _in_time(value: float | None, bound: float | None) -> bool:
+    return bound is None or (value is not None and value <= bound)

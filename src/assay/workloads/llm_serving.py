@@ -1,0 +1,195 @@
+"""A server of a large language model under load: time to first token, per output token, tokens a second."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from assay.errors import InputError
+from assay.records import Metric, Reading, Shape, Task
+from assay.workloads import payload_log
+from assay.workloads.program import Params, program_task
+from assay.workloads.workload import Workload
+
+CONFIDENCE = 0.99  # of LoadGen's early stopping, by which the client calls a run VALID
+REQUESTS = "requests.jsonl"  # every request's times, kept beside the log
+
+MAX_RATE = Metric(
+    "max_rate", "requests/s", "higher", "highest rate of arrivals that keeps the bounds", scales=False
+)
+THROUGHPUT = Metric("throughput", "requests/s", "higher", "requests answered a second", scales=False)
+TOKENS = Metric(
+    "token_throughput", "tokens/s", "higher", "output tokens a second of all requests", scales=False
+)
+GOODPUT = Metric("goodput", "requests/s", "higher", "requests a second that kept every bound", scales=False)
+FIRST_TOKEN = Metric(
+    "first_token",
+    "s",
+    "lower",
+    "from when a request was due to its first token, at a percentile",
+    scales=False,
+)
+PER_TOKEN = Metric(
+    "time_per_token",
+    "s",
+    "lower",
+    "first token to last over the tokens between, at a percentile",
+    scales=False,
+)
+LATENCY = Metric(
+    "latency", "s", "lower", "from when a request was due to its last token, at a percentile", scales=False
+)
+
+_LENGTHS = r"^(\d+|uniform \d+ \d+|normal \d+ [\d.]+|lognormal \d+ [\d.]+)$"
+Lengths = Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=_LENGTHS)]
+
+
+class LlmServingParams(Params):
+    """Load on any server of OpenAI's completions API (vLLM, SGLang, TensorRT-LLM, llama.cpp, TGI …).
+
+    A server on this machine, in about 10 s: `{url: http://127.0.0.1:8000/v1, model: tiny, scenario: users,
+    users: 2, requests: 20, min_duration_s: 0, input_tokens: 16, output_tokens: 16}`.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "url": "http://gpu7:8000/v1",
+                    "model": "meta-llama/Llama-3.1-8B-Instruct",
+                    "scenario": "search",
+                    "rate": 4.0,
+                    "ttft_bound_s": 2.0,
+                    "tpot_bound_s": 0.1,
+                    "input_tokens": "lognormal 500 0.8",
+                    "output_tokens": 128,
+                    "extra": {"ignore_eos": True},
+                }
+            ]
+        }
+    )
+
+    url: str | None = Field(
+        None,
+        description="Of the API, as the client reaches it: `http://gpu7:8000/v1`; default: OPENAI_BASE_URL "
+        "of the client's environment, so that each system can name its own server.",
+    )
+    model: str = Field(min_length=1, description="As the server calls it.")
+    endpoint: Literal["completions", "chat"] = Field(
+        "completions", description="/completions with a prompt, or /chat/completions with one message."
+    )
+    scenario: Literal["server", "users", "search"] = Field(
+        "server",
+        description="server: Poisson arrivals at `rate`, as MLPerf's Server scenario; users: so many, each "
+        "waiting for its answer; search: the highest rate that keeps the bounds, starting from `rate`.",
+    )
+    rate: float = Field(1.0, gt=0, description="Requests a second; where a search begins.")
+    users: int = Field(8, ge=1, description="Users at the same time, in the scenario users.")
+    requests: int = Field(500, ge=1, description="At least so many requests; of a search, at each rate.")
+    min_duration_s: float = Field(60.0, ge=0, description="And for at least so long; MLPerf asks for 600.")
+    warmup: int = Field(8, ge=0, description="Requests before, all at once, that don't count.")
+    input_tokens: Lengths = Field(
+        128, description="Tokens of a prompt: `128`, `uniform 64 256`, `normal 128 32`, `lognormal 128 0.5`."
+    )
+    output_tokens: Lengths = Field(128, description="The most tokens of an answer, in the same ways.")
+    tokens: Literal["server", "pieces", "none"] = Field(
+        "server",
+        description="Who counts output tokens: the server (`usage`), the client by pieces of the stream (for "
+        "servers that send each token alone), or nobody: then there are no figures per token.",
+    )
+    ttft_bound_s: float | None = Field(None, gt=0, description="Bound on the time to first token.")
+    tpot_bound_s: float | None = Field(None, gt=0, description="Bound on the time per output token.")
+    percent: float = Field(99.0, gt=0, lt=100, description="Of the requests that have to keep the bounds.")
+    resolution: float = Field(
+        0.05, gt=0, description="How close a search comes: the next rate tried above is this much higher."
+    )
+    max_failed: float = Field(0.0, ge=0, lt=1, description="Share of requests that may fail.")
+    timeout_s: float = Field(600.0, gt=0, description="For one answer; then it has failed.")
+    api_key_env: str = Field(
+        "OPENAI_API_KEY", description="Variable of the client's environment with the key, if it has one."
+    )
+    extra: dict[str, Any] = Field(
+        {}, description="Fields added to every request: `{ignore_eos: true}` where the server knows it."
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _is_an_address_without_secrets(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+            raise ValueError(f"{url!r} is no address of an API; write it like http://gpu7:8000/v1")
+        if parts.username or parts.password:
+            raise ValueError("a URL stands in every report; put the key into the variable of api_key_env")
+        return url
+
+    @field_validator("input_tokens", "output_tokens")
+    @classmethod
+    def _is_a_range(cls, lengths: int | str) -> int | str:
+        kind, *numbers = str(lengths).split()
+        if kind == "uniform" and int(numbers[0]) > int(numbers[1]):
+            raise ValueError(f"{lengths}: {numbers[0]} is above {numbers[1]}; write the smaller number first")
+        return lengths
+
+    @model_validator(mode="after")
+    def _bounds_can_be_shown(self) -> Self:
+        bounds = (self.ttft_bound_s, self.tpot_bound_s)
+        if self.tokens == "none" and self.tpot_bound_s is not None:
+            raise ValueError("tpot_bound_s needs tokens that are counted; write tokens: server or pieces")
+        if self.scenario == "search" and bounds == (None, None):
+            raise ValueError("a search needs bounds to keep; give ttft_bound_s, tpot_bound_s or both")
+        least = math.ceil(math.log(1 - CONFIDENCE) / math.log(self.percent / 100))
+        if self.scenario != "users" and bounds != (None, None) and self.requests < least:
+            raise ValueError(
+                f"{self.requests} requests can't show {self.percent:g} % in time; write at least {least}"
+            )
+        return self
+
+
+def _metrics(params: LlmServingParams) -> tuple[Metric, ...]:
+    """What the scenario asks for first: the highest rate, latency at a rate, tokens/s of some users."""
+    counted = params.tokens != "none"
+    between = (PER_TOKEN,) if counted and params.output_tokens != 1 else ()  # a single token has no next
+    latencies = (FIRST_TOKEN, *between, LATENCY)
+    rates = (*([TOKENS] if counted else []), THROUGHPUT)
+    bounded = params.ttft_bound_s is not None or params.tpot_bound_s is not None
+    good = (GOODPUT,) if bounded else ()
+    if params.scenario == "search":
+        return (MAX_RATE, *latencies, *rates, *good)
+    if params.scenario == "users":
+        return (*rates, *latencies, *good)
+    return (*latencies, *rates, *good)
+
+
+def _task(params: LlmServingParams, shape: Shape, seed: int) -> Task:
+    if shape.ranks > 1:
+        raise InputError("llm-serving is one client, whatever the server runs on; write the shape 1x1")
+    return replace(program_task("llm_client.py", params, seed=seed), outputs=(REQUESTS,))
+
+
+def _read(logs: Mapping[str, Path], params: LlmServingParams) -> Reading:
+    """As its log says; a run that did not keep its bounds is no result of a server that keeps them."""
+    reading = payload_log.read(logs, _metrics(params))
+    if reading.facts.get("validity") != "INVALID":
+        return reading
+    problem = f"INVALID: {reading.facts.get('invalid_because')}"
+    return replace(reading, problems=(problem, *reading.problems))
+
+
+LLM_SERVING = Workload(
+    name="llm-serving",
+    about="load on an LLM server (OpenAI's API): time to first token, per output token, tokens/s",
+    params=LlmServingParams,
+    metrics=_metrics,
+    sample="",
+    flops=lambda _params: None,
+    task=_task,
+    read=_read,
+)

@@ -1,0 +1,392 @@
+"""Load on an LLM server: against one that sends its tokens at known times, and one that breaks as told."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from scipy.stats import binom
+
+from assay.errors import InputError
+from assay.payloads.service_level import Bounds, fewest, percentile, proves
+from assay.records import Reading, Scalar, Shape
+from assay.workloads import WORKLOADS
+from conftest import ROOT
+from llm_server import Answers, serving
+
+WORKLOAD = WORKLOADS["llm-serving"]
+SMALL = {
+    "requests": 20,
+    "min_duration_s": 0.0,
+    "warmup": 1,
+    "input_tokens": 16,
+    "output_tokens": 8,
+    "rate": 200.0,
+}
+BEFORE = 3  # requests before those that count: two to calibrate, one to warm up
+SECRET = "sk-f00d-and-cafe"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A client that came to its end."""
+
+    code: int
+    errors: str
+    log: str
+    reading: Reading
+    requests: list[dict[str, Any]]
+
+    def figure(self, metric: str, percentile: float | None = None) -> float:
+        labels = {} if percentile is None else {"percentile": percentile}
+        [found] = [m.value for m in self.reading.measurements if m.metric == metric and m.labels == labels]
+        return found
+
+    def fact(self, name: str) -> Scalar:
+        return self.reading.facts[name]
+
+
+def load(folder: Path, url: str, env: Mapping[str, str] | None = None, **params: Any) -> Ran:
+    """Run the client as its task says, in a folder of its own."""
+    asked = WORKLOAD.params(**{"model": "tiny", "url": url, **SMALL, **params})
+    task = WORKLOAD.task(asked, Shape(1, 1), 1)
+    for file in task.files:
+        (folder / file.name).write_bytes(file.data)
+    ran = subprocess.run(
+        [sys.executable if word == "{python}" else word for word in task.argv],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    log = folder / "rank-0.log"
+    log.write_text(ran.stdout)
+    lines = (folder / task.outputs[0]).read_text().splitlines()
+    requests = [request for request in map(json.loads, lines) if request["stretch"]]
+    reading = WORKLOAD.read({"rank-0.log": log}, asked)
+    return Ran(ran.returncode, ran.stderr, ran.stdout, reading, sorted(requests, key=lambda r: r["number"]))
+
+
+# Figures are true ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("endpoint", ["completions", "chat"])
+@pytest.mark.parametrize("how", [Answers(0.05, 0.01), Answers(0.05, 0.01, chunked=False, done=False)])
+def test_times_are_those_at_which_the_server_sent_its_tokens(
+    tmp_path: Path, endpoint: str, how: Answers
+) -> None:
+    with serving(how) as server:
+        ran = load(tmp_path, server.url, endpoint=endpoint, rate=50.0)
+    assert (ran.code, ran.errors, ran.reading.problems) == (0, "", ())
+    sent = {asked.name: asked for asked in server.asked}
+    first, per_token = [], []  # seconds by which the client says more than the server did
+    for request in ran.requests:
+        asked = sent[f"{request['stretch']}-{request['number']}"]
+        first.append(request["first_s"] - request["due_s"] - (asked.went[0] - asked.came))
+        took = (asked.went[-1] - asked.went[0]) / 7
+        per_token.append((request["last_s"] - request["first_s"]) / 7 - took)
+    # A busy machine delays some of them; none is seen before it was sent, and the undisturbed ones at once.
+    assert min(first) > 0
+    assert min(first) < 0.005
+    assert min(abs(more) for more in per_token) < 0.0005
+
+
+def test_every_figure_follows_from_the_file_of_requests(tmp_path: Path) -> None:
+    with serving(Answers(0.01, 0.002)) as server:
+        ran = load(tmp_path, server.url, requests=30)
+    assert len(ran.requests) == 30
+    waited = [r["first_s"] - r["due_s"] for r in ran.requests]
+    per_token = [(r["last_s"] - r["first_s"]) / (r["output_tokens"] - 1) for r in ran.requests]
+    for percent in (50.0, 90.0, 99.0):
+        rank = math.ceil(30 * percent / 100) - 1
+        assert ran.figure("first_token", percent) == pytest.approx(sorted(waited)[rank])
+        assert ran.figure("time_per_token", percent) == pytest.approx(sorted(per_token)[rank])
+    seconds = max(r["last_s"] for r in ran.requests)
+    assert ran.figure("throughput") == pytest.approx(30 / seconds)
+    assert ran.figure("token_throughput") == pytest.approx(30 * 8 / seconds)
+    assert ran.fact("seconds_measured") == pytest.approx(seconds)
+
+
+def test_latency_counts_from_when_a_request_was_due_and_so_holds_the_wait_in_the_queue(
+    tmp_path: Path,
+) -> None:
+    with serving(Answers(first_s=0.05), one_at_a_time=True) as server:
+        served_in_turn = load(tmp_path, server.url, requests=20, rate=100.0, output_tokens=1)
+        alone = load(tmp_path, server.url, requests=8, scenario="users", users=1, output_tokens=1)
+    # 20 requests of 50 ms each that arrive within about 0.2 s: the last waits for all before it.
+    assert served_in_turn.figure("first_token", 99.0) > 20 * 0.05 - 0.45
+    waits = [r["first_s"] - r["due_s"] for r in alone.requests]
+    assert 0.05 < min(waits) < 0.07
+
+
+def test_arrivals_are_a_poisson_process_that_the_seed_decides(tmp_path: Path) -> None:
+    with serving(Answers()) as server:
+        one, two, other = (
+            load(tmp_path, server.url, requests=300, rate=1000.0, output_tokens=1, extra={"n": n})
+            for n in (1, 2, 3)
+        )
+    due = [r["due_s"] for r in one.requests]
+    assert due == [r["due_s"] for r in two.requests] == [r["due_s"] for r in other.requests]
+    gaps = [later - earlier for earlier, later in zip([0.0, *due], due, strict=False)]
+    mean = sum(gaps) / len(gaps)
+    assert mean == pytest.approx(0.001, rel=4 / math.sqrt(300))
+    spread = math.sqrt(sum((gap - mean) ** 2 for gap in gaps) / len(gaps))
+    assert spread == pytest.approx(mean, rel=0.3), "of an exponential distribution both are the same"
+
+
+def test_users_wait_for_their_answers_before_they_ask_again(tmp_path: Path) -> None:
+    with serving(Answers(0.01, 0.001)) as server:
+        ran = load(tmp_path, server.url, scenario="users", users=3, requests=30)
+    assert ran.reading.problems == ()
+    moments = sorted((r["due_s"], r["last_s"]) for r in ran.requests)
+    most = max(sum(due <= at < last for due, last in moments) for at, _ in moments)
+    assert most == 3
+
+
+def test_a_prompt_has_the_tokens_that_were_asked_for_by_the_servers_own_count(tmp_path: Path) -> None:
+    with serving(Answers()) as server:  # counts two tokens a word and seven around
+        ran = load(tmp_path, server.url, input_tokens="uniform 31 201", output_tokens="uniform 2 9")
+    asked = {r["number"]: r["prompt_tokens"] for r in ran.requests}
+    assert all(31 <= tokens <= 201 for tokens in asked.values())
+    assert len(set(asked.values())) > 10
+    assert ran.fact("words_per_token") == 0.5
+    assert ran.fact("mean_input_tokens") == pytest.approx(sum(asked.values()) / 20)
+    assert {r["output_tokens"] for r in ran.requests} <= set(range(2, 10))
+    prompts = [request.body["prompt"] for request in server.asked]
+    assert len(set(prompts)) == len(prompts), "no cache of prefixes answers"
+
+
+def test_answers_shorter_than_asked_are_counted(tmp_path: Path) -> None:
+    with serving(lambda number: Answers(cut_to=3 if number % 2 else None)) as server:
+        ran = load(tmp_path, server.url)
+    assert ran.fact("shorter_than_asked") == 10
+    assert ran.fact("mean_output_tokens") == 5.5
+
+
+# What nobody says is not made up -------------------------------------------------------------------------
+
+
+def test_without_a_count_of_tokens_the_run_fails_and_says_what_to_do(tmp_path: Path) -> None:
+    with serving(Answers(usage=False)) as server:
+        ran = load(tmp_path, server.url)
+    assert ran.code == 1
+    assert "states no usage" in ran.errors
+    assert "tokens: pieces" in ran.errors
+    assert '"unit"' not in ran.log
+
+
+def test_pieces_are_counted_and_figures_per_token_left_out_only_where_one_says_so(tmp_path: Path) -> None:
+    with serving(Answers(usage=False, together=2)) as server:
+        pieces = load(tmp_path, server.url, tokens="pieces")
+        none = load(tmp_path, server.url, tokens="none")
+    assert pieces.reading.problems == ()
+    assert (pieces.fact("tokens_counted_by"), pieces.fact("mean_output_tokens")) == ("client", 4)
+    assert none.reading.problems == ()
+    assert none.fact("tokens_counted_by") == "nobody"
+    assert not {m.metric for m in none.reading.measurements} & {"time_per_token", "token_throughput"}
+    assert all(r["output_tokens"] is None for r in none.requests)
+
+
+# Failures ------------------------------------------------------------------------------------------------
+
+
+def later(how: Answers) -> Any:
+    """Well at first, then so."""
+    return lambda number: how if number >= BEFORE + 5 else Answers()
+
+
+@pytest.mark.parametrize(
+    ("how", "cause"),
+    [
+        (Answers(status=503, says='{"error": "full"}'), 'HTTP 503 Service Unavailable: {"error": "full"}'),
+        (Answers(kind="application/json", says="{}"), "answered with application/json, not with a stream"),
+        (Answers(break_after=3), "the stream broke after 3 pieces"),
+        (Answers(break_after=3, chunked=False), "the stream ended after 3 pieces without saying why"),
+        (Answers(stop_after=3), "the stream ended after 3 pieces without saying why"),
+        (Answers(error_after=2, says="out of blocks"), "the server ended the stream with an error"),
+        (Answers(usage=False), "the server stated no usage"),
+        (Answers(cut_to=0), "the answer held no text; its reason to end: stop"),
+        (Answers(first_s=3.0), "no whole answer within 0.5 s"),
+    ],
+)
+def test_a_request_that_fails_ends_the_run_with_its_cause_and_no_figure(
+    tmp_path: Path, how: Answers, cause: str
+) -> None:
+    with serving(later(how)) as server:
+        ran = load(tmp_path, server.url, timeout_s=0.5)
+    assert ran.code == 1
+    assert cause in ran.errors
+    assert "requests failed, allowed are 0.00%" in ran.errors
+    assert "Traceback" not in ran.errors
+    assert '"unit"' not in ran.log
+    assert any(cause in request["error"] for request in ran.requests)
+
+
+def test_failures_within_the_allowed_share_are_counted_and_stated(tmp_path: Path) -> None:
+    with serving(lambda number: Answers(status=500 if number in (5, 9) else 200)) as server:
+        ran = load(tmp_path, server.url, max_failed=0.1)
+    assert ran.reading.problems == ()
+    assert (ran.fact("requests"), ran.fact("failed_requests")) == (20, 2)
+
+
+def test_no_server_and_no_http_are_told_apart(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        nobody = load(tmp_path, f"http://127.0.0.1:{port}/v1", timeout_s=0.3)
+    refused = load(tmp_path, f"http://127.0.0.1:{port}/v1")
+    assert (nobody.code, refused.code) == (1, 1)
+    assert "the first requests failed: no whole answer within 0.3 s" in nobody.errors
+    assert f"can't connect to 127.0.0.1:{port}: Connection refused" in refused.errors
+
+
+def test_a_server_that_is_gone_ends_the_sending_at_once(tmp_path: Path) -> None:
+    with serving(later(Answers(status=500))) as server:
+        ran = load(tmp_path, server.url, scenario="users", users=2, min_duration_s=60.0)
+    assert ran.code == 1
+    assert len(ran.requests) < 20
+
+
+def test_the_key_is_sent_and_stands_nowhere(tmp_path: Path) -> None:
+    echo = Answers(status=401, says=f"wrong key {SECRET}")
+    with serving(later(echo)) as server:
+        ran = load(tmp_path, server.url, env={"KEY_OF_OURS": SECRET}, api_key_env="KEY_OF_OURS")
+    assert {asked.key for asked in server.asked} == {f"Bearer {SECRET}"}
+    assert "wrong key (redacted)" in ran.errors
+    kept = ["rank-0.log", "requests.jsonl"]
+    assert not any(SECRET in text for text in (ran.errors, *((tmp_path / name).read_text() for name in kept)))
+
+
+# Bounds --------------------------------------------------------------------------------------------------
+
+
+def slow(*numbers: int) -> Any:
+    return lambda number: Answers(first_s=0.4 if number - BEFORE in numbers else 0.0)
+
+
+def test_a_run_within_its_bounds_is_valid_and_one_beyond_is_no_result(tmp_path: Path) -> None:
+    bounds: dict[str, Any] = {"ttft_bound_s": 0.3, "percent": 90.0, "requests": 64, "rate": 60.0}
+    with serving(slow(7)) as server:
+        valid = load(tmp_path, server.url, **bounds)
+    with serving(slow(*range(10, 20))) as server:
+        invalid = load(tmp_path, server.url, **bounds)
+    assert (valid.fact("validity"), valid.reading.problems) == ("VALID", ())
+    assert valid.figure("goodput") == pytest.approx(valid.figure("throughput") * 63 / 64)
+    assert invalid.code == 0
+    [problem] = invalid.reading.problems
+    assert problem.startswith("INVALID: time to first token was above 0.3 s in 10 of 64 requests")
+
+
+def test_a_search_finds_the_rate_that_the_server_can_take(tmp_path: Path) -> None:
+    with serving(Answers(first_s=0.02), one_at_a_time=True) as server:  # takes at most 50 a second
+        ran = load(
+            tmp_path,
+            server.url,
+            scenario="search",
+            ttft_bound_s=0.15,
+            percent=90.0,
+            requests=64,
+            rate=16.0,
+            resolution=0.5,
+            output_tokens=1,
+        )
+    assert (ran.code, ran.errors, ran.reading.problems) == (0, "", ())
+    rates, kept = (next(s.y for s in ran.reading.series if s.name == name) for name in ("rate", "kept"))
+    too_high = min(rate for rate, good in zip(rates, kept, strict=True) if not good)
+    assert ran.figure("max_rate") == max(
+        r for r, good in zip(rates, kept, strict=True) if good and r < too_high
+    )
+    assert ran.figure("max_rate") < 50 < too_high * 1.5
+    assert too_high / ran.figure("max_rate") <= 1.5
+    assert ran.fact("validity") == "VALID"
+
+
+def test_a_server_that_dies_in_a_search_ends_it(tmp_path: Path) -> None:
+    with serving(later(Answers(status=500, says="dead"))) as server:
+        ran = load(tmp_path, server.url, scenario="search", ttft_bound_s=1.0, percent=50.0)
+    assert ran.code == 1
+    assert "the server answers no more, after 200 requests/s: HTTP 500" in ran.errors
+    assert '"unit"' not in ran.log
+
+
+@pytest.mark.parametrize(("percent", "late"), [(99.0, 0), (99.0, 1), (99.0, 30), (90.0, 0), (90.0, 7)])
+def test_the_fewest_requests_are_those_of_the_binomial_test(percent: float, late: int) -> None:
+    need = fewest(late, percent)
+    chance_late = 1 - percent / 100
+    assert binom.cdf(late, need, chance_late) <= 0.01 < binom.cdf(late, need - 1, chance_late)
+    assert not proves(need - 1, late, percent)
+
+
+def test_a_server_exactly_at_its_bound_is_called_valid_in_one_of_a_hundred_runs() -> None:
+    chance = random.Random(7)
+    valid = sum(proves(500, sum(chance.random() < 0.01 for _ in range(500)), 99.0) for _ in range(2000))
+    assert 0 < valid / 2000 < 0.02
+
+
+def test_a_request_that_failed_kept_no_bound_and_a_bound_that_is_not_given_is_kept() -> None:
+    bounds = Bounds(first_token_s=1.0, per_token_s=None, percent=99.0)
+    assert not bounds.kept(None, 0.1)
+    assert bounds.kept(1.0, None)
+    assert not bounds.kept(1.01, 0.0)
+
+
+def test_a_percentile_is_one_of_the_values_and_none_is_an_error() -> None:
+    assert [percentile([3.0, 1.0, 2.0], percent) for percent in (1, 34, 67, 99)] == [1.0, 2.0, 3.0, 3.0]
+    with pytest.raises(ValueError, match="no values"):
+        percentile([], 50)
+
+
+# What is asked for ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"url": "gpu7:8000"}, "write it like http://gpu7:8000/v1"),
+        ({"url": "http://me:pass@gpu7/v1"}, "api_key_env"),
+        ({"scenario": "search"}, "give ttft_bound_s, tpot_bound_s or both"),
+        ({"tokens": "none", "tpot_bound_s": 0.1}, "needs tokens that are counted"),
+        ({"ttft_bound_s": 1.0, "requests": 458}, "at least 459"),
+        ({"input_tokens": "about 20"}, "pattern"),
+        ({"output_tokens": "uniform 9 2"}, "9 is above 2"),
+        ({"output_tokens": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_what_can_not_be_measured_is_refused_with_what_would_do(
+    wrong: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ValidationError, match=re.escape(complaint)):
+        WORKLOAD.params(**({"model": "tiny"} | wrong))
+
+
+def test_the_client_needs_nothing_but_the_standard_library() -> None:
+    files = [file.name for file in WORKLOAD.task(WORKLOAD.params(model="tiny"), Shape(1, 1), 1).files]
+    code = "; ".join(f"import {name.removesuffix('.py')}" for name in files)
+    path = {"PYTHONPATH": str(ROOT / "src" / "assay" / "payloads")}
+    subprocess.run([sys.executable, "-S", "-c", code], env=path, check=True)
+
+
+def test_one_client_is_one_process() -> None:
+    with pytest.raises(InputError, match="shape 1x1"):
+        WORKLOAD.task(WORKLOAD.params(model="tiny"), Shape(1, 2), 1)
+
+
+def test_the_scenario_decides_what_comes_first() -> None:
+    first = {
+        scenario: WORKLOAD.metrics(WORKLOAD.params(model="m", scenario=scenario, ttft_bound_s=1.0))[0].name
+        for scenario in ("server", "users", "search")
+    }
+    assert first == {"server": "first_token", "users": "token_throughput", "search": "max_rate"}
