@@ -250,6 +250,7 @@ def test_files_that_are_too_large_for_a_log_are_named_and_not_cut(launcher: Laun
     launcher.forget(handle)
 
 
+@pytest.mark.disruptive
 def test_a_job_goes_on_while_the_api_server_is_restarted_and_loses_nothing(launcher: Launcher) -> None:
     with cluster.api_server() as server:
         handle = launcher.submit(job(python(TICK.format(count=150, pause=0.1)), timeout_s=120))
@@ -267,6 +268,7 @@ def test_a_job_goes_on_while_the_api_server_is_restarted_and_loses_nothing(launc
     launcher.forget(handle)
 
 
+@pytest.mark.disruptive
 def test_a_node_that_dies_is_named_and_what_it_had_said_is_kept(namespace: str, tmp_path: Path) -> None:
     launcher = make(namespace, tmp_path, placement="spread")
     with cluster.node_that_dies("node2") as node:

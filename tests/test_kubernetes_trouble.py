@@ -88,6 +88,7 @@ EXIT_9 = ["python3", "-c", "import sys; sys.exit(9)"]
 # Operators, and what their pods need ---------------------------------------------------------------------
 
 
+@pytest.mark.disruptive
 def test_an_operator_that_does_not_run_is_named(namespace: str, tmp_path: Path) -> None:
     with scaled_to_nothing("mpi-operator", "mpi-operator"):
         trial = Trial(launcher(namespace, tmp_path, kind="mpijob"), job(python("print(1)")))

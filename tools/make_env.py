@@ -41,7 +41,7 @@ def main() -> None:
     if shutil.which("nvidia-smi") is None and answers(index):
         print("installing torch, the CPU build", flush=True)
         subprocess.run([*pip, "--index-url", index, "torch", "torchvision"], check=True)
-    print("installing Assay, torch, the models' libraries and what the tests need (a few minutes the first time)", flush=True)
+    print("installing Assay, its extras and what the tests need (a few minutes the first time)", flush=True)
     subprocess.run([*pip, "--editable", ".[training,inference,kubernetes,test,check]"], check=True)
 
 
