@@ -1,0 +1,130 @@
+"""What all training workloads have in common: parameters, the job that they become, how its log is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from assay.errors import InputError
+from assay.logs.mlperf import training_run
+from assay.records import Metric, Reading, Shape, Task
+from assay.workloads import payload_log
+from assay.workloads.program import Params, program_task
+
+STEP_TIME = Metric("step_time", "s", "lower", "one training step on the slowest rank", scales=False)
+PER_EPOCH = Metric("time_per_epoch", "s", "lower", "run_start to run_stop over epochs: evaluation included")
+TO_TARGET = (
+    Metric("time_to_train", "s", "lower", "run_start to run_stop: training and evaluation to the target"),
+    Metric("epochs_to_target", "epochs", None, "passes over the data to the target: the seed's luck"),
+)
+DATA_WAIT = Metric(
+    "data_wait",
+    "",
+    "lower",
+    "share of the time in training steps that waited for the next batch",
+    scales=False,
+)
+READ_RATE = Metric("read_rate", "B/s", "higher", "stored bytes read a second by all ranks together")
+
+
+class TrainingParams(Params):
+    """What every training workload takes; each adds its own."""
+
+    mode: Literal["synthetic", "real", "data-only"] = Field(
+        "synthetic",
+        description="synthetic: throughput on one batch made on the device. real: the data set, to the "
+        "target. data-only: its batches are read and decoded and nothing is trained.",
+    )
+    data: str | None = Field(
+        None, description="Directory of the data set on the nodes, for real and data-only; absolute."
+    )
+    batch_size: int = Field(32, ge=1, description="Samples of a micro batch on each rank.")
+    global_batch_size: int | None = Field(
+        None,
+        ge=1,
+        description="Samples of a step; gradients of micro batches are accumulated up to it. Default: one "
+        "micro batch on each rank.",
+    )
+    precision: Literal["fp32", "tf32", "bf16", "fp16"] = Field(
+        "fp32", description="Number format of the arithmetic; bf16 and fp16 by autocast, weights in fp32."
+    )
+    channels_last: bool = Field(True, description="Lay images out as NHWC, which most devices prefer.")
+    learning_rate: float = Field(0.01, gt=0, description="Of the optimiser, at its highest.")
+    steps: int = Field(100, ge=1, description="Steps that count, in synthetic and data-only.")
+    warmup: int = Field(10, ge=0, description="Steps before them that don't count.")
+    window: int = Field(10, ge=1, description="Steps between two readings of the clock and of the loss.")
+    max_epochs: float = Field(1.0, gt=0, description="Epochs after which a real training ends.")
+    max_steps: int | None = Field(None, ge=1, description="Steps after which it ends, instead of epochs.")
+    target: float | None = Field(
+        None, description="Quality at which a real training ends; without one it ends with its last epoch."
+    )
+    eval_every: float = Field(1.0, gt=0, description="Epochs between two evaluations.")
+    division: Literal["closed", "open"] = Field("open", description="MLPerf's, as the log states it.")
+    deterministic: bool = Field(False, description="Kernels that always add in the same order.")
+    workers: int = Field(4, ge=0, description="Processes of each rank that decode; 0: the rank itself.")
+    prefetch: int = Field(2, ge=1, description="Batches that each of them decodes ahead.")
+    compile: bool = Field(False, description="Compile the model by torch.compile.")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU where there is one.")
+
+    @field_validator("data")
+    @classmethod
+    def _is_absolute(cls, path: str | None, info: ValidationInfo) -> str | None:
+        """From the suite's directory where the context names it, else from the current one."""
+        if path is None:
+            return None
+        start = (info.context or {}).get("directory", "")
+        return str(Path(start, Path(path).expanduser()).absolute())
+
+    @model_validator(mode="after")
+    def _has_data_to_read(self) -> Self:
+        if self.mode != "synthetic" and self.data is None:
+            raise ValueError(f"mode {self.mode} reads a data set; name its directory as data")
+        return self
+
+
+def training_task(program: str, params: TrainingParams, shape: Shape, seed: int) -> Task:
+    """The job of a training workload."""
+    micro = params.batch_size * shape.ranks
+    if params.global_batch_size is not None and params.global_batch_size % micro:
+        raise InputError(
+            f"a global_batch_size of {params.global_batch_size} can't be made of batches of "
+            f"{params.batch_size} on {shape.ranks} ranks; write a multiple of {micro}"
+        )
+    return program_task(program, params, seed=seed)
+
+
+def training_metrics(params: TrainingParams, sample: str) -> tuple[Metric, ...]:
+    """What a training workload reports in its mode, the primary metric first.
+
+    sample  plural: `images`
+    """
+    rate = Metric("throughput", f"{sample}/s", "higher", f"{sample} trained a second by all ranks together")
+    if params.mode == "synthetic":
+        return (rate, STEP_TIME)
+    if params.mode == "data-only":
+        read = replace(rate, about=f"{sample} read and decoded a second by all ranks together")
+        return (read, STEP_TIME, READ_RATE)
+    to_target = TO_TARGET if params.target is not None else TO_TARGET[:1]
+    # How long an epoch takes is the system's and comes first; how many it takes is the seed's.
+    return (PER_EPOCH, *to_target, rate, DATA_WAIT)
+
+
+def read_training(logs: Mapping[str, Path], params: TrainingParams, sample: str, round_: str) -> Reading:
+    """What the logs of a training say; a real one is read by the rules of MLPerf's round as well."""
+    metrics = training_metrics(params, sample)
+    if params.mode != "real" or "rank-0.log" not in logs:
+        return payload_log.read(logs, metrics)
+    training = training_run(logs["rank-0.log"], round_=round_)
+    if training.status == "success":
+        return replace(payload_log.read(logs, metrics), training=training)
+    # what was trained was trained at some speed
+    reading = payload_log.read(logs, [metric for metric in metrics if metric not in TO_TARGET])
+    reached = [quality for _, quality in training.evaluations]
+    told = f"evaluations gave {', '.join(f'{x:.4g}' for x in reached[-5:])}" if reached else "no evaluation"
+    goal = f"target {params.target:g}" if params.target is not None else "the last step"
+    problem = f"{goal} was not reached: {training.status}, {told}"
+    return replace(reading, training=training, problems=(problem, *reading.problems))
