@@ -1,7 +1,8 @@
 """The input of a training: every sample once an epoch over all ranks, decoded ahead, waiting for it timed.
 
-A data set is map-style: `len(data)` and `data[index]`. It may have two methods more: `where(index)`, the file
-that a sample stands in, for messages; `stored_bytes(index)`, what has to be read for it.
+A data set is map-style: `len(data)` and `data[index]`. It may have three methods more: `where(index)`, the
+file that a sample stands in, for messages; `stored_bytes(index)`, what has to be read for it;
+`arranged(order, step)`, an epoch's random order made to suit the data: samples of a step of like length, say.
 """
 
 from __future__ import annotations
@@ -151,10 +152,12 @@ class Feed:
         self, data: Any, epoch: int, accumulation: int, skip: int = 0
     ) -> Iterator[tuple[list[Micro], int]]:
         """Each step of an epoch, from 0, but its first `skip`: micro batches, and samples on all ranks."""
-        order = torch.randperm(len(data), generator=torch.Generator().manual_seed(self.options.seed + epoch))
-        steps = list(
-            steps_of(order.tolist(), self.rank.rank, self.rank.size, self.options.batch_size, accumulation)
-        )[skip:]
+        batch, ranks = self.options.batch_size, self.rank.size
+        shuffled = torch.Generator().manual_seed(self.options.seed + epoch)
+        order = torch.randperm(len(data), generator=shuffled).tolist()
+        if hasattr(data, "arranged"):
+            order = data.arranged(order, batch * ranks * accumulation)
+        steps = list(steps_of(order, self.rank.rank, ranks, batch, accumulation))[skip:]
         batches = self._batches(
             Seeded(data, hash((self.options.seed, epoch))),
             [micro for step in steps for micro in step.indices],

@@ -17,8 +17,8 @@ from step import Stepper
 if TYPE_CHECKING:
     from training import Benchmark
 
-# Does so many steps; gives seconds on the slowest rank and further figures of the window.
-Window = Callable[[int], tuple[float, dict[str, float]]]
+# Does so many steps; gives seconds on the slowest rank, samples as the throughput counts them, more figures.
+Window = Callable[[int], tuple[float, float, dict[str, float]]]
 
 # On one synthetic batch ----------------------------------------------------------------------------------
 
@@ -33,39 +33,37 @@ def synthetic(benchmark: Benchmark) -> None:
     samples = rank.over_ranks([float(micros[0].samples * len(micros))], "SUM")[0]
     counted = rank.over_ranks([float(benchmark.samples(batch) * len(micros))], "SUM")[0]
 
-    def window(steps: int) -> tuple[float, dict[str, float]]:
+    def window(steps: int) -> tuple[float, float, dict[str, float]]:
         rank.over_ranks([0.0], "MAX")
         start = rank.clock()
         for _ in range(steps):
             loss = stepper.take(0, micros, samples)
         elapsed = rank.over_ranks([rank.clock() - start], "MAX")[0]
-        return elapsed, {"loss": mean_losses(rank, [loss])[0]}
+        return elapsed, counted * steps, {"loss": mean_losses(rank, [loss])[0]}
 
     if options.warmup:
         window(options.warmup)
-    log_windows(benchmark, counted, window)
+    log_windows(benchmark, window)
 
 
-def log_windows(benchmark: Benchmark, counted: float, window: Window) -> float:
-    """Run all windows, print each, then the figures of the whole; the seconds of all.
-
-    counted  samples of a step, as the throughput counts them
-    """
+def log_windows(benchmark: Benchmark, window: Window) -> float:
+    """Run all windows, print each, then the figures of the whole; the seconds of all."""
     rank, options = benchmark.rank, benchmark.options
-    seconds, rates, done = 0.0, [], 0
+    seconds, counted, rates, done = 0.0, 0.0, [], 0
     while done < options.steps:
         steps = min(options.window, options.steps - done)
-        elapsed, figures = window(steps)
+        elapsed, samples, figures = window(steps)
         done += steps
         seconds += elapsed
-        rates.append(counted * steps / elapsed)
+        counted += samples
+        rates.append(samples / elapsed)
         if rank.rank == 0:
             rank.log("tracked_stats", {"throughput": rates[-1]} | figures, step=done)
     if rank.rank == 0:
         if len(rates) > 1:
             rank.log("throughput_spread", (max(rates) - min(rates)) / statistics.median(rates))
         unit = f"{benchmark.sample}/s"
-        rank.log("throughput", counted * done / seconds, unit=unit, labels={}, windows=len(rates))
+        rank.log("throughput", counted / seconds, unit=unit, labels={}, windows=len(rates))
         rank.log("step_time", seconds / done, unit="s", labels={})
     return seconds
 
@@ -97,17 +95,20 @@ def data_only(benchmark: Benchmark) -> None:
     )
     read = 0
 
-    def window(length: int) -> tuple[float, dict[str, float]]:
+    def window(length: int) -> tuple[float, float, dict[str, float]]:
         nonlocal read
+        counted = 0
         rank.over_ranks([0.0], "MAX")
         start = rank.clock()
         for micros, _ in islice(steps, length):
             read += sum(data.stored_bytes(index) for micro in micros for index in micro.indices)
-        return rank.over_ranks([rank.clock() - start], "MAX")[0], {}
+            counted += sum(benchmark.samples(micro.batch) for micro in micros if micro.samples)
+        elapsed = rank.over_ranks([rank.clock() - start], "MAX")[0]
+        return elapsed, rank.over_ranks([float(counted)], "SUM")[0], {}
 
     window(benchmark.options.warmup)
     read = 0
-    seconds = log_windows(benchmark, benchmark.global_batch_size, window)
+    seconds = log_windows(benchmark, window)
     every = rank.over_ranks([float(read)], "SUM")[0]
     if rank.rank == 0:
         rank.log("read_rate", every / seconds, unit="B/s", labels={})
@@ -164,7 +165,8 @@ def state_by_mlperfs_rules(benchmark: Benchmark) -> None:
         "target_quality": options.target,
     }
     for key, value in (stated | benchmark.stated()).items():
-        rank.log(key, value)
+        plain, about = value if isinstance(value, tuple) else (value, {})
+        rank.log(key, plain, **about)
 
 
 class RealTraining:

@@ -123,7 +123,10 @@ class Benchmark:
         return bool(quality >= target if self.higher_is_better else quality <= target)
 
     def stated(self) -> dict[str, object]:
-        """Further facts for the log, those that the round's rules ask for among them."""
+        """Further facts for the log, those that the round's rules ask for among them.
+
+        Where the rules of a real training want metadata, a fact is a pair: its value and those.
+        """
         return {}
 
     @property
