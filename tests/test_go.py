@@ -166,14 +166,14 @@ def test_the_network_sees_the_mover_first_and_eight_positions():
            .....""",
         turn=WHITE,
     )
-    planes = go.planes(boards)
+    planes = go.planes(boards.stones, boards.turn)
     assert planes.shape == (1, 17, SIZE, SIZE)
     assert planes[0, 0].nonzero().tolist() == [[1, 1]]
     assert planes[0, 8].nonzero().tolist() == [[0, 0]]
     assert planes[0, 1].sum() == 0  # before white's stone there was black's alone
     assert planes[0, 16].sum() == 0
     boards.turn[:] = BLACK
-    assert go.planes(boards)[0, 16].sum() == SIZE * SIZE
+    assert go.planes(boards.stones, boards.turn)[0, 16].sum() == SIZE * SIZE
 
 
 class SlowGo:

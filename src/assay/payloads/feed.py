@@ -3,6 +3,9 @@
 A data set is map-style: `len(data)` and `data[index]`. It may have three methods more: `where(index)`, the
 file that a sample stands in, for messages; `stored_bytes(index)`, what has to be read for it;
 `arranged(order, step)`, an epoch's random order made to suit the data: samples of a step of like length, say.
+
+One that lies in memory may have `batch(indices)` in place of `data[index]`: the rank itself makes all of a
+batch at once, of a tensor of indices.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ class Micro(NamedTuple):
 
     batch: Any
     samples: int
-    indices: tuple[int, ...] = ()
+    indices: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Step:
     samples  of the step on all ranks
     """
 
-    indices: tuple[tuple[int, ...], ...]
+    indices: tuple[Sequence[int], ...]
     counted: tuple[int, ...]
     samples: int
 
@@ -76,9 +79,9 @@ def steps_of(order: Sequence[int], rank: int, size: int, batch: int, accumulatio
         micros = -(-len(chunk) // (batch * size))
         slots = size * micros
         edges = [len(chunk) * slot // slots for slot in range(rank * micros, (rank + 1) * micros + 1)]
-        own = [tuple(chunk[begin:end]) for begin, end in pairwise(edges)]
+        own = [chunk[begin:end] for begin, end in pairwise(edges)]
         yield Step(
-            indices=tuple(micro or (chunk[0],) for micro in own),
+            indices=tuple(micro if len(micro) else chunk[:1] for micro in own),
             counted=tuple(len(micro) for micro in own),
             samples=len(chunk),
         )
@@ -154,7 +157,9 @@ class Feed:
         """Each step of an epoch, from 0, but its first `skip`: micro batches, and samples on all ranks."""
         batch, ranks = self.options.batch_size, self.rank.size
         shuffled = torch.Generator().manual_seed(self.options.seed + epoch)
-        order = torch.randperm(len(data), generator=shuffled).tolist()
+        order = torch.randperm(len(data), generator=shuffled)
+        if not hasattr(data, "batch"):
+            order = order.tolist()
         if hasattr(data, "arranged"):
             order = data.arranged(order, batch * ranks * accumulation)
         steps = list(steps_of(order, self.rank.rank, ranks, batch, accumulation))[skip:]
@@ -175,6 +180,11 @@ class Feed:
         return self._batches(Seeded(data, self.options.seed), batches)
 
     def _batches(self, data: Seeded, batches: Sequence[Sequence[int]]) -> Iterator[Any]:
+        if hasattr(data.data, "batch"):
+            for indices in batches:
+                batch = data.data.batch(torch.as_tensor(indices))
+                yield moved(batch, self.rank.device, channels_last=self.options.channels_last)
+            return
         workers = min(self.options.workers, len(batches))
         loader = DataLoader(
             data,

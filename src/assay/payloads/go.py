@@ -71,7 +71,7 @@ class Go:
     most_moves  a game that is not over by then is scored as it stands; Silver et al.: 2 × points
     """
 
-    def __init__(self, size: int, komi: float, device: torch.device | str = "cpu") -> None:
+    def __init__(self, size: int, komi: float = 7.5, device: torch.device | str = "cpu") -> None:
         self.size, self.komi, self.points, self.most_moves = size, komi, size * size, 2 * size * size
         grid = torch.full((size + 2, size + 2), self.points, device=device)
         grid[1:-1, 1:-1] = torch.arange(self.points, device=device).view(size, size)
@@ -164,13 +164,13 @@ class Go:
         black, white = reach
         return (black & ~white).sum(1).float() - (white & ~black).sum(1).float() - self.komi
 
-    def planes(self, boards: Boards) -> Tensor:
-        """What the network sees, n × 17 × size × size, float.
+    def planes(self, stones: Tensor, turn: Tensor) -> Tensor:
+        """What the network sees of `Boards.stones` and `Boards.turn`, n × 17 × size × size, float.
 
         Eight positions of the player's stones, eight of the other's, and ones where black is to move.
         Source: Silver et al., Mastering the game of Go without human knowledge (2017), "Methods".
         """
-        turn = boards.turn.view(-1, 1, 1)
-        black = (boards.turn == BLACK).view(-1, 1, 1).expand(-1, 1, self.points)
-        seen = torch.cat([boards.stones == turn, boards.stones == -turn, black], 1)
+        mover = turn.view(-1, 1, 1)
+        black = (mover == BLACK).expand(-1, 1, self.points)
+        seen = torch.cat([stones == mover, stones == -mover, black], 1)
         return seen.view(-1, 2 * HISTORY + 1, self.size, self.size).float()
