@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import random
 import re
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from pydantic import ValidationError
 from scipy.stats import binom
 
+from assay.cli import assay
 from assay.errors import InputError
 from assay.payloads.service_level import Bounds, fewest, percentile, proves
 from assay.records import Reading, Scalar, Shape
 from assay.workloads import WORKLOADS
-from conftest import ROOT
+from conftest import ROOT, require
 from llm_server import Answers, serving
 
 WORKLOAD = WORKLOADS["llm-serving"]
@@ -109,6 +117,7 @@ def test_every_figure_follows_from_the_file_of_requests(tmp_path: Path) -> None:
     with serving(Answers(0.01, 0.002)) as server:
         ran = load(tmp_path, server.url, requests=30)
     assert len(ran.requests) == 30
+    assert ran.fact("tokens_per_piece") == 1
     waited = [r["first_s"] - r["due_s"] for r in ran.requests]
     per_token = [(r["last_s"] - r["first_s"]) / (r["output_tokens"] - 1) for r in ran.requests]
     for percent in (50.0, 90.0, 99.0):
@@ -195,6 +204,7 @@ def test_pieces_are_counted_and_figures_per_token_left_out_only_where_one_says_s
         none = load(tmp_path, server.url, tokens="none")
     assert pieces.reading.problems == ()
     assert (pieces.fact("tokens_counted_by"), pieces.fact("mean_output_tokens")) == ("client", 4)
+    assert pieces.fact("tokens_per_piece") == 1
     assert none.reading.problems == ()
     assert none.fact("tokens_counted_by") == "nobody"
     assert not {m.metric for m in none.reading.measurements} & {"time_per_token", "token_throughput"}
@@ -347,6 +357,111 @@ def test_a_percentile_is_one_of_the_values_and_none_is_an_error() -> None:
     assert [percentile([3.0, 1.0, 2.0], percent) for percent in (1, 34, 67, 99)] == [1.0, 2.0, 3.0, 3.0]
     with pytest.raises(ValueError, match="no values"):
         percentile([], 50)
+
+
+# With Assay ----------------------------------------------------------------------------------------------
+
+
+def test_each_system_names_its_own_server_and_every_request_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    params = {**SMALL, "model": "tiny", "scenario": "users", "users": 2}
+    suite = {"suite": "chat", "workload": "llm-serving", "params": params, "systems": ["near", "far"]}
+    Path("suite.yaml").write_text(json.dumps(suite | {"repeats": 2, "baseline": "near"}))
+    with serving(Answers(0.01, 0.001)) as near, serving(Answers(0.04, 0.004)) as far:
+        systems = {
+            name: {"launcher": "local", "env": {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": SECRET}}
+            for name, server in (("near", near), ("far", far))
+        }
+        Path("systems.yaml").write_text(json.dumps(systems))
+        ran = CliRunner().invoke(assay, ["run", "suite.yaml"])
+    assert ran.exit_code == 0, ran.output
+    asked = CliRunner().invoke(assay, ["compare", "chat:near", "chat:far", "--json"])
+    [claim] = [c for c in json.loads(asked.stdout)["comparisons"] if c["metric"] == "token_throughput"]
+    assert claim["verdict"] == "slower"
+    kept = list(Path("runs").rglob("outputs/requests.jsonl"))
+    assert len(kept) == 4
+    assert all(len(path.read_text().splitlines()) == 21 for path in kept)
+    files = [path.read_bytes() for path in Path("runs").rglob("*") if path.is_file()]
+    assert not any(SECRET.encode() in content for content in files)
+
+
+# A real server -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def transformers_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, int]]:
+    """`transformers serve` with a tiny random Llama: its URL, its model's name, its process."""
+    needed = ("torch", "transformers", "accelerate", "fastapi", "openai", "uvicorn")
+    require("torch", all(map(find_spec, needed)), f"`transformers serve` needs {', '.join(needed)}")
+    folder = tmp_path_factory.mktemp("llama")
+    env = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    tiny, payloads = Path(__file__).with_name("tiny_llama.py"), str(ROOT / "src" / "assay" / "payloads")
+    subprocess.run([sys.executable, tiny, folder], env=env | {"PYTHONPATH": payloads}, check=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    serve = [str(Path(sys.executable).with_name("transformers")), "serve", str(folder), "--device", "cpu"]
+    log = folder / "serve.log"
+    with log.open("w") as out:
+        server = subprocess.Popen(
+            [*serve, "--host", "127.0.0.1", "--port", str(port)], env=env, stdout=out, stderr=out
+        )
+    try:
+        wait_for_health(server, f"http://127.0.0.1:{port}/health", log)
+        yield f"http://127.0.0.1:{port}/v1", str(folder), server.pid
+    finally:
+        server.kill()
+        server.wait()
+
+
+def wait_for_health(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        assert server.poll() is None, log.read_text()
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as reply:
+            assert reply.status == 200
+            return
+        time.sleep(0.2)
+    pytest.fail(log.read_text())
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("endpoint", "scenario"), [("completions", "server"), ("chat", "users"), ("completions", "search")]
+)
+def test_a_real_server_is_measured(
+    tmp_path: Path, transformers_server: tuple[str, str, int], endpoint: str, scenario: str
+) -> None:
+    url, model, _ = transformers_server
+    asked = {"input_tokens": 32, "output_tokens": 8, "rate": 4.0, "users": 2, "requests": 12}
+    bounds = {"ttft_bound_s": 0.5, "percent": 60.0, "resolution": 1.0} if scenario == "search" else {}
+    ran = load(tmp_path, url, model=model, endpoint=endpoint, scenario=scenario, **asked, **bounds)
+    assert (ran.code, ran.errors, ran.reading.problems) == (0, "", ())
+    assert ran.fact("model_served") == f"{model}@main"
+    assert ran.fact("mean_input_tokens") == 32
+    assert ran.fact("mean_output_tokens") == 8
+    assert 0 < ran.figure("first_token", 50.0) < ran.figure("latency", 50.0)
+    assert ran.figure("token_throughput") == pytest.approx(8 * ran.figure("throughput"))
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_a_real_server_that_is_killed_ends_the_run_with_its_cause(
+    tmp_path: Path, transformers_server: tuple[str, str, int]
+) -> None:
+    url, model, pid = transformers_server
+    killer = threading.Timer(2.0, os.kill, (pid, signal.SIGKILL))
+    killer.start()
+    ran = load(tmp_path, url, model=model, scenario="users", output_tokens=500, min_duration_s=60.0)
+    killer.join()
+    assert ran.code == 1
+    assert re.search(
+        r"requests failed.*(the stream broke after|the connection broke|can't connect)", ran.errors
+    )
+    assert '"unit"' not in ran.log
 
 
 # What is asked for ---------------------------------------------------------------------------------------

@@ -135,6 +135,8 @@ def figures(rank: Rank, stretch: Stretch, bounds: Bounds) -> None:
     outputs = [r.output_tokens for r in done if r.output_tokens is not None]
     rank.log("mean_input_tokens", fmean(inputs) if inputs else None)
     rank.log("mean_output_tokens", fmean(outputs) if outputs else None)
+    pieces = sum(r.pieces for r in done)
+    rank.log("tokens_per_piece", sum(outputs) / pieces if outputs else None)
     cut = sum(r.output_tokens is not None and r.output_tokens < r.asked_tokens for r in done)
     rank.log("shorter_than_asked", cut)
     rank.log("longest_gap_s", max(r.longest_gap_s for r in done))
