@@ -121,6 +121,15 @@ def test_a_rank_that_needs_more_than_the_memory_limit_is_told_with_the_limit(tmp
     assert "memory is 64m: raise it" in status.cause
 
 
+def test_root_gives_the_jobs_files_to_a_user_that_is_named_by_number(tmp_path: Path) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can give files away")
+    launcher = make(tmp_path, user="1000660000:0", python="/usr/bin/python3")
+    code = "import os; open('kept', 'w').write('1'); print(os.getuid(), os.getgid(), open('sent').read())"
+    status, streams = run(launcher, job(python(code), files={"sent": b"it"}))
+    assert (status.state, streams["rank-0"]) == (JobState.SUCCEEDED, b"1000660000 0 it\n")
+
+
 # What is left, and what is known of it
 
 

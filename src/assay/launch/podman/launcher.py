@@ -57,6 +57,7 @@ class PodmanLauncher:
             spool.write(
                 kept, job, python=system.python, env=system.env, grace_s=system.grace, pin=system.pin_cpus
             )
+            options.hand_over(kept.directory, system.user)
         answer = self.engine.ask(*self._run(job, job.token, str(kept.directory))[1:])
         if not answer.ok:
             self.engine.remove(_container(job.token))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -76,7 +76,8 @@ class ContainerSystem(BaseModel):
     memory: Size | None = Field(None, description="Memory limit, like 64g.")
     user: str | None = Field(
         None,
-        description="User and group inside, like 1000:1000; by default the one that owns the job's files.",
+        description="User and group inside, like 1000:1000; by default the one that owns the job's files. "
+        "Root gives them to one that is named by number.",
     )
     args: tuple[str, ...] = Field(
         (), description="Further flags of podman run or docker run: [--cap-add=IPC_LOCK]."
@@ -123,6 +124,16 @@ def _optional(system: ContainerSystem) -> Iterator[str]:
         yield f"--device={device}"
     for volume in system.volumes:
         yield f"--volume={volume}"
+
+
+def hand_over(directory: Path, user: str | None) -> None:
+    """Give a job's files to the user inside, where a system names one by number; only root can."""
+    match = re.fullmatch(r"(\d+)(?::(\d+))?", user or "")
+    if match is None or os.getuid() != 0:
+        return
+    group = -1 if match[2] is None else int(match[2])  # as it is
+    for path in (directory, *directory.rglob("*")):
+        os.chown(path, int(match[1]), group, follow_symlinks=False)
 
 
 def _owner(program: str) -> str:
