@@ -43,6 +43,8 @@ def synthetic(benchmark: Benchmark) -> None:
 
     if options.warmup:
         window(options.warmup)
+    if options.cuda_graphs:
+        stepper.record(micros, samples)
     log_windows(benchmark, window)
 
 

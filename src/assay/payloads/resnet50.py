@@ -92,7 +92,7 @@ class ResNet50(Benchmark):
             {"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": options.weight_decay},
             {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0.0},
         ]
-        return torch.optim.SGD(groups, fused=self.rank.device.type == "cuda", **settings)
+        return torch.optim.SGD(groups, fused=options.fused, **settings)
 
     def learning_rate(self, step: int) -> float:
         """Real: linear warm-up, then polynomial decay of power 2. Synthetic: constant."""
@@ -175,6 +175,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--model", choices=["resnet18", "resnet34", "resnet50"], default="resnet50")
     made.add_argument("--image-size", type=int, default=224, help="height and width in pixels, 32 or more")
     made.add_argument("--opt-name", choices=["sgd", "lars"], default="sgd")
+    switch = argparse.BooleanOptionalAction
+    made.add_argument("--fused", action=switch, default=True, help="all of SGD's update in one kernel")
     made.add_argument("--momentum", type=float, default=0.9)
     made.add_argument("--weight-decay", type=float, default=5e-5)
     made.add_argument("--warmup-epochs", type=float, default=2.0, help="in which the learning rate rises")

@@ -42,6 +42,7 @@ class Stepper:
             self.module.compile()
         self.model = DistributedDataParallel(self.module) if self.rank.size > 1 else self.module
         self.scaler = torch.amp.GradScaler(kind, enabled=options.precision == "fp16")
+        self.recorded: tuple[torch.cuda.CUDAGraph, torch.Tensor] | None = None
         torch.manual_seed(options.seed + self.rank.rank)  # from here on each rank draws its own
 
     def autocast(self) -> torch.autocast:
@@ -58,14 +59,41 @@ class Stepper:
         rate = self.benchmark.learning_rate(step)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group.get("lr_scale", 1.0)
-        self.optimiser.zero_grad(set_to_none=True)
-        loss = self.gradients(micros, samples)
+        if self.recorded is None:
+            self.optimiser.zero_grad(set_to_none=True)
+            loss = self.gradients(micros, samples)
+        else:
+            graph, loss = self.recorded
+            graph.replay()
         if self.benchmark.clip_norm is not None:
             self.scaler.unscale_(self.optimiser)
             torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.benchmark.clip_norm)
         self.scaler.step(self.optimiser)
         self.scaler.update()
         return loss
+
+    def record(self, micros: Sequence[Micro], samples: float) -> None:
+        """Record forward and backward of these very micro batches; from here on `take` replays them.
+
+        The host then starts one graph a step and not some thousand kernels. Gradients and loss lie in the
+        graph's own memory and are written anew by each replay; the optimiser is not part of it, as its step
+        may ask the host (fp16) or count there.
+        Source: PyTorch's notes on CUDA graphs: warm-up on a side stream, gradients None before recording.
+        """
+        if self.rank.device.type != "cuda":
+            self.rank.fail("--cuda-graphs needs an NVIDIA GPU; the device is cpu")
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(3):
+                self.optimiser.zero_grad(set_to_none=True)
+                self.gradients(micros, samples)
+        torch.cuda.current_stream().wait_stream(aside)
+        self.optimiser.zero_grad(set_to_none=True)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            loss = self.gradients(micros, samples)
+        self.recorded = graph, loss
 
     def gradients(self, micros: Sequence[Micro], samples: float) -> torch.Tensor:
         """Forward and backward of all micro batches; gives what `take` gives."""

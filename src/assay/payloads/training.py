@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import torch
 
+import memory
 from feed import Feed, UnreadableSampleError, samples_in
 from loops import data_only, real, synthetic
 from rank import START, Rank
@@ -27,7 +28,8 @@ from step import PRECISIONS
 
 MODES = ("synthetic", "real", "data-only")
 # Facts that every log states, beside those of the benchmark.
-STATED = ("batch_size", "precision", "channels_last", "deterministic", "compile", "learning_rate", "warmup")
+STATED = ("batch_size", "precision", "channels_last", "deterministic", "learning_rate", "warmup")
+STATED += ("compile", "cuda_graphs", "keep_memory")
 
 
 class Benchmark:
@@ -158,6 +160,8 @@ def arguments(doc: str | None, **defaults: Any) -> argparse.ArgumentParser:
     add("--workers", type=int, default=4, help="processes of each rank that decode; 0: the rank itself")
     add("--prefetch", type=int, default=2, help="batches that each of them decodes ahead")
     add("--compile", action=switch, default=False, help="by torch.compile")
+    add("--cuda-graphs", action=switch, default=False, help="a step is recorded and replayed; synthetic")
+    add("--keep-memory", action=switch, default=True, help="CPU: what tensors free stays, in huge pages")
     add("--channels-last", action=switch, default=True, help="NHWC, which most devices prefer")
     add("--device", choices=["auto", "cpu", "cuda"], default="auto")
     add("--seed", type=int, default=1)
@@ -171,6 +175,8 @@ def train(kind: type[Benchmark], options: argparse.Namespace) -> None:
     _check(rank, options)
     if options.mode == "real" and rank.rank == 0:
         rank.log("init_start", event=START)
+    if options.keep_memory:
+        memory.keep()  # before the first tensor; of a GPU's memory torch keeps what is freed by itself
     rank.join(options.device)
     with failures(rank, options):
         benchmark = kind(rank, options)
@@ -187,6 +193,8 @@ def _check(rank: Rank, options: argparse.Namespace) -> None:
             rank.fail(f"--{name.replace('_', '-')} must be at least {smallest}")
     if options.mode != "synthetic" and options.data is None:
         rank.fail(f"--mode {options.mode} reads a data set: name its directory with --data")
+    if options.cuda_graphs and (options.mode != "synthetic" or rank.size > 1):
+        rank.fail("--cuda-graphs replays one batch of --mode synthetic, on one rank")
     if options.data is not None and not options.data.is_dir():
         rank.fail(f"--data {options.data} is no directory that this rank can see")
 

@@ -37,6 +37,7 @@ class ResNet50Params(TrainingParams):
     )
     image_size: int = Field(224, ge=32, le=4096, description="Height and width of an image, pixels.")
     opt_name: Literal["sgd", "lars"] = Field("sgd", description="Optimiser, with momentum.")
+    fused: bool = Field(True, description="All of SGD's update in one kernel.")
     momentum: float = Field(0.9, ge=0, lt=1, description="Of the optimiser.")
     weight_decay: float = Field(5e-5, ge=0, description="Of weights; biases and normalisations have none.")
     warmup_epochs: float = Field(2.0, ge=0, description="Epochs in which the learning rate rises, in real.")

@@ -68,6 +68,10 @@ class TrainingParams(Params):
     workers: int = Field(4, ge=0, description="Processes of each rank that decode; 0: the rank itself.")
     prefetch: int = Field(2, ge=1, description="Batches that each of them decodes ahead.")
     compile: bool = Field(False, description="Compile the model by torch.compile.")
+    cuda_graphs: bool = Field(
+        False, description="Record a step once and replay it: in synthetic, on one GPU."
+    )
+    keep_memory: bool = Field(True, description="On a CPU: what tensors free is kept, in huge pages.")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU where there is one.")
 
     @field_validator("data")
