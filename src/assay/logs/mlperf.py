@@ -282,6 +282,8 @@ def _contradiction(log: _Log) -> str:
         return "run_start or run_stop carries no time"
     if log.minutes <= 0:
         return f"run_stop lies {-log.minutes * 60:.1f} s before run_start"
+    if (step := log.number("resumed_from_step")) is not None:
+        return f"resumed from a checkpoint at step {step}: the time before it is in another log"
     if log.starts[-1].line > log.stops[0].line:
         return f"holds more than one run: run_start again at line {log.starts[-1].line}, after run_stop"
     told = {_stated_status(stop): stop.line for stop in reversed(log.stops)}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from checkpoint import Checkpoint
 from feed import Micro, samples_in
 from rank import END, START, Rank
 from step import Stepper
@@ -143,6 +144,8 @@ def real(benchmark: Benchmark) -> None:
     training = RealTraining(benchmark)
     if rank.rank == 0:
         state_by_mlperfs_rules(benchmark)
+    if training.resumed:
+        training.log("resumed_from_step", training.resumed)
     log_size(training.stepper)
     rank.over_ranks([0.0], "MAX")
     training.log("init_stop", event=END)
@@ -174,7 +177,7 @@ def state_by_mlperfs_rules(benchmark: Benchmark) -> None:
 class RealTraining:
     """A training under way: how far it is, and how long what took.
 
-    step       optimiser steps done
+    step       optimiser steps done; resumed of them by an earlier run
     trained_s  seconds in them, of it waited_s for data
     samples    trained, as the throughput counts them
     """
@@ -183,9 +186,11 @@ class RealTraining:
         self.benchmark, self.rank, self.options = benchmark, benchmark.rank, benchmark.options
         self.log = self.rank.log if self.rank.rank == 0 else _unprinted  # one rank speaks for all
         self.stepper, self.feed = Stepper(benchmark), benchmark.feed
-        self.step, self.trained_s, self.samples = 0, 0.0, 0
-        self.steps = self._all_steps()
+        self.checkpoint = Checkpoint(self.rank, self.options, self.stepper)
+        self.step = self.resumed = self.checkpoint.resume()
+        self.trained_s, self.samples = 0.0, 0
         self.per_epoch = benchmark.steps_per_epoch
+        self.steps = self._all_steps()
         self.block = max(1, round(self.options.eval_every * self.per_epoch))
         # epochs are marked where evaluations fall between them
         self.marks_epochs = benchmark.progress == "epochs" and self.block % self.per_epoch == 0
@@ -193,6 +198,10 @@ class RealTraining:
     def run(self) -> None:
         """From run_start to run_stop."""
         options, last, begin = self.options, self.benchmark.most_steps, self.rank.clock()
+        if self.step >= last:
+            self.rank.fail(
+                f"{self.checkpoint.path} is of step {self.step} of {last}: nothing is left to train"
+            )
         self.log("run_start", event=START)
         reached = False
         while self.step < last and not reached:
@@ -202,7 +211,7 @@ class RealTraining:
         success = reached or options.target is None
         elapsed = self.rank.clock() - begin
         self.log("run_stop", event=END, status="success" if success else "aborted", **self.place())
-        self.log_figures(elapsed, reached=success)
+        self.log_figures(elapsed, success=success)
 
     def train_block(self, until: int) -> float:
         """Train to a step; the mean loss since the last window."""
@@ -214,11 +223,14 @@ class RealTraining:
         self.log("block_start", event=START, **block)
         loss = math.nan
         while self.step < until:
-            loss = self.train_window(min(until, self.step + self.options.window))
+            keeping = self.checkpoint.next_due(self.step)
+            loss = self.train_window(min(until, keeping, self.step + self.options.window))
+            if self.step == keeping:
+                self.checkpoint.save(self.step)
         self.log("block_stop", event=END, **block)
         return loss
 
-    def train_window(self, until: int) -> float:
+    def train_window(self, until: float) -> float:
         """Train to a step and read clock and losses there; the last step's loss."""
         start, before, losses = self.rank.clock(), self.samples, []
         while self.step < until:
@@ -256,29 +268,33 @@ class RealTraining:
         epochs = self.step / self.per_epoch
         return {"epoch_num": int(epochs) if epochs.is_integer() else epochs}
 
-    def log_figures(self, elapsed: float, *, reached: bool) -> None:
+    def log_figures(self, elapsed: float, *, success: bool) -> None:
         """How long it took in all, for an epoch, and waiting for data."""
         waited = self.feed.waiting.seconds()
         trained_s, elapsed, waiting = self.rank.over_ranks(
             [self.trained_s, elapsed, waited / self.trained_s], "MAX"
         )
         samples = self.rank.over_ranks([float(self.samples)], "SUM")[0]
-        epochs = self.step / self.per_epoch
+        epochs = (self.step - self.resumed) / self.per_epoch
         figures = {
             "time_per_epoch": (elapsed / epochs, "s"),
             "throughput": (samples / trained_s, f"{self.benchmark.sample}/s"),
             "data_wait": (waiting, ""),
         }
-        if reached:
-            figures |= {"time_to_train": (elapsed, "s"), "epochs_to_target": (epochs, "epochs")}
+        if success and not self.resumed:  # else the time before is not in this log
+            figures["time_to_train"] = (elapsed, "s")
+        if success and not self.resumed and self.options.target is not None:
+            figures["epochs_to_target"] = (epochs, "epochs")
         for key, (value, unit) in figures.items():
             self.log(key, value, unit=unit, labels={})
 
     def _all_steps(self) -> Iterator[tuple[list[Micro], float]]:
         """Each step's micro batches on this rank and its samples on all, epoch after epoch."""
-        for epoch in count():
+        skip = self.step % self.per_epoch
+        for epoch in count(self.step // self.per_epoch):
             data = self.benchmark.training_data(epoch)
-            yield from self.feed.training(data, epoch, self.benchmark.accumulation)
+            yield from self.feed.training(data, epoch, self.benchmark.accumulation, skip)
+            skip = 0
 
 
 def _unprinted(*_line: object, **_metadata: object) -> None:

@@ -157,6 +157,8 @@ def arguments(doc: str | None, **defaults: Any) -> argparse.ArgumentParser:
     add("--eval-every", type=float, default=1.0, help="epochs between two evaluations")
     add("--division", choices=["closed", "open"], default="open", help="MLPerf's, as the log states it")
     add("--deterministic", action=switch, default=False, help="kernels that always add in the same order")
+    add("--checkpoint", type=Path, help="directory that a real training is kept in, and resumed from")
+    add("--checkpoint-every", type=int, default=1000, help="steps between two of them")
     add("--workers", type=int, default=4, help="processes of each rank that decode; 0: the rank itself")
     add("--prefetch", type=int, default=2, help="batches that each of them decodes ahead")
     add("--compile", action=switch, default=False, help="by torch.compile")
@@ -188,6 +190,7 @@ def train(kind: type[Benchmark], options: argparse.Namespace) -> None:
 def _check(rank: Rank, options: argparse.Namespace) -> None:
     """What no run can be made of, said before anything is computed."""
     least = {"batch_size": 1, "steps": 1, "window": 1, "warmup": 0, "workers": 0, "prefetch": 1}
+    least |= {"checkpoint_every": 1}
     for name, smallest in least.items():
         if getattr(options, name) < smallest:
             rank.fail(f"--{name.replace('_', '-')} must be at least {smallest}")

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from assay.errors import InputError
 from assay.logs.mlperf import training_run
-from assay.records import Metric, Reading, Shape, Task
+from assay.records import Metric, Reading, Shape, Task, TrainingRun
 from assay.workloads import payload_log
 from assay.workloads.program import Params, program_task
 
@@ -65,6 +65,12 @@ class TrainingParams(Params):
     eval_every: float = Field(1.0, gt=0, description="Epochs between two evaluations.")
     division: Literal["closed", "open"] = Field("open", description="MLPerf's, as the log states it.")
     deterministic: bool = Field(False, description="Kernels that always add in the same order.")
+    checkpoint: str | None = Field(
+        None,
+        description="Directory on the nodes that a real training is kept in and resumed from, one for all "
+        "ranks; absolute. A resumed run gives no time to train: its log lacks the time before.",
+    )
+    checkpoint_every: int = Field(1000, ge=1, description="Steps between two checkpoints.")
     workers: int = Field(4, ge=0, description="Processes of each rank that decode; 0: the rank itself.")
     prefetch: int = Field(2, ge=1, description="Batches that each of them decodes ahead.")
     compile: bool = Field(False, description="Compile the model by torch.compile.")
@@ -74,7 +80,7 @@ class TrainingParams(Params):
     keep_memory: bool = Field(True, description="On a CPU: what tensors free is kept, in huge pages.")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU where there is one.")
 
-    @field_validator("data")
+    @field_validator("data", "checkpoint")
     @classmethod
     def _is_absolute(cls, path: str | None, info: ValidationInfo) -> str | None:
         """From the suite's directory where the context names it, else from the current one."""
@@ -127,8 +133,13 @@ def read_training(logs: Mapping[str, Path], params: TrainingParams, sample: str,
         return replace(payload_log.read(logs, metrics), training=training)
     # what was trained was trained at some speed
     reading = payload_log.read(logs, [metric for metric in metrics if metric not in TO_TARGET])
+    return replace(reading, training=training, problems=(_no_result(training, params), *reading.problems))
+
+
+def _no_result(training: TrainingRun, params: TrainingParams) -> str:
+    """Why a training has no time to train."""
+    if training.status in ("invalid", "unfinished"):
+        return training.problem
     reached = [quality for _, quality in training.evaluations]
     told = f"evaluations gave {', '.join(f'{x:.4g}' for x in reached[-5:])}" if reached else "no evaluation"
-    goal = f"target {params.target:g}" if params.target is not None else "the last step"
-    problem = f"{goal} was not reached: {training.status}, {told}"
-    return replace(reading, training=training, problems=(problem, *reading.problems))
+    return f"target {params.target:g} was not reached: {training.status}, {told}"
