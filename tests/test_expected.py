@@ -99,6 +99,8 @@ def test_one_accelerator_is_held_against_others_on_any_number(speed: float, verd
 
 def test_other_image_sizes_and_number_formats_have_no_published_figure() -> None:
     assert told([100.0, 101.0], H100, facts={"image_size": 64})[0].normal is None
+    assert told([100.0, 101.0], H100, facts={"model": "resnet18"})[0].normal is None
+    assert told([100.0, 101.0], H100, facts={"data": "data-only"})[0].normal is None
     assert told([100.0, 101.0], H100, facts={"precision": "fp32"})[0].normal is None
 
 

@@ -220,10 +220,9 @@ def _normal(found: Group, value: Estimate) -> Normal | None:
     if name is None:
         return None
     nodes = shape.nodes or (len(result.provenance.nodes) if result.provenance else None)
-    workload = workload_of(result)
-    if workload == "resnet50" and result.reading.facts.get("image_size") not in (None, 224):
-        return None
-    known = matching(workload, found.point.metric, name, arithmetic_of(found)[0], shape.ranks, nodes)
+    known = matching(
+        workload_of(result), found.point.metric, name, arithmetic_of(found)[0], shape.ranks, nodes
+    )
     if not known:
         return None
     each = known[0].nodes is None

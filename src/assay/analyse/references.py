@@ -72,6 +72,8 @@ REFERENCES = (
     _allreduce(16, 2, 55.21e9, "2 × DGX-1, 4 × EDR each, 256 MiB of float"),
 )
 
+_PUBLISHED_WITH: dict[str, dict[str, object]] = {"resnet50": {"image_size": 224, "model": "resnet50"}}
+
 
 def matching(
     workload: str, metric: str, accelerator: str, number_format: str, ranks: int, nodes: int | None
@@ -88,9 +90,17 @@ def matching(
 
 
 def workload_of(result: Result) -> str:
-    """The workload under whose name figures were published: an MLPerf log of resnet is one of `resnet50`."""
+    """The workload under whose name figures of this very problem were published; "" where it is another.
+
+    An MLPerf log of resnet is one of `resnet50`. Other networks and image sizes are other problems, and so
+    is reading the data without training.
+    """
     training, named = result.reading.training, result.run.trial.workload
-    return "resnet50" if named == "mlperf" and training and training.benchmark == "resnet" else named
+    workload = "resnet50" if named == "mlperf" and training and training.benchmark == "resnet" else named
+    stated = {**result.run.trial.params, **result.reading.facts}
+    usual = _PUBLISHED_WITH.get(workload, {})
+    other = stated.get("data") == "data-only" or any(stated.get(k, v) != v for k, v in usual.items())
+    return "" if other else workload
 
 
 def _same(name: str, names: tuple[str, ...]) -> bool:

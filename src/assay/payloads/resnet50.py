@@ -146,7 +146,8 @@ class ResNet50(Benchmark):
         """Keys as closed_resnet_{sgd,lars} of the round's compliance rules name them."""
         options = self.options
         facts: dict[str, object] = {"image_size": options.image_size, "model": options.model}
-        facts |= {"torchvision_version": torchvision.__version__, "opt_name": options.opt_name}
+        facts |= {"torchvision_version": torchvision.__version__}
+        facts |= {"opt_name": options.opt_name, "fused": options.fused}
         if options.mode != "real":
             return facts
         facts |= {

@@ -83,8 +83,7 @@ def _published(side: Side, number_format: str) -> tuple[Reference, ...]:
     """What was published of one accelerator of this kind; empty where the run is not of that kind."""
     result = side.group.samples[0].result
     name, trial = accelerator_name(result), result.run.trial
-    size = result.reading.facts.get("image_size", trial.params.get("image_size"))
-    if name is None or size not in (None, 224) or min(side.group.values) <= 0:
+    if name is None or min(side.group.values) <= 0:
         return ()
     known = matching(
         workload_of(result), side.group.point.metric, name, number_format, trial.shape.ranks, None
