@@ -80,6 +80,20 @@ def inference_run(files: Sequence[Path], *, name: str) -> InferenceRun:
                 summary = stated_in_summary(file)
         except InputError as error:
             unreadable = str(error.problems[0])
+    return _run(name, detail, summary, unreadable)
+
+
+def printed_run(log: Path) -> InferenceRun:
+    """The run whose detail log a program printed among its own lines, under LoadGen's keys."""
+    try:
+        return _run(log.name, stated_in_detail(log), {}, "")
+    except InputError as error:
+        return _run(log.name, {}, {}, str(error.problems[0]))
+
+
+def _run(
+    name: str, detail: Mapping[str, Stated], summary: Mapping[str, Stated], unreadable: str
+) -> InferenceRun:
     stated = {**summary, **detail}
     scenario, mode = _word(stated, "effective_scenario"), _word(stated, "effective_test_mode")
     figures = tuple(_figures(stated, scenario))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from assay.workloads.allreduce import ALLREDUCE
 from assay.workloads.command import COMMAND
 from assay.workloads.digits import DIGITS
+from assay.workloads.inference import INFERENCE
 from assay.workloads.llm_serving import LLM_SERVING
 from assay.workloads.matmul import MATMUL
 from assay.workloads.membw import MEMBW
@@ -15,5 +16,5 @@ __all__ = ["WORKLOADS", "Workload"]
 
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload
-    for workload in (RESNET50, DIGITS, MATMUL, MEMBW, ALLREDUCE, LLM_SERVING, COMMAND)
+    for workload in (RESNET50, DIGITS, MATMUL, MEMBW, ALLREDUCE, INFERENCE, LLM_SERVING, COMMAND)
 }

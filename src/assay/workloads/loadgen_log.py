@@ -46,7 +46,7 @@ def run_of(logs: Mapping[str, Path]) -> InferenceRun:
     return app_run(path, name=name)
 
 
-def _metrics(params: LoadgenLogParams) -> tuple[Metric, ...]:
+def metrics_of(params: LoadgenLogParams) -> tuple[Metric, ...]:
     """The scenario's own figure first; the app has none of LoadGen's."""
     if params.app:
         return _REST
@@ -72,7 +72,7 @@ LOADGEN = Workload(
     name="loadgen",
     about="MLPerf inference logs that others made (by `assay import`)",
     params=LoadgenLogParams,
-    metrics=_metrics,
+    metrics=metrics_of,
     sample="sample",
     flops=lambda _params: None,
     task=_task,

@@ -1,0 +1,177 @@
+"""MLPerf inference: a model driven by LoadGen in one of its four scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from assay.errors import InputError
+from assay.logs.loadgen import printed_run
+from assay.records import Metric, Reading, Shape, Task
+from assay.workloads import payload_log
+from assay.workloads.loadgen_log import LoadgenLogParams, metrics_of
+from assay.workloads.program import Params, program_task
+from assay.workloads.workload import Workload
+
+ACCURACY = Metric(
+    "accuracy", "", "higher", "share of right classes, or F1 of the answers' tokens", scales=False
+)
+OUTPUTS = (
+    *(f"mlperf_log_{name}" for name in ("summary.txt", "detail.txt", "accuracy.json", "trace.json")),
+    "search-*/mlperf_log_*",
+)
+
+Model = Literal["resnet50", "mobilenet", "ssd-mobilenet", "retinanet", "bert-large", "bert-tiny"]
+_SIZES: Mapping[str, int] = {
+    "resnet50": 224,
+    "mobilenet": 224,
+    "ssd-mobilenet": 320,
+    "retinanet": 800,
+    "bert-large": 384,
+    "bert-tiny": 128,
+}
+# FLOPs (2 × multiply-adds) to infer one sample of the model's own size, as torch's FlopCounterMode counts
+# them: matrix products and convolutions. MLPerf gives 8.2 G for ResNet-50.
+_FLOPS: Mapping[str, float] = {
+    "resnet50": 8.18e9,
+    "mobilenet": 0.60e9,
+}
+
+
+class InferenceParams(Params):
+    """A model that answers LoadGen's queries, with settings that are the rules' own unless changed.
+
+    On one CPU core, about 5 s: `{model: mobilenet, size: 32, min_duration_s: 1}`. Shorter than 600 s a VALID
+    run is a measurement and no result of MLPerf.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"model": "mobilenet", "size": 32, "min_duration_s": 1}]}
+    )
+
+    model: Model = Field("resnet50", description="The network; weights are random unless a file gives them.")
+    scenario: Literal["SingleStream", "MultiStream", "Server", "Offline"] = Field(
+        "SingleStream",
+        description="Queries of 1 or of 8 samples one after the other, a Poisson process, or all samples at "
+        "once.",
+    )
+    backend: Literal["torch", "onnxruntime"] = Field(
+        "torch", description="onnxruntime: the model is exported from torch when the run begins."
+    )
+    mode: Literal["performance", "accuracy"] = Field(
+        "performance",
+        description="accuracy: every sample of `data` once, and the share that is right.",
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU where there is one.")
+    precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="Of weights and arithmetic.")
+    size: int | None = Field(
+        None, ge=8, le=4096, description="Height and width of an image, or tokens; default: the model's own."
+    )
+    batch_size: int = Field(1, ge=1, description="Samples that run together at most.")
+    max_wait_s: float = Field(
+        0.0, ge=0, description="Server: how long the first sample of a batch waits for others."
+    )
+    instances: int = Field(
+        1, ge=1, description="Batches that run at a time: one GPU each, or a share of the CPU's threads."
+    )
+    compile: bool = Field(False, description="torch.compile; batches are filled up to powers of two.")
+    channels_last: bool = Field(True, description="torch: lay images out as NHWC.")
+    warmup: int = Field(3, ge=1, description="Runs of each batch size before LoadGen starts.")
+    samples: int = Field(64, ge=1, description="Synthetic samples in LoadGen's library.")
+    data: str | None = Field(
+        None,
+        description="Labelled samples where the job runs: a directory with a folder of images a class, or an "
+        ".npz file of `labels` and the model's inputs; default: synthetic samples.",
+    )
+    weights: str | None = Field(None, description="File of the model's state_dict where the job runs.")
+    target_qps: float | None = Field(
+        None,
+        gt=0,
+        description="Server: queries a second that are sent; Offline: samples a second that are expected. "
+        "Default: Server's highest VALID rate is searched for, Offline's is measured.",
+    )
+    latency_bound_s: float | None = Field(
+        None, gt=0, description="Server's, at the 99th percentile; default: the rules' for the model."
+    )
+    min_duration_s: float = Field(600.0, gt=0, description="LoadGen's minimum; the rules ask for 600.")
+    min_queries: int | None = Field(
+        None, ge=1, description="LoadGen's minimum; default: as many as early stopping needs."
+    )
+    search_s: float = Field(60.0, gt=0, description="Server: duration of each rate that is tried.")
+    search_resolution: float = Field(0.02, gt=0, le=1, description="Server: share that the rate is found to.")
+    rng_seeds: tuple[int, int, int] | None = Field(
+        None,
+        description="LoadGen's seeds (qsl, sample_index, schedule), as a round publishes them; default: "
+        "three from the repeat's seed.",
+    )
+    trace: bool = Field(False, description="Keep LoadGen's trace of every query.")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.target_qps is not None and self.scenario not in ("Server", "Offline"):
+            raise ValueError(f"{self.scenario} sends as fast as it is answered; leave out target_qps")
+        if self.mode == "accuracy" and (self.data is None or self.model in ("ssd-mobilenet", "retinanet")):
+            raise ValueError("mode accuracy needs data with labels, and a model of classes or of text")
+        if self.backend == "onnxruntime" and (self.compile or self.precision == "bf16"):
+            raise ValueError("onnxruntime takes neither compile nor bf16")
+        return self
+
+
+def _metrics(params: InferenceParams) -> tuple[Metric, ...]:
+    if params.mode == "accuracy":
+        return (ACCURACY,)
+    return metrics_of(LoadgenLogParams(scenario=params.scenario))
+
+
+def _flops(params: InferenceParams) -> float | None:
+    """None for another size of a model whose work doesn't grow with its pixels alone."""
+    own = _FLOPS.get(params.model)
+    if own is None or params.size in (None, _SIZES[params.model]):
+        return own
+    return None
+
+
+def _task(params: InferenceParams, shape: Shape, seed: int) -> Task:
+    if shape.ranks != 1:
+        raise InputError(
+            f"workload inference: found shape {shape}; LoadGen drives one process: use 1x1, and instances "
+            "for several GPUs"
+        )
+    return replace(program_task("loadgen.py", params, seed=seed), outputs=OUTPUTS)
+
+
+def _read(logs: Mapping[str, Path], params: InferenceParams) -> Reading:
+    """LoadGen's own verdict stands: what is not VALID has no figure."""
+    accuracy = params.mode == "accuracy"
+    printed = payload_log.read(logs, (ACCURACY,) if accuracy else ())
+    if printed.problems or accuracy:
+        return printed
+    found = printed_run(logs["rank-0.log"])
+    facts = {
+        name: value
+        for name, value in printed.facts.items()
+        if not name.startswith(("result_", "early_stopping_", "generated_"))
+    }
+    said = {"scenario": found.scenario, "mode": found.mode, "validity": found.validity}
+    return replace(
+        printed,
+        measurements=found.figures,
+        facts=facts | said,
+        problems=(found.problem,) if found.problem else (),
+    )
+
+
+INFERENCE = Workload(
+    name="inference",
+    about="answer LoadGen's queries in one of MLPerf inference's scenarios",
+    params=InferenceParams,
+    metrics=_metrics,
+    sample="sample",
+    flops=_flops,
+    task=_task,
+    read=_read,
+)

@@ -1,0 +1,3 @@
+from assay.payloads.loadgen_models import MODELS as MODELS
+from assay.payloads.loadgen_models import Model as Model
+from assay.payloads.loadgen_models import boxes as boxes
