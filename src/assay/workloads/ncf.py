@@ -1,0 +1,88 @@
+"""Training of NeuMF, neural collaborative filtering: throughput, or MovieLens to MLPerf v0.5's target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+
+from pydantic import ConfigDict, Field, field_validator
+
+from assay.records import Metric, Reading, Shape, Task
+from assay.workloads.training import TrainingParams, read_training, training_metrics, training_task
+from assay.workloads.workload import Workload
+
+
+class NCFParams(TrainingParams):
+    """Training of NeuMF with Adam, on pairs of a user and an item.
+
+    On one CPU core, about 3 s: `{users: 1000, items: 500, batch_size: 1024, steps: 10, warmup: 1}`. To
+    MLPerf's target: `{mode: real, data: ml-20m, target: 0.635, max_epochs: 20}`. MLPerf had it in v0.5 alone,
+    before logs took their present form: there are no rules to check its log by.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"users": 1000, "items": 500, "batch_size": 1024, "steps": 10, "warmup": 1}]
+        }
+    )
+
+    batch_size: int = Field(65_536, ge=1, description="Samples of a micro batch on each rank.")
+    learning_rate: float = Field(2e-4, gt=0, description="Of Adam.")
+    factors: int = Field(64, ge=1, description="Width of the embeddings that are multiplied.")
+    layers: tuple[int, ...] = Field(
+        (256, 256, 128, 64),
+        min_length=2,
+        description="Widths of the perceptron, the first that of a user's and an item's embedding together.",
+    )
+    negatives: int = Field(4, ge=1, description="Unrated items trained on with each rating.")
+    eval_negatives: int = Field(
+        999, ge=10, description="Unrated items that a user's last item is held against in the evaluation."
+    )
+    min_ratings: int = Field(20, ge=2, description="Users with fewer ratings are left out.")
+    users: int = Field(138_493, ge=1, description="Of synthetic batches; by default MovieLens-20M's.")
+    items: int = Field(26_744, ge=1, description="Of synthetic batches; by default MovieLens-20M's.")
+
+    @field_validator("layers")
+    @classmethod
+    def _halves(cls, layers: tuple[int, ...]) -> tuple[int, ...]:
+        if layers[0] % 2 or min(layers) < 1:
+            raise ValueError("widths are at least 1, and the first, halved between user and item, is even")
+        return layers
+
+
+def training_flops(params: NCFParams) -> float:
+    """FLOPs to train on one pair: the perceptron and the last layer, 2 a multiply-add, 3 × forward.
+
+    Most of the time goes into the embeddings' tables, which have none: a share of peak says little here.
+    """
+    perceptron = sum(before * after for before, after in pairwise(params.layers))
+    return 3 * 2 * (perceptron + params.factors + params.layers[-1])
+
+
+def _flops(params: NCFParams) -> float | None:
+    return None if params.mode == "data-only" else training_flops(params)
+
+
+def _metrics(params: NCFParams) -> tuple[Metric, ...]:
+    return training_metrics(params, "samples")
+
+
+def _task(params: NCFParams, shape: Shape, seed: int) -> Task:
+    return training_task("ncf.py", params, shape, seed)
+
+
+def _read(logs: Mapping[str, Path], params: NCFParams) -> Reading:
+    return read_training(logs, params, "samples", "v0.5")
+
+
+NCF = Workload(
+    name="ncf",
+    about="train NeuMF: throughput on synthetic pairs, or MovieLens to MLPerf v0.5's target",
+    params=NCFParams,
+    metrics=_metrics,
+    sample="sample",
+    flops=_flops,
+    task=_task,
+    read=_read,
+)
