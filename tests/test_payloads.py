@@ -8,9 +8,6 @@ import gzip
 import hashlib
 import importlib.util
 import json
-import os
-import socket
-import subprocess
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -20,10 +17,11 @@ from typing import Any
 
 import pytest
 
-from assay.records import Reading, Shape
+from assay.records import Reading
 from assay.workloads import WORKLOADS
 from assay.workloads.program import travelling
 from conftest import ROOT, require
+from payload_processes import end, free_port, run_workload, start, torchrun
 
 PAYLOADS = ROOT / "src" / "assay" / "payloads"
 NAMES = ("resnet50", "digits", "matmul", "membw", "allreduce")
@@ -57,56 +55,9 @@ def load(_torch: None, monkeypatch: pytest.MonkeyPatch) -> Any:
     return module_of
 
 
-def torchrun(rank: int, size: int, port: int) -> dict[str, str]:
-    place = {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank)}
-    return place | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
-def start(argv: list[str], directory: Path, env: Mapping[str, str], log: Path) -> subprocess.Popen[str]:
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
-    with log.open("w") as out:
-        return subprocess.Popen(
-            [sys.executable if word == "{python}" else word for word in argv],
-            cwd=directory,
-            env={"OMP_NUM_THREADS": "1"} | kept | dict(env),
-            stdout=out,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-
-def end(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """Exit code and what stood on standard error."""
-    try:
-        _, errors = process.communicate(timeout=120)
-    finally:
-        process.kill()
-    return process.returncode, errors
-
-
 def run(tmp_path: Path, name: str, ranks: int = 1, seed: int = 1, **params: Any) -> Reading:
-    """Run the workload as its task says, read it as the workload does; the job must end well."""
-    workload = WORKLOADS[name]
-    asked = workload.params(**(SMALL[name] | {"device": "cpu"} | params))
-    task = workload.task(asked, Shape(1, ranks), seed)
-    for file in task.files:
-        (tmp_path / file.name).write_bytes(file.data)
-    logs = {f"rank-{rank}.log": tmp_path / f"rank-{rank}.log" for rank in range(ranks)}
-    port = free_port()
-    started = [
-        start(list(task.argv), tmp_path, torchrun(rank, ranks, port), log)
-        for rank, log in enumerate(logs.values())
-    ]
-    for code, errors in [end(process) for process in started]:
-        assert code == 0, errors
-    return workload.read(logs, asked)
+    """Run the workload in its small form; the job must end well."""
+    return run_workload(tmp_path, name, ranks, seed, SMALL[name] | {"device": "cpu"} | params)
 
 
 def fail(

@@ -102,7 +102,8 @@ class ResNet50(Benchmark):
         if step < self.warmup_steps:
             return rate * (step + 1) / self.warmup_steps
         left = 1 - (step - self.warmup_steps) / max(1, self.decay_steps)
-        return float(END_LEARNING_RATE + (rate - END_LEARNING_RATE) * max(0.0, left) ** DECAY_POWER)
+        end = min(END_LEARNING_RATE, rate)
+        return float(end + (rate - end) * max(0.0, left) ** DECAY_POWER)
 
     @property
     def warmup_steps(self) -> int:
