@@ -25,6 +25,12 @@ _LONGEST_PATTERN = 500
 # in the length of the line where it doesn't match, and says no more than the inner repeat alone.
 _RUNAWAY = re.compile(r"\((?:\?:|\?P<\w+>)?(?:\\.|\[[^\]]*\]|[^\\()\[\]])[*+]\??\)(?:[*+]|\{\d*,\})")
 
+# Readers that know a program: its metrics and their units.
+_KNOWN: Mapping[str | None, Mapping[str, str]] = {
+    "mlperf": {name: unit for name, (unit, _) in printed.TRAINING.items()},
+    "tf_cnn_benchmarks": {name: unit for name, (unit, _) in printed.CNN.items()},
+}
+
 NonEmpty = Annotated[str, Field(min_length=1)]
 
 
@@ -46,10 +52,11 @@ class CommandMetric(Params):
         "is the figure; groups named `step` and `epoch` make a series of all figures; other named groups are "
         f"labels. Only the first {printed.LONGEST_LINE} characters of a line are searched.",
     )
-    reader: Literal["mllog", "mlperf"] | None = Field(
+    reader: Literal["mllog", "mlperf", "tf_cnn_benchmarks"] | None = Field(
         None,
         description="Instead of a pattern. mllog: MLPerf log lines whose key is the metric's name. mlperf: "
-        f"what MLPerf's rules make of a training log; the metric is one of {', '.join(printed.TRAINING)}.",
+        f"what MLPerf's rules make of a training log; the metric is one of {', '.join(printed.TRAINING)}. "
+        f"tf_cnn_benchmarks: what that program prints; the metric is one of {', '.join(printed.CNN)}.",
     )
     unit: str = Field("", description="Unit of the figure as printed: images/s, MB/s, ms; none for a count.")
     better: Better | None = Field(
@@ -115,15 +122,18 @@ class CommandParams(Params):
 
     @field_validator("metrics")
     @classmethod
-    def _mlperf_knows_them(cls, metrics: dict[str, CommandMetric]) -> dict[str, CommandMetric]:
+    def _readers_know_them(cls, metrics: dict[str, CommandMetric]) -> dict[str, CommandMetric]:
         for name, metric in metrics.items():
-            if metric.reader != "mlperf":
+            if metric.reader not in _KNOWN:
                 continue
-            if name not in printed.TRAINING:
-                raise ValueError(f"{name}: the reader mlperf gives {', '.join(printed.TRAINING)}")
-            unit = printed.TRAINING[name][0]
-            if factor(metric.unit)[1] != factor(unit)[1]:
-                raise ValueError(f"{name}: found unit {metric.unit!r}; the reader mlperf gives {unit}")
+            known = _KNOWN[metric.reader]
+            if name not in known:
+                raise ValueError(f"{name}: the reader {metric.reader} gives {', '.join(known)}")
+            if factor(metric.unit)[1] != factor(known[name])[1]:
+                unit = known[name] or "no unit"
+                raise ValueError(
+                    f"{name}: found unit {metric.unit!r}; the reader {metric.reader} gives {unit}"
+                )
         return metrics
 
     @field_validator("cwd")
@@ -193,6 +203,8 @@ def _read(logs: Mapping[str, Path], params: CommandParams) -> Reading:
         printed.by_keys(logs[name], keys, found)
     rules = _units(params, "mlperf")
     training = printed.by_rules(logs[name], rules, found) if rules else None
+    if of_cnn := _units(params, "tf_cnn_benchmarks"):
+        printed.by_tf_cnn_benchmarks(logs[name], of_cnn, found)
     figures = {m: [figure for figure in found.figures if figure.metric == m] for m in params.metrics}
     missing = [f"no figure for {m}: {_searched(params.metrics[m])}" for m in figures if not figures[m]]
     return Reading(
@@ -200,6 +212,7 @@ def _read(logs: Mapping[str, Path], params: CommandParams) -> Reading:
             x for m, all_of in figures.items() for x in _picked(params.metrics[m], all_of, name)
         ),
         series=tuple(x for m, all_of in figures.items() for x in _series(params.metrics[m], all_of)),
+        facts=found.facts,
         problems=(*few(found.problems), *missing),
         skipped_lines=found.skipped,
         training=training,
@@ -213,7 +226,7 @@ def _units(params: CommandParams, reader: str) -> dict[str, str]:
 def _searched(asked: CommandMetric) -> str:
     if asked.pattern is not None:
         return f"no line of rank 0 matches {asked.pattern!r}"
-    if asked.reader == "mlperf":
+    if asked.reader in _KNOWN:
         return "the log of rank 0 doesn't say"
     return "no MLPerf log line of rank 0 has this key"
 

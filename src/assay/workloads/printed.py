@@ -1,4 +1,4 @@
-"""Figures in what any program printed: by patterns, by the keys of MLPerf log lines, or by MLPerf's rules."""
+"""Figures in what any program printed: by patterns, by keys of MLPerf log lines, or as a known program's."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from assay.logs.mllog import EventReader
 from assay.logs.mlperf import training_run
+from assay.logs.tf_cnn_benchmarks import Step, cnn_run
 from assay.records import Scalar, TrainingRun
 from assay.units import convert
 from assay.workloads.payload_log import finite
@@ -26,6 +27,16 @@ TRAINING: Mapping[str, tuple[str, Callable[[TrainingRun], float | None]]] = {
     "epochs_to_target": ("epochs", lambda training: training.epochs),
     "time_per_epoch": ("min", lambda training: training.minutes_per_epoch),
     "throughput": ("samples/s", lambda training: training.samples_per_s),
+}
+# What tf_cnn_benchmarks prints: metric → its unit and how a step's line has it; the total stands apart.
+TOTAL = "throughput"
+CNN: Mapping[str, tuple[str, Callable[[Step], float | None]]] = {
+    TOTAL: ("images/s", lambda _step: None),
+    "worker_throughput": ("images/s", lambda step: step.images_per_s),
+    "standard_error": ("images/s", lambda step: step.error_per_s),
+    "jitter": ("images/s", lambda step: step.jitter_per_s),
+    "loss": ("", lambda step: step.loss),
+    "top_1_accuracy": ("", lambda step: step.accuracies[0] if step.accuracies else None),
 }
 STEPS: tuple[Axis, ...] = ("step", "epoch")
 
@@ -51,12 +62,14 @@ class Found:
     """What a log holds.
 
     problems  matches that are no figure, each with its line
-    skipped   MLPerf log lines that could not be understood
+    skipped   lines that could not be understood
+    facts     what the program says of itself
     """
 
     figures: list[Figure] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     skipped: int = 0
+    facts: dict[str, Scalar] = field(default_factory=dict)
 
 
 def by_patterns(path: Path, patterns: Mapping[str, re.Pattern[str]], found: Found) -> None:
@@ -119,6 +132,27 @@ def by_rules(path: Path, units: Mapping[str, str], found: Found) -> TrainingRun:
         if value is not None:
             found.figures.append(Figure(metric, convert(value, own_unit, unit), {}, {}, stops[-1]))
     return training
+
+
+def by_tf_cnn_benchmarks(path: Path, units: Mapping[str, str], found: Found) -> None:
+    """Those of `CNN` that are asked for, in the units asked for. A run that is no result is a problem."""
+    run = cnn_run(path)
+    found.facts.update(run.facts)
+    found.skipped += run.skipped
+    if run.problem:
+        found.problems.append(f"{path.name}: {run.problem}")
+        return
+    for metric, unit in units.items():
+        own_unit, of = CNN[metric]
+        if metric == TOTAL:
+            printed: list[tuple[float | None, int, dict[Axis, float]]] = [(v, at, {}) for v, at in run.totals]
+        else:
+            printed = [(of(step), step.line, {"step": float(step.step)}) for step in run.steps]
+        found.figures += [
+            Figure(metric, convert(value, own_unit, unit), {}, place, line)
+            for value, line, place in printed
+            if value is not None
+        ]
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -1,0 +1,143 @@
+"""What TensorFlow's tf_cnn_benchmarks prints → one `CnnRun`.
+
+    Batch size:  512 global
+                 64 per device
+    10	images/sec: 7101.3 +/- 4.2 (jitter = 12.9)	7.812
+    total images/sec: 7096.12
+
+A line of a step has the mean over all steps so far of the process that prints it, its standard error, 1.4826
+times the median deviation, then the loss and, where asked for, accuracies. The total is of all workers: with
+Horovod on eight GPUs it is eight times what a step's line says. Launchers put words of their own before
+lines, and tabs may have become spaces.
+
+Source: tensorflow/benchmarks, scripts/tf_cnn_benchmarks/benchmark_cnn.py (get_perf_timing, log_fn).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from assay.errors import InputError, Problem
+from assay.records import Scalar
+
+LONGEST_LINE: Final = 2000  # characters; TensorFlow's own warnings can be far longer
+_STEP = re.compile(
+    r"(?<![\w.])(\d+)\s+images/sec: (\S+) \+/- (\S+) \(jitter = ([^)\s]+)\)(?:\s+(\S+))?(?:\s+(\S+)\s+(\S+))?"
+)
+_TOTAL = re.compile(r"total images/sec: (\S+)")
+_FACT = re.compile(
+    r"(TensorFlow|Model|Dataset|Mode|Batch size|Num batches|Devices|Data format|Optimizer|Variables"
+    r"|AllReduce|Horovod on):\s+(\S.*)"
+)
+_PER_DEVICE = re.compile(r"(\d+) per device")
+_KEYS: Final = {
+    "TensorFlow": "tensorflow_version",
+    "Num batches": "steps",
+    "Variables": "variable_update",
+    "Batch size": "global_batch_size",
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line of a step.
+
+    images_per_s  of this process, mean over the steps so far; error_per_s: its standard error
+    jitter_per_s  1.4826 × median deviation of the steps' rates
+    loss          None where it isn't printed
+    accuracies    top-1 and top-5, where printed
+    """
+
+    step: int
+    images_per_s: float
+    error_per_s: float
+    jitter_per_s: float
+    loss: float | None
+    accuracies: tuple[float, float] | None
+    line: int
+
+
+@dataclass(frozen=True)
+class CnnRun:
+    """A run of tf_cnn_benchmarks.
+
+    totals   images a second of all workers, with the line: one of each process that shares the log
+    facts    what it says of itself before it begins: model, global_batch_size, mode, devices …
+    problem  why it is no result; "" where it is one
+    skipped  lines with figures that could not be understood
+    """
+
+    steps: tuple[Step, ...]
+    totals: tuple[tuple[float, int], ...]
+    facts: Mapping[str, Scalar]
+    problem: str
+    skipped: int
+
+
+def cnn_run(path: Path) -> CnnRun:
+    """What a log says. Raises InputError where it can't be read."""
+    steps, totals, skipped = [], [], 0
+    facts: dict[str, Scalar] = {}
+    try:
+        with path.open("rb") as log:
+            for number, raw in enumerate(log, 1):
+                line = raw[:LONGEST_LINE].decode("latin-1").rstrip()
+                if found := _TOTAL.search(line):
+                    total = _number(found[1])
+                    totals.append((math.nan if total is None else total, number))
+                elif found := _STEP.search(line):
+                    step = _step(found, number)
+                    skipped += step is None
+                    steps += [step] if step else []
+                else:
+                    _take_fact(line, facts)
+    except OSError as error:
+        raise InputError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error
+    return CnnRun(tuple(steps), tuple(totals), facts, _problem(steps, totals), skipped)
+
+
+def _step(found: re.Match[str], line: int) -> Step | None:
+    """None where a number can't be read; only a loss may be none that is finite."""
+    rate, error, jitter = (_number(text) for text in found.group(2, 3, 4))
+    if rate is None or error is None or jitter is None or not math.isfinite(rate + error + jitter):
+        return None
+    loss, top_1, top_5 = (_number(text) for text in found.group(5, 6, 7))
+    accuracies = None if top_1 is None or top_5 is None else (top_1, top_5)
+    return Step(int(found[1]), rate, error, jitter, loss, accuracies, line)
+
+
+def _take_fact(line: str, facts: dict[str, Scalar]) -> None:
+    """The first of each: the processes of a job say the same."""
+    if found := _PER_DEVICE.search(line):
+        facts.setdefault("batch_size", int(found[1]))
+    elif found := _FACT.search(line):
+        key = _KEYS.get(found[1], found[1].lower().replace(" ", "_"))
+        first = found[2].split()[0]
+        whole = first.isdecimal() and key in ("global_batch_size", "steps")
+        facts.setdefault(key, int(first) if whole else found[2].strip())
+
+
+def _problem(steps: list[Step], totals: list[tuple[float, int]]) -> str:
+    if not totals:
+        end = f"; the last step is {steps[-1].step}" if steps else ""
+        return f"no line `total images/sec`: the run did not come to its end{end}"
+    for total, line in totals:
+        if not (math.isfinite(total) and total > 0):
+            return f"line {line}: its total is no rate"
+    for step in steps:
+        if step.loss is not None and not math.isfinite(step.loss):
+            return f"line {step.line}: the loss of step {step.step} is {step.loss}; that is no training"
+    return ""
+
+
+def _number(text: str | None) -> float | None:
+    """As printed, `nan` and `inf` too; None where it is no number."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
