@@ -74,7 +74,7 @@ def _heading(stack: Stack, command: str) -> str:
     if (needed := host(stack)) is not None:
         lines.append(f"The host needs {needed}.")
     if stack.system.digest is None:
-        lines.append(f"A tag can move: --base {stack.system.name}@sha256:… pins the image itself.")
+        lines.append(f"A tag can move: --base {stack.system.written}@sha256:… pins the image itself.")
     return "\n".join(f"# {line}" for line in lines)
 
 

@@ -79,14 +79,17 @@ class Accelerator:
 
 
 def _nvidia(cuda: str, driver: str, oldest: str) -> Accelerator:
-    """CUDA of one minor version. It runs on any driver of its major version, from `oldest` on."""
+    """CUDA of one minor version. It runs on any driver of its major version, from `oldest` on.
+
+    NVIDIA_VISIBLE_DEVICES is left to whoever starts the container: in an image it gives GPUs to pods that
+    did not ask for one.
+    """
     return Accelerator(
         wheels=f"cu{cuda.replace('.', '')}",
         driver=f"NVIDIA {driver} or newer",
         env={
             "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
             "NVIDIA_REQUIRE_CUDA": f"cuda>={oldest}",
-            "NVIDIA_VISIBLE_DEVICES": "all",
         },
     )
 
@@ -109,36 +112,39 @@ class Torch:
     pythons       versions of Python that it has wheels for
     accelerators  those it has wheels for
     pypi          the accelerator of the wheel that PyPI has; the others' are in indexes of their own
+    open          versions of what PyPI's wheel needs for its accelerator and does not pin itself
     """
 
     vision: str
     pythons: tuple[str, ...]
     accelerators: tuple[str, ...]
     pypi: str
-    also: tuple[str, ...] = ()  # what PyPI's wheel leaves open of its accelerator's libraries
+    open: tuple[str, ...]
 
 
-# Newest first. Source: pytorch's RELEASE.md (release compatibility matrix), the CUDA matrices proposed for
-# 2.14 and 2.15 (pytorch issues 190355 and 190385), and the wheels' own metadata.
+# Newest first, and in each the accelerators first that people mean. Source: pytorch's RELEASE.md (release
+# compatibility matrix), its proposal for 2.15 (issue 190385), and what the wheels on PyPI require.
 TORCH: Final[Mapping[str, Torch]] = {
     "2.15.0": Torch(
         vision="0.29.2",
         pythons=("3.11", "3.12", "3.13", "3.14"),
         accelerators=("cpu", "cuda13.2", "cuda13.0"),
         pypi="cuda13.2",
-        also=("cuda-bindings==13.5.0", "triton==3.9.0"),
+        open=("cuda-bindings==13.5.0", "triton==3.9.0"),
     ),
     "2.14.1": Torch(
         vision="0.29.1",
         pythons=("3.10", "3.11", "3.12", "3.13", "3.14"),
-        accelerators=("cpu", "cuda13.2", "cuda13.0", "cuda12.6", "rocm7.2"),
-        pypi="cuda13.2",
+        accelerators=("cpu", "cuda13.0", "cuda13.2", "cuda12.6", "rocm7.2"),
+        pypi="cuda13.0",
+        open=("cuda-bindings==13.5.0", "triton==3.8.0"),
     ),
     "2.13.0": Torch(
         vision="0.28.0",
         pythons=("3.10", "3.11", "3.12", "3.13", "3.14"),
         accelerators=("cpu", "cuda13.0", "cuda13.2", "cuda12.6", "rocm7.2"),
         pypi="cuda13.0",
+        open=("cuda-bindings==13.5.0",),
     ),
 }
 
@@ -161,6 +167,8 @@ ROOTS: Final = (
     "onnxruntime",
     "pillow",
     "pycocotools",
+    "sacrebleu",
+    "sacremoses",
     "scipy",
     "segmentation-models-pytorch",
     "timm",

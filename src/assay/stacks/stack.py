@@ -180,7 +180,7 @@ def _framework(version: str, accelerator: str, needed: Sequence[Pinned]) -> Fram
     if "torchvision" in wanted:
         wheels.append(f"torchvision=={release.vision}{suffix}")
     if not own_index:
-        wheels += release.also
+        wheels += release.open
     return Framework(
         version=version,
         wheels=tuple(wheels),

@@ -1,0 +1,64 @@
+"""An image built from what `assay stack` prints, on a base that lies here: no registry is needed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+from assay.stacks.containerfile import containerfile
+from assay.stacks.pins import closure
+from assay.stacks.stack import choose
+from conftest import require
+from containers import ULIMITS
+
+BASE = "localhost/assay-test/base:1"  # Debian 12's packages; podman import ROOTFS.tar BASE
+ARCHIVE = "http://deb.debian.org/debian/dists/bookworm/Release"
+CERTIFICATES = "/run/certificates.pem"
+LIMITS = [f"--ulimit={name}={limit}" for name, limit in ULIMITS.items()]
+ANYBODY = "1000660000:0"  # a user id as OpenShift gives one
+# Where the workload `command` has a program of the user's own, a package that it imports.
+PACKAGES = ("numpy",)
+
+
+def podman(*words: str | Path) -> str:
+    """What podman says; the test fails where it fails."""
+    done = subprocess.run(["podman", *map(str, words)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"podman {' '.join(map(str, words))}:\n{done.stdout[-3000:]}{done.stderr}"
+    return done.stdout
+
+
+def build(folder: Path, tag: str, *flags: str) -> None:
+    """Build it with Open MPI, sshd and NumPy. Skips where there is no base or no archive of packages."""
+    require("podman", shutil.which("podman") is not None, "podman is not installed")
+    there = subprocess.run(["podman", "image", "exists", BASE], check=False).returncode == 0
+    require("stack-base", there, f"no image {BASE} of Debian 12; podman import makes one")
+    require("debian-archive", _answers(ARCHIVE), f"{ARCHIVE} does not answer")
+    stack = choose("command", base=f"debian12={BASE}", mpi=True)
+    with_numpy = replace(stack, packages=closure(PACKAGES), modules=PACKAGES)
+    file = folder / "Containerfile"
+    file.write_text(containerfile(with_numpy, "a test"))
+    context = folder / "empty"
+    context.mkdir()
+    podman("build", "--network=host", *LIMITS, *_index(folder), *flags, "--tag", tag, "--file", file, context)
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=5) as reply:
+            return bool(reply.status == 200)
+    except OSError:
+        return False
+
+
+def _index(folder: Path) -> list[str]:
+    """What pip is told here about its index, pip is told in the build, too."""
+    known = {name: os.environ.get(f"PIP_{name.upper().replace('-', '_')}") for name in ("index-url", "cert")}
+    mounted = [] if known["cert"] is None else [f"--volume={known['cert']}:{CERTIFICATES}:ro"]
+    said = {"index-url": known["index-url"], "cert": CERTIFICATES if mounted else None, "timeout": "60"}
+    config = folder / "pip.conf"
+    config.write_text("[global]\n" + "".join(f"{name} = {value}\n" for name, value in said.items() if value))
+    return [*mounted, f"--volume={config}:/etc/pip.conf:ro"]
