@@ -7,7 +7,13 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-NOT_BENCHMARKS = {"all.py", "paired.py"}
+NOT_BENCHMARKS = {
+    "all.py",
+    "paired.py",
+    "published_loops.py",
+    "torchvision_references.py",
+    "training_speed.py",
+}
 
 
 def main() -> None:

@@ -1,0 +1,98 @@
+"""ResNet-50 on a CPU: our payload beside timm's and torchvision's loops, and what each measure brings.
+
+    python benchmarks/resnet50_cpu.py
+    python benchmarks/resnet50_cpu.py --only bf16 --batch-size 8 --image-size 128 --steps 4 --threads 1
+
+Same batch, image size, number format and threads; synthetic images that lie in memory. timm's loop has the
+options of its script that help here, torchvision's recipe computes in fp32 on a CPU. --timm-script measures
+timm's own benchmark.py as well. Needs the extras `torch` and `training`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from torchvision_references import references
+from training_speed import LOOPS, PAYLOADS, Program, program, sizes, tables
+
+# What is switched off, each alone: by an option of the payload or by a variable.
+MEASURES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
+    "without channels_last": (("--no-channels-last",), {}),
+    "without bf16 (fp32)": (("--precision", "fp32"), {}),
+    "without memory kept, in huge pages": (("--no-keep-memory",), {}),
+    "without the fused optimiser": (("--no-fused",), {}),
+    "without oneDNN's instructions for bf16": ((), {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI"}),
+    "without threads bound to cores": ((), {"OMP_PROC_BIND": "false"}),
+    "with torch.compile": (("--compile",), {}),
+}
+BOUND = {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}
+
+
+def found(options: argparse.Namespace) -> dict[str, list[Program]]:
+    """What is measured together, under the table's name; ours first."""
+    size = ("--image-size", str(options.image_size))
+
+    def ours(name: str, *argv: str, env: dict[str, str] | None = None) -> Program:
+        placed = (BOUND if options.bind else {}) | (env or {})
+        return program(options, name, PAYLOADS / "resnet50.py", *size, *argv, env=placed)
+
+    def loop(name: str, which: str, *argv: str) -> Program:
+        return program(options, name, LOOPS, which, *size, *argv)
+
+    bf16 = ours("assay, bf16", "--precision", "bf16")
+    sources = references()
+    recipe = "stated again" if sources is None else "its own train_one_epoch"
+    where = () if sources is None else ("--references", str(sources))
+    measures = {n: it for n, it in MEASURES.items() if options.bind or "bound" not in n}
+    return {
+        "fp32": [
+            ours("assay, fp32"),
+            loop("timm's loop, stated again, channels_last", "timm", "--channels-last"),
+            loop(f"torchvision's recipe, {recipe}", "torchvision", *where),
+        ],
+        "bf16": [
+            bf16,
+            loop(
+                "timm's loop, stated again, channels_last", "timm", "--channels-last", "--precision", "bf16"
+            ),
+            *timm_script(options),
+        ],
+        "measures": [
+            bf16,
+            *(ours(name, "--precision", "bf16", *argv, env=env) for name, (argv, env) in measures.items()),
+        ],
+    }
+
+
+def timm_script(options: argparse.Namespace) -> list[Program]:
+    """The script of timm itself, where its place was given."""
+    if options.timm_script is None:
+        return []
+    argv = [sys.executable, str(options.timm_script), "--model", "resnet50", "--bench", "train"]
+    argv += ["--device", options.device, "--channels-last", "--amp", "--amp-dtype", "bfloat16"]
+    argv += ["--batch-size", str(options.batch_size), "--img-size", str(options.image_size)]
+    argv += ["--num-warm-iter", str(options.warmup), "--num-bench-iter", str(max(5, options.steps))]
+    threads = {"OMP_NUM_THREADS": str(options.threads)}
+    return [Program("timm's benchmark.py", argv, options.batch_size * options.steps, threads)]
+
+
+def main() -> None:
+    """Measure and print the tables."""
+    parser = sizes(__doc__, blocks=5, batch_size=32, steps=6, warmup=2, window=2)
+    parser.add_argument("--image-size", type=int, default=224)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument(
+        "--bind", action=argparse.BooleanOptionalAction, default=True, help="threads to cores"
+    )
+    parser.add_argument("--timm-script", type=Path, help="benchmark.py of pytorch-image-models")
+    options = parser.parse_args()
+    options.device = "cpu"
+    print(f"batch {options.batch_size}, {options.image_size}×{options.image_size}, {options.threads} threads")
+    tables(options, found(options), sample="images")
+
+
+if __name__ == "__main__":
+    main()
