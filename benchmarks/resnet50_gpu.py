@@ -1,4 +1,4 @@
-"""ResNet-50 on an NVIDIA GPU: our payload beside timm's and torchvision's loops, and what each measure brings.
+"""ResNet-50 on an NVIDIA GPU: our payload beside timm's and torchvision's loops; what each measure brings.
 
     python benchmarks/resnet50_gpu.py                    all tables: about 30 minutes
     python benchmarks/resnet50_gpu.py --only bf16 --blocks 3
