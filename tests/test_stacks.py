@@ -206,3 +206,10 @@ def test_json_says_the_parts_the_host_and_the_file() -> None:
     assert said["host"] == "driver NVIDIA 525.60.13 or newer"
     assert "torch==2.14.1+cu126" in said["packages"]
     assert said["containerfile"] == printed("matmul", "--accelerator", "cuda12.6")
+
+
+def test_the_document_and_the_help_name_every_part_that_can_be_chosen() -> None:
+    document, said = (ROOT / "docs" / "stacks.md").read_text(), assay("--help").stdout
+    parts = [*BASES, *ACCELERATORS, *(f"torch=={version}" for version in TORCH)]
+    assert [part for part in parts if f"`{part}`" not in document] == []
+    assert [base for base in BASES if base not in said] == []
