@@ -15,6 +15,7 @@ from assay.workloads import WORKLOADS
 
 DEFAULT_BASE: Final = "ubuntu24.04"
 _FRAMEWORK: Final = ("torch", "torchvision")
+_BESIDE_TORCH: Final = "numpy"  # torch does without, but warns of it in every log
 _BASE = re.compile(
     r"(?P<name>[\w.-]+)(?:=(?P<image>[a-z0-9][\w./:-]*))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
@@ -184,7 +185,7 @@ def _framework(version: str, accelerator: str, needed: Sequence[Pinned]) -> Fram
     return Framework(
         version=version,
         wheels=tuple(wheels),
-        needs=tuple(one for one in closure(wanted) if one.name not in _FRAMEWORK),
+        needs=tuple(one for one in closure([*wanted, _BESIDE_TORCH]) if one.name not in _FRAMEWORK),
         index=WHEEL_INDEX + build if own_index else None,
     )
 
