@@ -12,7 +12,7 @@ from assay.launch.kubernetes.order import LABEL_TOKEN
 from assay.launch.launcher import Launcher
 from assay.records import JobState, RankExit, RunState
 from cli_contract import PATIENCE_S, assay, runs
-from launcher_contract import RanksContract, job, python, run
+from launcher_contract import LauncherContract, job, python, run
 from test_kubernetes_launcher import OnCluster, make, namespace, running
 
 __all__ = ["namespace"]  # a fixture
@@ -36,7 +36,7 @@ mpi.MPI_Finalize()
 """
 
 
-class TestMpiJob(OnCluster, RanksContract):
+class TestMpiJob(OnCluster, LauncherContract):
     def make(self, spool: Path, *, grace_s: float) -> Launcher:
         return make(self.namespace, spool, grace=grace_s, **AS_ROOT)
 

@@ -197,7 +197,7 @@ def test_an_api_server_that_is_restarted_is_waited_for_while_submitting_and_canc
     with cluster.api_server() as server:
         server.restart(away_s=3)
         trial = Trial(there, job(FOR_EVER, timeout_s=600))
-        trial.follow_until(lambda t: b"up" in t.printed)
+        trial.follow_until(lambda t: b"up" in t.printed, 180)  # controllers that lost it come back at leisure
         server.restart(away_s=3)
         there.cancel(trial.handle)
         assert trial.to_end().state is JobState.CANCELLED

@@ -111,6 +111,17 @@ def scaled_to_nothing(namespace: str, deployment: str) -> Iterator[None]:
         cluster.kubectl("-n", namespace, "rollout", "status", f"deployment/{deployment}", "--timeout=60s")
 
 
+@pytest.mark.disruptive
+def test_a_name_that_is_known_late_is_told_and_waited_for(namespace: str, tmp_path: Path) -> None:
+    with scaled_to_nothing("kube-system", "coredns"):
+        trial = Trial(
+            launcher(namespace, tmp_path, kind="job"), job(python("print('met')"), 2, timeout_s=600)
+        )
+        trial.follow_until(lambda t: any("the name of rank 0" in why for why in t.waited))
+    assert trial.to_end().state is JobState.SUCCEEDED
+    assert left(namespace, trial.asked.token) == []
+
+
 def test_an_mpi_image_without_an_ssh_server_is_told(namespace: str, tmp_path: Path) -> None:
     hidden = {"mountPath": "/usr/sbin", "emptyDir": "Disk"}
     asked = {"kind": "mpijob", "volumes": [hidden]}
@@ -147,7 +158,7 @@ def test_a_name_that_is_never_known_is_told_as_such(namespace: str, tmp_path: Pa
         launcher(namespace, tmp_path, kind="job", patch={"spec": nobody}), job(FOR_EVER, 2, timeout_s=600)
     )
     status = trial.to_end(150.0)
-    print(trial.waited, status.cause)
     assert status.state is JobState.FAILED
+    assert any("the name of rank 0" in why for why in trial.waited), trial.waited
     assert "rank 0 is to be met at" in status.cause
     assert left(namespace, trial.asked.token) == []

@@ -42,7 +42,7 @@ from typing import Any, NamedTuple, NoReturn
 
 WAKING = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-NAME_WAIT_S, NAME_EVERY_S = 60.0, 0.2
+NAME_WAIT_S, NAME_EVERY_S, NAME_TOLD_S = 60.0, 0.2, 2.0
 KILL_WAIT_S = 5.0  # SIGKILL needs no consent; what is left then hangs in the kernel (a driver, a dead NFS)
 EXIT_NOT_OURS, EXIT_TIMED_OUT, EXIT_CANCELLED = 75, 124, 143
 USUAL_MEANING = {126: "a program could not be executed", 127: "a program was not found"}
@@ -102,7 +102,7 @@ def keep(spec: Spec, directory: Path, node: int) -> dict[str, Any]:
     probe = run_probe(spec, env, directory / "streams" / f"probe-{node}.log") if spec["probe"] else None
     if probe is not None and probe["state"] == "cancelled":
         return outcome("cancelled", "cancelled before the ranks started", probe=probe)
-    if (unknown := await_name(meeting[0])) is not None:
+    if (unknown := await_name(meeting[0], directory)) is not None:
         return outcome(*unknown, probe=probe)
     programs = [rank_program(spec, env, directory, node, local, sets) for local in range(ranks)]
     job = Processes(programs, "rank {}", first=node * ranks)
@@ -453,12 +453,13 @@ def given_meeting() -> tuple[str, str] | None:
     return None
 
 
-def await_name(address: str) -> tuple[str, str] | None:
+def await_name(address: str, directory: Path) -> tuple[str, str] | None:
     """Wait until the address of rank 0 is known here; state and cause where it is not, or one is to end.
 
-    In a cluster the name of a pod that has just started is known a moment later than the pod runs.
+    In a cluster the name of a pod that has just started is known a moment later than the pod runs. A longer
+    wait is told in `waiting.json`.
     """
-    give_up = time.monotonic() + NAME_WAIT_S
+    began = time.monotonic()
     while True:
         try:
             socket.getaddrinfo(address, None)
@@ -466,8 +467,11 @@ def await_name(address: str) -> tuple[str, str] | None:
             said = error.strerror
         else:
             return None
-        if time.monotonic() > give_up:
+        waited_s = time.monotonic() - began
+        if waited_s > NAME_WAIT_S:
             return "failed", f"rank 0 is to be met at {address}, and after {NAME_WAIT_S:g} s: {said}"
+        if waited_s > NAME_TOLD_S:
+            write_whole(directory / "waiting.json", {"for": f"the name of rank 0, {address}: {said}"})
         info = signal.sigtimedwait(WAKING - {signal.SIGCHLD}, NAME_EVERY_S)
         if info is not None and info.si_signo in (signal.SIGTERM, signal.SIGINT):
             return "cancelled", "cancelled before the ranks started"

@@ -38,6 +38,7 @@ from typing import Any
 from urllib.parse import quote
 
 MARK = ":::ASSAY-FRAME"
+WAITS = "assay: waits for "
 FRAME_BYTES = 1 << 18
 PLAIN_BYTES = 1 << 12  # what a person may want to read in the platform's own log
 LOOK_EVERY_S = 0.05
@@ -49,8 +50,11 @@ Stamp = tuple[int, int, int]
 
 def relay(directory: Path, node: int, taken: dict[str, int], runs: Callable[[], bool]) -> None:
     """Say everything beyond what was taken, until the job does not run any more."""
-    over = False
+    over, waits_for = False, None
     while True:
+        if waits_for is None and (waiting := read_json(directory / "waiting.json")):
+            waits_for = waiting["for"]
+            print(f"{WAITS}{waits_for}", flush=True)
         moved = say_new(directory, node, taken)
         if over and not moved:
             break

@@ -167,7 +167,8 @@ class Follower:
     def _away(self) -> str:
         """What is waited for, the API server before all."""
         said = self._watch.trouble or self._cluster.wire.waits_for or self._logs_in_trouble()
-        return said or "; ".join(str(cause) for cause in self._lasting[:1])
+        lasting = "; ".join(str(cause) for cause in self._lasting[:1])
+        return said or lasting or next((l.waits_for for l in self._logs.logs.values() if l.waits_for), "")
 
     def _logs_in_trouble(self) -> str:
         return next((log.trouble for log in self._logs.logs.values() if log.trouble and not log.complete), "")

@@ -13,12 +13,14 @@ from assay.launch.frames import Frame, FrameReader, Said
 from assay.launch.kubernetes.client import Cluster, Object
 from assay.launch.kubernetes.refusals import ApiError, NotFound
 from assay.launch.kubernetes.wire import Stream
+from assay.payloads import relay
 
 QUEUE_CHUNKS = 64  # of at most 64 KiB each: what is read ahead of whoever takes it
 LINES_KEPT = 20
 RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 WAKE_S = 0.1
 UNKEPT = b"assay: outputs: "  # so the relay begins the line that says it
+WAITS = relay.WAITS.encode()
 
 
 @dataclass
@@ -27,6 +29,7 @@ class PodLog:
 
     said      last lines in it that are not the job's: the runtime's
     unkept    why the relay did not send the files that were asked for
+    waits_for what its keeper waits for before it starts the ranks; "" where it does not
     ended     its last frame came: nothing is missing behind it
     complete  there is nothing more to be had
     trouble   why it can't be read just now
@@ -35,6 +38,7 @@ class PodLog:
     name: str
     said: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
     unkept: str = ""
+    waits_for: str = ""
     framed: bool = False
     ended: bool = False
     complete: bool = False
@@ -124,10 +128,14 @@ class PodLogs:
             if isinstance(item, Said):
                 if item.line.startswith(UNKEPT):
                     log.unkept = item.line.decode(errors="replace").removeprefix("assay: ")
+                elif item.line.startswith(WAITS):
+                    log.waits_for = item.line.removeprefix(WAITS).decode(errors="replace")
                 elif not log.framed:  # later such lines are what is left of a frame that was cut
                     log.says(item.line.decode(errors="replace"))
                 continue
             log.framed = True
+            if item.stream.startswith(("started-", "ended-")):
+                log.waits_for = ""
             log.ended = log.ended or item.stream.startswith("ended-")
             yield item
 
