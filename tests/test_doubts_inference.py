@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from assay.analyse.compare import compare
-from assay.records import Doubt, Result, Scalar
+from assay.records import Doubt, Measurement, Result, Scalar
 from stated_runs import metrics, side
 
 OFFICIAL: dict[str, Scalar] = {
@@ -49,8 +49,13 @@ def test_valid_by_short_settings_is_doubted_in_a_comparison() -> None:
 @pytest.mark.parametrize(
     ("facts", "told"),
     [
-        ({"scenario": "Server", "effective_target_qps": 800}, "LoadGen sent 800 queries/s in Server"),
+        (
+            {"scenario": "Server", "effective_target_qps": 800},
+            "LoadGen sent 800 queries/s and the system kept up",
+        ),
         ({"scenario": "Offline", "effective_target_qps": 800}, ""),
+        ({"scenario": "server", "workload": "llm-serving", "rate": 4.0}, "the client sent 4.0 queries/s"),
+        ({"scenario": "search", "workload": "llm-serving", "rate": 4.0}, ""),
         ({"scenario": "Server", "workload": "train", "effective_target_qps": 800}, ""),
     ],
 )
@@ -59,6 +64,32 @@ def test_a_rate_that_was_set_is_no_rate_that_was_reached(facts: dict[str, Scalar
     assert ("rate-was-set" in found) == bool(told)
     if told:
         assert told in found["rate-was-set"].evidence
+
+
+def test_answers_of_other_lengths_are_doubted_beyond_the_margin() -> None:
+    a, near, far = (
+        imported(system, workload="llm-serving", mean_input_tokens=100.0, mean_output_tokens=tokens)
+        for system, tokens in (("a", 128.0), ("b", 129.0), ("b", 64.0))
+    )
+    assert "different-lengths" not in raised(a, near)
+    assert raised(a, far)["different-lengths"].evidence == "answers of 128 tokens against 64, -50 %"
+
+
+@pytest.mark.parametrize(("lag_s", "late"), [(0.009, False), (0.02, True)])
+def test_a_client_that_was_late_itself_is_doubted(lag_s: float, late: bool) -> None:
+    median = Measurement("first_token", 0.1, "s", {"percentile": 50.0}, "rank-0.log", 9)
+    sides = [
+        [
+            replace(run, reading=replace(run.reading, measurements=(*run.reading.measurements, median)))
+            for run in imported(system, workload="llm-serving", client_lag_p99_s=lag)
+        ]
+        for system, lag in (("a", 0.001), ("b", lag_s))
+    ]
+    claims = compare(*sides, margin=0.02, names=("A", "B"), metrics=metrics())
+    found = {doubt.code: doubt.evidence for claim in claims for doubt in claim.doubts}
+    assert ("client-late" in found) == late
+    if late:
+        assert found["client-late"].startswith("B: in 1 % of its looks the client was 20 ms late")
 
 
 def test_other_programs_facts_of_the_same_names_raise_nothing() -> None:

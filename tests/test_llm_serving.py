@@ -122,12 +122,12 @@ def test_every_figure_follows_from_the_file_of_requests(tmp_path: Path) -> None:
     per_token = [(r["last_s"] - r["first_s"]) / (r["output_tokens"] - 1) for r in ran.requests]
     for percent in (50.0, 90.0, 99.0):
         rank = math.ceil(30 * percent / 100) - 1
-        assert ran.figure("first_token", percent) == pytest.approx(sorted(waited)[rank])
-        assert ran.figure("time_per_token", percent) == pytest.approx(sorted(per_token)[rank])
+        assert ran.figure("first_token", percent) == pytest.approx(sorted(waited)[rank], abs=2e-6)
+        assert ran.figure("time_per_token", percent) == pytest.approx(sorted(per_token)[rank], abs=2e-6)
     seconds = max(r["last_s"] for r in ran.requests)
-    assert ran.figure("throughput") == pytest.approx(30 / seconds)
-    assert ran.figure("token_throughput") == pytest.approx(30 * 8 / seconds)
-    assert ran.fact("seconds_measured") == pytest.approx(seconds)
+    assert ran.figure("throughput") == pytest.approx(30 / seconds, rel=1e-4)
+    assert ran.figure("token_throughput") == pytest.approx(30 * 8 / seconds, rel=1e-4)
+    assert ran.fact("seconds_measured") == pytest.approx(seconds, abs=2e-6)
 
 
 def test_latency_counts_from_when_a_request_was_due_and_so_holds_the_wait_in_the_queue(

@@ -93,7 +93,7 @@ class Endpoint:
         """
         try:
             return await asyncio.wait_for(self._stream(name, body), self._timeout_s)
-        except TimeoutError:
+        except asyncio.TimeoutError:  # noqa: UP041  (another class before Python 3.11)
             raise FailedRequest(f"no whole answer within {self._timeout_s:g} s") from None
 
     async def _stream(self, name: str, body: dict[str, Any]) -> Answer:

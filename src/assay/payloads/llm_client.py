@@ -53,7 +53,9 @@ async def measure(rank: Rank, options: argparse.Namespace, client: Client, bound
     else:
         users = options.scenario == "users"
         stretch = await (client.users(options.users) if users else client.arrivals(options.rate))
-        check_failures(rank, stretch, options.max_failed)
+        if too_many_failed(stretch, client):
+            failed = f"{len(stretch.requests) - len(stretch.done)} of {len(stretch.requests)} requests failed"
+            rank.fail(f"{failed}, allowed are {options.max_failed:.2%}: {'; '.join(causes(stretch))}")
         for second, point in windows(stretch):
             rank.log("tracked_stats", point, seconds=second)
     figures(rank, stretch, bounds)
@@ -66,7 +68,7 @@ async def measure(rank: Rank, options: argparse.Namespace, client: Client, bound
 async def search(rank: Rank, rate: float, resolution: float, client: Client, bounds: Bounds) -> Stretch:
     """The stretch at the highest rate that keeps the bounds; `resolution`: how close the next lies above.
 
-    A request that fails breaks them. A server that answers no more afterwards ends the run.
+    More failures than are allowed break them too. A server that answers no more afterwards ends the run.
     """
     first, best, too_high = rate, None, None
     while True:
@@ -76,7 +78,7 @@ async def search(rank: Rank, rate: float, resolution: float, client: Client, bou
                 await client.begin()
             except FailedRequest as error:
                 rank.fail(f"the server answers no more, after {rate:.4g} requests/s: {error}")
-        why = [*stretch.broken(bounds), *causes(stretch)]
+        why = stretch.broken(bounds) + (causes(stretch) if too_many_failed(stretch, client) else [])
         rank.log(
             "tracked_stats", {"rate": rate, "kept": int(not why)} | summary(stretch), step=client.stretches
         )
@@ -105,14 +107,10 @@ def causes(stretch: Stretch) -> list[str]:
     return [*shown, *([f"and {len(found) - 3} causes more"] if len(found) > 3 else [])]
 
 
-def check_failures(rank: Rank, stretch: Stretch, allowed: float) -> None:
-    """End the run where more failed than the allowed share, or all."""
-    total = len(stretch.requests)
-    failed = total - len(stretch.done)
-    if failed > allowed * total or failed == total:
-        rank.fail(
-            f"{failed} of {total} requests failed, allowed are {allowed:.2%}: {'; '.join(causes(stretch))}"
-        )
+def too_many_failed(stretch: Stretch, client: Client) -> bool:
+    """Whether more requests failed than the allowed share, or all."""
+    failed = len(stretch.requests) - len(stretch.done)
+    return failed > client.options.max_failed * len(stretch.requests) or not stretch.done
 
 
 def figures(rank: Rank, stretch: Stretch, bounds: Bounds) -> None:
@@ -130,6 +128,7 @@ def figures(rank: Rank, stretch: Stretch, bounds: Bounds) -> None:
     rank.log("failed_requests", len(stretch.requests) - len(done))
     rank.log("seconds_measured", stretch.seconds)
     if stretch.rate is not None:
+        rank.log("rate", stretch.rate)
         rank.log("rate_due", len(stretch.requests) / stretch.requests[-1].due_s)
     inputs = [r.prompt_tokens for r in done if r.prompt_tokens is not None]
     outputs = [r.output_tokens for r in done if r.output_tokens is not None]

@@ -224,7 +224,8 @@ class Client:
         else:
             self._note(request, answer, start)
         self._failed += bool(request.error)
-        self.file.write(json.dumps(asdict(request)) + "\n")
+        said = {k: round(v, 6) if isinstance(v, float) else v for k, v in asdict(request).items()}
+        self.file.write(json.dumps(said) + "\n")
 
     def _note(self, request: Request, answer: Answer, start: float) -> None:
         request.sent_s = answer.sent - start

@@ -17,6 +17,7 @@ from assay.analyse.doubts import (
     paths,
     plausible,
     sequence,
+    serving,
     sides,
     timing,
     within,
@@ -36,6 +37,8 @@ DOUBTS: dict[str, Callable[[Case], Doubt | None]] = {
     "provenance-contradicts": machine.contradicts_itself,
     "failed-runs-left-out": design.failed_runs_left_out,
     "not-interleaved": design.not_interleaved,
+    "different-lengths": serving.different_lengths,
+    "client-late": serving.client_late,
     "different-software": sides.different_software,
     "drift": sequence.drift,
     "dependence": sequence.dependence,
@@ -68,7 +71,7 @@ DOUBTS: dict[str, Callable[[Case], Doubt | None]] = {
 ABOUT_RUNS = frozenset(
     code
     for code, raises in DOUBTS.items()
-    if raises.__module__ in {m.__name__ for m in (machine, meanwhile, sides, timing, within)}
+    if raises.__module__ in {m.__name__ for m in (machine, meanwhile, serving, sides, timing, within)}
 )
 """Doubts that look at the runs and not at the figure: the same for each figure of the same runs."""
 

@@ -1,4 +1,4 @@
-"""Doubts about imported runs of MLPerf inference: what they were set to, what a figure means."""
+"""Doubts about runs of inference: what they were set to, what a figure means."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from assay.analyse.inference_rules import unmet_settings
 from assay.records import Doubt, Scalar
 
 WORKLOAD = "loadgen"
-_SENT = "effective_target_qps"
+# Workload → its scenario of Poisson arrivals, the fact that holds their rate, and who sends.
+_ARRIVALS = {
+    WORKLOAD: ("Server", "effective_target_qps", "LoadGen"),
+    "llm-serving": ("server", "rate", "the client"),
+}
+_FOLLOW_THE_RATE = ("throughput", "token_throughput", "goodput")
 
 
 def short_settings(case: Case) -> Doubt | None:
@@ -25,27 +30,27 @@ def short_settings(case: Case) -> Doubt | None:
 
 
 def rate_was_set(case: Case) -> Doubt | None:
-    """Throughput in Server follows the rate that was sent: it only says that the system kept up."""
-    if not all(side.group.point.metric == "throughput" for side in case.sides):
+    """Throughput at a rate of arrivals follows that rate: it only says that the system kept up."""
+    if not all(side.group.point.metric in _FOLLOW_THE_RATE for side in case.sides):
         return None
-    rates = dict.fromkeys(
-        stated[_SENT] for stated in _stated(case) if stated.get("scenario") == "Server" and _SENT in stated
-    )
-    if not rates:
+    told: dict[str, None] = {}
+    for workload, (scenario, rate, sender) in _ARRIVALS.items():
+        rates = [s[rate] for s in _stated(case, workload) if s.get("scenario") == scenario and rate in s]
+        told |= dict.fromkeys(f"{sender} sent {value} queries/s" for value in rates)
+    if not told:
         return None
-    told = ", ".join(f"{rate}" for rate in rates)
     return Doubt(
         "rate-was-set",
-        f"LoadGen sent {told} queries/s in Server and the system kept up",
+        f"{', '.join(told)} and the system kept up",
         "Find the largest rate that each side keeps within its latency bound, and compare those",
     )
 
 
-def _stated(case: Case) -> list[dict[str, Scalar]]:
-    """Facts of every run of LoadGen in the case."""
+def _stated(case: Case, workload: str = WORKLOAD) -> list[dict[str, Scalar]]:
+    """Facts of every run of the workload in the case."""
     return [
         dict(sample.result.reading.facts)
         for side in case.sides
         for sample in side.group.samples
-        if sample.result.run.trial.workload == WORKLOAD
+        if sample.result.run.trial.workload == workload
     ]

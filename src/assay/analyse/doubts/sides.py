@@ -9,6 +9,7 @@ SOFTWARE = ("kernel", "os", "gpu.driver", "gpu.cuda", "container", "python.", "p
 WORK = (
     "precision", "dtype", "batch_size", "image_size", "channels_last", "data", "deterministic",
     "learning_rate", "target", "quality_target", "train_samples", "eval_samples", "opt_name",
+    "tokens_counted_by", "data_format", "dataset",
     "model", "compile", "cuda_graphs", "keep_memory", "fused",
     "torch_version", "cuda_version", "cudnn_version", "nccl_version",
 )  # fmt: skip

@@ -14,9 +14,23 @@ EXPLANATIONS: dict[str, Explanation] = {
     ),
     "rate-was-set": Explanation(
         "invalid",
-        "Throughput of LoadGen's Server scenario follows the rate at which queries were sent.",
+        "Throughput at a rate of arrivals (LoadGen's Server scenario, llm-serving's) follows that rate.",
         "A side that was sent more looks faster; equal figures only say that both kept up.",
         "Search for the largest rate that each side keeps within its latency bound, and compare those.",
+    ),
+    "different-lengths": Explanation(
+        "invalid",
+        "Prompts or answers had more tokens on one side than on the other.",
+        "A server that writes shorter answers answers more requests a second, however fast it is.",
+        "Ask both for prompts of as many tokens, and keep answers from ending early: "
+        "`extra: {ignore_eos: true}` where the server knows it.",
+    ),
+    "client-late": Explanation(
+        "weak",
+        "The client itself was late by more than a tenth of the times that it measured.",
+        "A client without CPU time sends and notes late, and its lag stands in the server's latencies. It "
+        "looks a hundred times a second how late it is; the figure is the 99th percentile of that.",
+        "Give it cores of its own, best on a machine of its own, or send less.",
     ),
     "no-validity": Explanation(
         "weak",

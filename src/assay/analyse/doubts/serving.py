@@ -1,0 +1,71 @@
+"""Doubts about load on an LLM server: whether its client kept up, and whether both sides did the same."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from assay.analyse.doubts.case import Case, Side, percent
+from assay.records import Doubt, Result
+from assay.units import human
+
+LARGEST_LAG = 0.1  # of the median time to first token; a share of the figure that the client's own lag may be
+DEFAULT_MARGIN = 0.02
+
+
+def client_late(case: Case) -> Doubt | None:
+    """A client that was itself late by a share of the times that it measured."""
+    for side in case.sides:
+        found = [(lag / median, lag, median) for lag, median in map(_lag, _results(side)) if lag and median]
+        if not found or max(found)[0] <= LARGEST_LAG:
+            continue
+        _, lag, median = max(found)
+        return Doubt(
+            "client-late",
+            f"{side.name}: in 1 % of its looks the client was {human(lag, 's')} late, and the median time to "
+            f"first token is {human(median, 's')}",
+            "Give the client cores of its own, on another machine than the server's, or less load",
+        )
+    return None
+
+
+def different_lengths(case: Case) -> Doubt | None:
+    """Prompts or answers that are longer on one side by more than the margin."""
+    if len(case.sides) < 2:
+        return None
+    margin = case.margin or DEFAULT_MARGIN
+    differing = []
+    for what, fact in (("prompts", "mean_input_tokens"), ("answers", "mean_output_tokens")):
+        a, b = (_mean(side, fact) for side in case.sides)
+        if a and b and abs(b / a - 1) > margin:
+            differing.append(f"{what} of {a:.4g} tokens against {b:.4g}, {percent(b / a - 1)}")
+    if not differing:
+        return None
+    return Doubt(
+        "different-lengths",
+        " and ".join(differing),
+        "Ask both for the same: equal tokens a prompt, and answers that don't end early (`ignore_eos`)",
+    )
+
+
+def _results(side: Side) -> list[Result]:
+    return [sample.result for sample in side.group.samples]
+
+
+def _lag(result: Result) -> tuple[float | None, float | None]:
+    """Seconds by which the client was late, and its median time to first token; None where not stated."""
+    lag = result.reading.facts.get("client_lag_p99_s")
+    median = next(
+        (m.value for m in result.reading.measurements if (m.metric, m.labels) == ("first_token", _MEDIAN)),
+        None,
+    )
+    return lag if isinstance(lag, float) else None, median
+
+
+_MEDIAN = {"percentile": 50.0}
+
+
+def _mean(side: Side, fact: str) -> float | None:
+    """Over the side's runs; None where any of them doesn't state it."""
+    values = [result.reading.facts.get(fact) for result in _results(side)]
+    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    return fmean(numbers) if numbers and len(numbers) == len(values) else None
