@@ -121,6 +121,8 @@ class BertTraining(Benchmark):
                 num_attention_heads=heads,
                 intermediate_size=feedforward,
                 max_position_embeddings=length,
+                hidden_dropout_prob=self.options.dropout,
+                attention_probs_dropout_prob=self.options.dropout,
             )
         )
         weights = self.options.weights
@@ -225,6 +227,7 @@ def main() -> None:
     add("--layers", type=int, default=24)
     add("--heads", type=int, default=16, help="of attention")
     add("--feedforward", type=int, default=4096, help="width between the two products after attention")
+    add("--dropout", type=float, default=0.1, help="share of a layer's inputs that a training leaves out")
     add("--weights", type=Path, help="file of weights to begin with; MLPerf begins with ckpt-28252's")
     add("--lr-warmup-steps", type=int, default=0, help="steps over which the learning rate rises")
     add("--weight-decay", type=float, default=0.01)

@@ -21,7 +21,6 @@ from training import arguments, train
 from translation import Search, Translation, add_options, check_options
 
 LAYERS = 4  # of the encoder, and of the decoder
-DROPOUT = 0.2
 RANGE = 3.2  # over the root of the width: first weights are uniform, up to 0.1 at width 1024
 SEARCH = Search(beam=5, longest=150, length=0.6, coverage=0.1)
 LOWEST = 0.01  # of the learning rate, where its rise begins
@@ -49,18 +48,19 @@ def backwards(states: Tensor, lengths: Tensor) -> Tensor:
 class Encoder(nn.Module):
     """batch × length × width of pieces to batch × length × width of what they mean in their sentence."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
+        self.dropout = nn.Dropout(dropout)
         self.forwards, self.backwards = lstm(width, width), lstm(width, width)
         self.layers = nn.ModuleList(lstm(2 * width if n == 1 else width, width) for n in range(1, LAYERS))
 
     def forward(self, pieces: Tensor, lengths: Tensor) -> Tensor:
-        pieces = functional.dropout(pieces, DROPOUT, self.training)
+        pieces = self.dropout(pieces)
         ahead, _ = self.forwards(pieces)
         back, _ = self.backwards(backwards(pieces, lengths))
         states = torch.cat([ahead, backwards(back, lengths)], -1)
         for number, layer in enumerate(self.layers, 1):
-            found, _ = layer(functional.dropout(states, DROPOUT, self.training))
+            found, _ = layer(self.dropout(states))
             states = found + states if number > 1 else found
         return states
 
@@ -85,10 +85,11 @@ class Attention(nn.Module):
 class GNMT(nn.Module):
     """Encoder and decoder, one table of pieces for both."""
 
-    def __init__(self, rows: int, width: int) -> None:
+    def __init__(self, rows: int, width: int, dropout: float) -> None:
         super().__init__()
         self.pieces = nn.Embedding(rows, width, padding_idx=PAD)
-        self.encoder, self.attention = Encoder(width), Attention(width)
+        self.encoder, self.attention = Encoder(width, dropout), Attention(width)
+        self.dropout = nn.Dropout(dropout)
         self.first = lstm(width, width)
         self.layers = nn.ModuleList(lstm(2 * width, width) for _ in range(1, LAYERS))
         self.classifier = nn.Linear(width, rows)
@@ -106,12 +107,12 @@ class GNMT(nn.Module):
     ) -> tuple[Tensor, Tensor, State]:
         """Logits after each word, attention, and the layers' states after the last."""
         before: list[tuple[Tensor, Tensor] | None] = [None] * LAYERS if state is None else [*state]
-        inputs = functional.dropout(self.pieces(words), DROPOUT, self.training)
+        inputs = self.dropout(self.pieces(words))
         found, after = self.first(inputs, before[0])
         context, weights = self.attention(found, states, padding)
         ends = [after]
         for number, layer in enumerate(self.layers, 1):
-            inputs = functional.dropout(torch.cat([found, context], -1), DROPOUT, self.training)
+            inputs = self.dropout(torch.cat([found, context], -1))
             output, after = layer(inputs, before[number])
             found = output + found if number > 1 else output
             ends.append(after)
@@ -149,7 +150,7 @@ class GnmtTraining(Translation):
     clip_norm = 5.0
 
     def model(self) -> GNMT:
-        return GNMT(self.options.vocabulary_size, self.options.width)
+        return GNMT(self.options.vocabulary_size, self.options.width, self.options.dropout)
 
     def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
         return torch.optim.Adam(model.parameters(), fused=self.rank.device.type == "cuda")
@@ -188,7 +189,7 @@ class GnmtTraining(Translation):
 def main() -> None:
     """Read the command line and train."""
     parser = arguments(__doc__, batch_size=128, learning_rate=2e-3, max_epochs=8.0)
-    add_options(parser, vocabulary_size=32_320, max_length=75, lr_warmup_steps=200)
+    add_options(parser, vocabulary_size=32_320, max_length=75, lr_warmup_steps=200, dropout=0.2)
     add = parser.add_argument
     add("--width", type=int, default=1024, help="of every layer")
     add("--remain-steps", type=int, default=6453, help="step before which the learning rate falls first")

@@ -19,7 +19,6 @@ from parallel_text import PAD
 from training import arguments, train
 from translation import Search, Translation, add_options, check_options
 
-DROPOUT = 0.1
 BETAS, EPSILON = (0.9, 0.98), 1e-9
 SIZES = ("width", "heads", "feedforward", "layers")
 BEAM, LENGTH, MORE = 4, 0.6, 50  # a translation may have so many pieces more than its source
@@ -35,12 +34,14 @@ def positions(length: int, width: int, device: torch.device) -> Tensor:
 class Transformer(nn.Module):
     """Encoder and decoder of so many layers each."""
 
-    def __init__(self, rows: int, width: int, heads: int, feedforward: int, layers: int) -> None:
+    def __init__(
+        self, rows: int, width: int, heads: int, feedforward: int, layers: int, dropout: float
+    ) -> None:
         super().__init__()
-        self.width = width
+        self.width, self.dropout = width, nn.Dropout(dropout)
         self.pieces = nn.Embedding(rows, width, padding_idx=PAD)
         nn.init.normal_(self.pieces.weight, std=width**-0.5)
-        form = {"dropout": DROPOUT, "batch_first": True, "norm_first": True}
+        form = {"dropout": dropout, "batch_first": True, "norm_first": True}
         self.encoder = nn.TransformerEncoder(
             nn.TransformerEncoderLayer(width, heads, feedforward, **form),
             *(layers, nn.LayerNorm(width)),
@@ -56,8 +57,8 @@ class Transformer(nn.Module):
     def embed(self, numbers: Tensor) -> Tensor:
         """Pieces and their places, batch × length × width."""
         places = positions(numbers.shape[1], self.width, numbers.device)
-        pieces = self.pieces(numbers) * math.sqrt(self.width) + places
-        return functional.dropout(pieces, DROPOUT, self.training)
+        embedded: Tensor = self.dropout(self.pieces(numbers) * math.sqrt(self.width) + places)
+        return embedded
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """States, batch × length × width, and where the source is padding, batch × length."""
@@ -106,8 +107,9 @@ class TransformerTraining(Translation):
     counted = ("target",)
 
     def model(self) -> Transformer:
-        sizes = (getattr(self.options, name) for name in ("vocabulary_size", *SIZES))
-        return Transformer(*sizes)
+        options = self.options
+        sizes = (options.width, options.heads, options.feedforward, options.layers)
+        return Transformer(options.vocabulary_size, *sizes, options.dropout)
 
     def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
         fused = self.rank.device.type == "cuda"
@@ -142,7 +144,7 @@ class TransformerTraining(Translation):
 def main() -> None:
     """Read the command line and train."""
     parser = arguments(__doc__, batch_size=128, learning_rate=1.976e-3, max_epochs=12.0)
-    add_options(parser, vocabulary_size=33_712, max_length=64, lr_warmup_steps=1000)
+    add_options(parser, vocabulary_size=33_712, max_length=64, lr_warmup_steps=1000, dropout=0.1)
     add = parser.add_argument
     add("--width", type=int, default=1024, help="of every layer; heads divide it")
     add("--heads", type=int, default=16, help="of attention")

@@ -181,13 +181,14 @@ class Translation(Benchmark):
         return found
 
 
-def add_options(parser: argparse.ArgumentParser, **defaults: int) -> None:
-    """The options that both benchmarks have beside those of all, three of them with defaults of their own."""
+def add_options(parser: argparse.ArgumentParser, **defaults: float) -> None:
+    """The options that both benchmarks have beside those of all, most with defaults of their own."""
     add = parser.add_argument
     add("--vocabulary-size", type=int, help="rows of the tables of pieces")
     add("--max-length", type=int, help="longer sentences aren't trained on; with marks")
     add("--length", type=int, default=32, help="of synthetic sentences")
     add("--lr-warmup-steps", type=int, help="steps over which the learning rate rises")
+    add("--dropout", type=float, help="share of a layer's inputs that a training leaves out")
     parser.set_defaults(**defaults)
 
 

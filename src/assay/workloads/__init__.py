@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from assay.workloads.allreduce import ALLREDUCE
+from assay.workloads.bert import BERT
 from assay.workloads.command import COMMAND
 from assay.workloads.digits import DIGITS
+from assay.workloads.gnmt import GNMT
 from assay.workloads.inference import INFERENCE
 from assay.workloads.llm_serving import LLM_SERVING
 from assay.workloads.matmul import MATMUL
 from assay.workloads.membw import MEMBW
+from assay.workloads.minigo import MINIGO
+from assay.workloads.ncf import NCF
 from assay.workloads.resnet50 import RESNET50
+from assay.workloads.transformer import TRANSFORMER
+from assay.workloads.unet3d import UNET3D
 from assay.workloads.workload import Workload
 
 __all__ = ["WORKLOADS", "Workload"]
 
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload
-    for workload in (RESNET50, DIGITS, MATMUL, MEMBW, ALLREDUCE, INFERENCE, LLM_SERVING, COMMAND)
+    for workload in (
+        *(RESNET50, UNET3D),
+        *(BERT, GNMT, TRANSFORMER, NCF, MINIGO, DIGITS),
+        *(MATMUL, MEMBW, ALLREDUCE, INFERENCE, LLM_SERVING, COMMAND),
+    )
 }
