@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import importlib
+import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
+from conftest import ROOT
+from payload_processes import end, run_workload, start
 from training_contract import TrainingContract
 
 COLOURS = {"blue": (40, 60, 200), "green": (60, 200, 40), "red": (200, 60, 40)}
@@ -54,3 +61,118 @@ class TestResNet50Training(TrainingContract):
         victim = directory / "train" / "red" / "3.jpg"
         victim.write_bytes(victim.read_bytes()[:300])
         return str(victim)
+
+
+SMALL = ["--model=resnet18", "--image-size=32", "--batch-size=2", "--device=cpu", "--workers=0"]
+
+
+@pytest.fixture
+def payload(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """Loader of a program's part in this process, as the one rank of a job."""
+    pytest.importorskip("torchvision")
+    monkeypatch.syspath_prepend(ROOT / "src/assay/payloads")
+    return importlib.import_module
+
+
+@pytest.fixture
+def benchmark_of(payload: Callable[[str], Any], tmp_path: Path) -> Callable[..., Any]:
+    """Maker of the benchmark on two images of each class, with further options."""
+    make_images(tmp_path, train=2, val=1)
+
+    def make(*options: str) -> Any:
+        program, rank = payload("resnet50"), payload("rank").Rank()
+        rank.device = payload("torch").device("cpu")
+        given = ["--mode=real", f"--data={tmp_path}", *SMALL, *options]
+        return program.ResNet50(rank, program.parser().parse_args(given))
+
+    return make
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--batch-size=4", "--global-batch-size=8"), "are fewer than one step's 8 .4 of each of 1 ranks, 2"),
+        (("--workers=4",), "3 batches for each rank, fewer than its 4 workers; --workers 3 does"),
+        (("--global-batch-size=5",), "5 can't be made of batches of 2 on 1 ranks; write a multiple of 2"),
+    ],
+)
+def test_too_few_samples_are_said_before_training_begins(
+    payload: Callable[[str], Any], benchmark_of: Callable[..., Any], options: tuple[str, ...], complaint: str
+) -> None:
+    with pytest.raises(SystemExit, match=complaint):
+        payload("loops").check_data(benchmark_of(*options))
+
+
+@pytest.mark.torch
+def test_classes_that_are_empty_missing_or_others_are_named(
+    benchmark_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    assert benchmark_of().eval_samples() == 3
+    (tmp_path / "val" / "red" / "0.jpg").rename(tmp_path / "0.jpg")
+    with pytest.raises(SystemExit, match=r"val: .*red"):
+        benchmark_of().eval_samples()
+    (tmp_path / "val" / "red").rmdir()
+    with pytest.raises(SystemExit, match="3 classes and val/ 2"):
+        benchmark_of().eval_samples()
+    shutil.rmtree(tmp_path / "val")
+    with pytest.raises(SystemExit, match=r"val is missing: expected train/ and val/"):
+        benchmark_of().eval_samples()
+
+
+@pytest.mark.torch
+def test_out_of_memory_names_device_and_batch_size_and_what_would_do(
+    payload: Callable[[str], Any], benchmark_of: Callable[..., Any]
+) -> None:
+    benchmark, torch = benchmark_of("--batch-size=64"), payload("torch")
+    with (
+        pytest.raises(SystemExit, match="out of memory on cpu with --batch-size 64: a smaller --batch-size"),
+        payload("training").failures(benchmark.rank, benchmark.options),
+    ):
+        torch.empty(10**15)
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_loss_that_is_no_number_ends_a_training(tmp_path: Path) -> None:
+    make_images(tmp_path, train=2, val=1)
+    log = tmp_path / "rank-0.log"
+    argv = ["{python}", str(ROOT / "src/assay/payloads/resnet50.py"), *SMALL, "--learning-rate=1e30"]
+    argv += ["--mode=real", f"--data={tmp_path}", "--warmup-epochs=0", "--opt-name=lars"]
+    code, errors = end(start(argv, tmp_path, {}, log))
+    assert code == 1
+    assert "not finite on some rank: training has diverged" in errors.splitlines()[-1]
+    assert '"unit"' not in log.read_text()
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_profiled_run_keeps_a_trace_and_names_the_longest_operators(tmp_path: Path) -> None:
+    params = {"model": "resnet18", "image_size": 32, "batch_size": 2, "steps": 1, "warmup": 0, "profile": 1}
+    reading = run_workload(tmp_path, "resnet50", 1, 1, params | {"device": "cpu"})
+    assert reading.problems == ()
+    spent = {m.labels["operator"]: m.value for m in reading.measurements if m.metric == "operator_time"}
+    assert "aten::convolution_backward" in spent
+    with gzip.open(tmp_path / "trace.json.gz") as trace:
+        events = json.load(trace)["traceEvents"]
+    assert any(event.get("name") == "aten::convolution_backward" for event in events)
+
+
+@pytest.mark.parametrize(("size", "accumulation"), [(1, 1), (1, 2), (2, 1), (3, 2)])
+@pytest.mark.torch
+def test_every_sample_is_on_one_rank_once_an_epoch(
+    monkeypatch: pytest.MonkeyPatch, size: int, accumulation: int
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(ROOT / "src/assay/payloads")
+    steps_of = importlib.import_module("feed").steps_of
+    for samples in (12, 13, 25, 29):
+        ranks = [list(steps_of(range(samples), rank, size, 2, accumulation)) for rank in range(size)]
+        micros = [
+            m for steps in ranks for step in steps for m in zip(step.indices, step.counted, strict=True)
+        ]
+        assert sorted(i for indices, counted in micros for i in indices if counted) == list(range(samples))
+        assert all(len(indices) == max(1, counted) <= 2 for indices, counted in micros)
+        for together in zip(*ranks, strict=True):  # the ranks' exchanges meet
+            assert len({len(step.indices) for step in together}) == 1
+            assert sum(sum(step.counted) for step in together) == together[0].samples

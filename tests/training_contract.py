@@ -82,6 +82,14 @@ class TrainingContract(ABC):
         assert all(m.value > 0 for m in reading.measurements)
         assert reading.facts["data"] == "synthetic"
 
+    def test_the_data_are_read_alone_and_their_bytes_counted(self, tmp_path: Path, data: Path) -> None:
+        params = self.of_data(data, mode="data-only", steps=2, warmup=0, window=1, workers=1)
+        reading = self.run(tmp_path, params)
+        assert reading.problems == ()
+        figures = {m.metric: m.value for m in reading.measurements}
+        assert set(figures) == {"throughput", "step_time", "read_rate"}
+        assert min(figures.values()) > 0
+
     def test_two_ranks_and_a_resumed_run_train_as_one_rank_in_one_go(
         self, tmp_path: Path, data: Path
     ) -> None:

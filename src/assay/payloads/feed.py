@@ -76,9 +76,8 @@ def steps_of(order: Sequence[int], rank: int, size: int, batch: int, accumulatio
     whole = batch * size * accumulation
     for first in range(0, len(order), whole):
         chunk = order[first : first + whole]
-        micros = -(-len(chunk) // (batch * size))
-        slots = size * micros
-        edges = [len(chunk) * slot // slots for slot in range(rank * micros, (rank + 1) * micros + 1)]
+        first_slot, slots = rank * accumulation, size * accumulation
+        edges = [len(chunk) * (first_slot + slot) // slots for slot in range(accumulation + 1)]
         own = [chunk[begin:end] for begin, end in pairwise(edges)]
         yield Step(
             indices=tuple(micro if len(micro) else chunk[:1] for micro in own),

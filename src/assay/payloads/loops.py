@@ -12,6 +12,7 @@ import torch
 
 from checkpoint import Checkpoint
 from feed import Micro, samples_in
+from operators import SKIPPED, Profile
 from rank import END, START, Rank
 from step import Stepper
 
@@ -46,6 +47,11 @@ def synthetic(benchmark: Benchmark) -> None:
         window(options.warmup)
     if options.cuda_graphs:
         stepper.record(micros, samples)
+    profile = Profile(rank, options.profile)  # before what is timed
+    for _ in range(options.profile and SKIPPED + options.profile):
+        stepper.take(0, micros, samples)
+        profile.step()
+    profile.end()
     log_windows(benchmark, window)
 
 
@@ -186,6 +192,7 @@ class RealTraining:
         self.benchmark, self.rank, self.options = benchmark, benchmark.rank, benchmark.options
         self.log = self.rank.log if self.rank.rank == 0 else _unprinted  # one rank speaks for all
         self.stepper, self.feed = Stepper(benchmark), benchmark.feed
+        self.profile = Profile(self.rank, self.options.profile)
         self.checkpoint = Checkpoint(self.rank, self.options, self.stepper)
         self.step = self.resumed = self.checkpoint.resume()
         self.trained_s, self.samples = 0.0, 0
@@ -205,33 +212,32 @@ class RealTraining:
         self.log("run_start", event=START)
         reached = False
         while self.step < last and not reached:
-            loss = self.train_block(min(self.step + self.block - self.step % self.block, last))
-            quality = self.evaluate(loss)
+            self.train_block(min(self.step + self.block - self.step % self.block, last))
+            quality = self.evaluate()
             reached = options.target is not None and self.benchmark.reached(quality, options.target)
         success = reached or options.target is None
+        self.profile.end()
         elapsed = self.rank.clock() - begin
         self.log("run_stop", event=END, status="success" if success else "aborted", **self.place())
         self.log_figures(elapsed, success=success)
 
-    def train_block(self, until: int) -> float:
-        """Train to a step; the mean loss since the last window."""
+    def train_block(self, until: int) -> None:
+        """Train to a step, window by window."""
         first = self.step // self.per_epoch + 1
         epochs = max(1, -(-(until - self.step) // self.per_epoch))
         block: dict[str, Any] = {"first_epoch_num": first, "epoch_count": epochs}
         if self.benchmark.progress == "samples":
             block = {"first_epoch_num": self.place()["epoch_num"], "epoch_count": 1} | self.place()
         self.log("block_start", event=START, **block)
-        loss = math.nan
         while self.step < until:
             keeping = self.checkpoint.next_due(self.step)
-            loss = self.train_window(min(until, keeping, self.step + self.options.window))
+            self.train_window(min(until, keeping, self.step + self.options.window))
             if self.step == keeping:
                 self.checkpoint.save(self.step)
         self.log("block_stop", event=END, **block)
-        return loss
 
-    def train_window(self, until: float) -> float:
-        """Train to a step and read clock and losses there; the last step's loss."""
+    def train_window(self, until: float) -> None:
+        """Train to a step and read clock and losses there."""
         start, before, losses = self.rank.clock(), self.samples, []
         while self.step < until:
             if self.marks_epochs and self.step % self.per_epoch == 0:
@@ -240,6 +246,7 @@ class RealTraining:
             losses.append(self.stepper.take(self.step, micros, samples))
             self.samples += sum(self.benchmark.samples(m.batch) for m in micros if m.samples)
             self.step += 1
+            self.profile.step()
             if self.marks_epochs and self.step % self.per_epoch == 0:
                 self.log("epoch_stop", event=END, epoch_num=self.step // self.per_epoch)
         elapsed = self.rank.clock() - start
@@ -247,9 +254,8 @@ class RealTraining:
         means = mean_losses(self.rank, losses)
         trained = self.rank.over_ranks([float(self.samples - before)], "SUM")[0]
         self.log("tracked_stats", {"loss": means[-1], "throughput": trained / elapsed}, step=self.step)
-        return means[-1]
 
-    def evaluate(self, loss: float) -> Any:
+    def evaluate(self) -> Any:
         """Evaluate, and log what came out."""
         self.log("eval_start", event=START, **self.place())
         quality = self.stepper.evaluate()

@@ -40,7 +40,11 @@ class Stepper:
         self.optimiser = benchmark.optimiser(self.module)
         if options.compile:
             self.module.compile()
-        self.model = DistributedDataParallel(self.module) if self.rank.size > 1 else self.module
+        self.model = self.module
+        if self.rank.size > 1:  # buffers are rank 0's where they count, at evaluations and checkpoints
+            self.model = DistributedDataParallel(
+                self.module, gradient_as_bucket_view=True, broadcast_buffers=False
+            )
         self.scaler = torch.amp.GradScaler(kind, enabled=options.precision == "fp16")
         self.recorded: tuple[torch.cuda.CUDAGraph, torch.Tensor] | None = None
         torch.manual_seed(options.seed + self.rank.rank)  # from here on each rank draws its own

@@ -28,8 +28,10 @@ from step import PRECISIONS
 
 MODES = ("synthetic", "real", "data-only")
 # Facts that every log states, beside those of the benchmark.
-STATED = ("batch_size", "precision", "channels_last", "deterministic", "learning_rate", "warmup")
-STATED += ("compile", "cuda_graphs", "keep_memory")
+STATED = (
+    *("batch_size", "precision", "channels_last", "deterministic", "learning_rate", "warmup"),
+    *("compile", "cuda_graphs", "keep_memory", "profile"),
+)
 
 
 class Benchmark:
@@ -157,6 +159,7 @@ def arguments(doc: str | None, **defaults: Any) -> argparse.ArgumentParser:
     add("--eval-every", type=float, default=1.0, help="epochs between two evaluations")
     add("--division", choices=["closed", "open"], default="open", help="MLPerf's, as the log states it")
     add("--deterministic", action=switch, default=False, help="kernels that always add in the same order")
+    add("--profile", type=int, default=0, metavar="STEPS", help="steps that torch.profiler watches")
     add("--checkpoint", type=Path, help="directory that a real training is kept in, and resumed from")
     add("--checkpoint-every", type=int, default=1000, help="steps between two of them")
     add("--workers", type=int, default=4, help="processes of each rank that decode; 0: the rank itself")
@@ -190,12 +193,14 @@ def train(kind: type[Benchmark], options: argparse.Namespace) -> None:
 def _check(rank: Rank, options: argparse.Namespace) -> None:
     """What no run can be made of, said before anything is computed."""
     least = {"batch_size": 1, "steps": 1, "window": 1, "warmup": 0, "workers": 0, "prefetch": 1}
-    least |= {"checkpoint_every": 1}
+    least |= {"checkpoint_every": 1, "profile": 0}
     for name, smallest in least.items():
         if getattr(options, name) < smallest:
             rank.fail(f"--{name.replace('_', '-')} must be at least {smallest}")
     if options.mode != "synthetic" and options.data is None:
         rank.fail(f"--mode {options.mode} reads a data set: name its directory with --data")
+    if options.mode == "data-only" and options.profile:
+        rank.fail("--profile watches training steps, and --mode data-only has none")
     if options.cuda_graphs and (options.mode != "synthetic" or rank.size > 1):
         rank.fail("--cuda-graphs replays one batch of --mode synthetic, on one rank")
     if options.data is not None and not options.data.is_dir():
@@ -219,10 +224,11 @@ def failures(rank: Rank, options: argparse.Namespace) -> Iterator[None]:
     """End the rank with words where its device's memory or a sample of its data set is at fault."""
     try:
         yield
-    except (
-        UnreadableSampleError
-    ) as error:  # out of a worker it carries that process's traceback, the message last
+    except UnreadableSampleError as error:
+        # out of a worker it carries that process's traceback, the message last
         rank.fail(str(error).rstrip().rpartition("UnreadableSampleError: ")[2])
+    except FileNotFoundError as error:
+        rank.fail(f"{error.filename or error}: {error.strerror or 'not found'}")
     except (torch.OutOfMemoryError, MemoryError) as error:
         rank.fail(_out_of_memory(rank, options, error))
     except RuntimeError as error:

@@ -28,6 +28,10 @@ DATA_WAIT = Metric(
     "share of the time in training steps that waited for the next batch",
     scales=False,
 )
+OPERATOR_TIME = Metric(
+    "operator_time", "s", None, "an operator itself in one step, of those that take most", scales=False
+)
+TRACE = "trace.json.gz"  # as the profiler of the program names it
 READ_RATE = Metric("read_rate", "B/s", "higher", "stored bytes read a second by all ranks together")
 
 
@@ -65,6 +69,12 @@ class TrainingParams(Params):
     eval_every: float = Field(1.0, gt=0, description="Epochs between two evaluations.")
     division: Literal["closed", "open"] = Field("open", description="MLPerf's, as the log states it.")
     deterministic: bool = Field(False, description="Kernels that always add in the same order.")
+    profile: int = Field(
+        0,
+        ge=0,
+        description="Steps that torch.profiler watches: its trace is kept, the longest operators reported. "
+        "In synthetic they lie before the timed ones; in real they are among them and slow them.",
+    )
     checkpoint: str | None = Field(
         None,
         description="Directory on the nodes that a real training is kept in and resumed from, one for all "
@@ -93,6 +103,8 @@ class TrainingParams(Params):
     def _has_data_to_read(self) -> Self:
         if self.mode != "synthetic" and self.data is None:
             raise ValueError(f"mode {self.mode} reads a data set; name its directory as data")
+        if self.mode == "data-only" and self.profile:
+            raise ValueError("profile watches training steps, and mode data-only has none")
         return self
 
 
@@ -104,7 +116,8 @@ def training_task(program: str, params: TrainingParams, shape: Shape, seed: int)
             f"a global_batch_size of {params.global_batch_size} can't be made of batches of "
             f"{params.batch_size} on {shape.ranks} ranks; write a multiple of {micro}"
         )
-    return program_task(program, params, seed=seed)
+    outputs = (TRACE,) if params.profile else ()
+    return replace(program_task(program, params, seed=seed), outputs=outputs)
 
 
 def training_metrics(params: TrainingParams, sample: str) -> tuple[Metric, ...]:
@@ -113,14 +126,15 @@ def training_metrics(params: TrainingParams, sample: str) -> tuple[Metric, ...]:
     sample  plural: `images`
     """
     rate = Metric("throughput", f"{sample}/s", "higher", f"{sample} trained a second by all ranks together")
+    operators = (OPERATOR_TIME,) if params.profile else ()
     if params.mode == "synthetic":
-        return (rate, STEP_TIME)
+        return (rate, STEP_TIME, *operators)
     if params.mode == "data-only":
         read = replace(rate, about=f"{sample} read and decoded a second by all ranks together")
         return (read, STEP_TIME, READ_RATE)
     to_target = TO_TARGET if params.target is not None else TO_TARGET[:1]
     # How long an epoch takes is the system's and comes first; how many it takes is the seed's.
-    return (PER_EPOCH, *to_target, rate, DATA_WAIT)
+    return (PER_EPOCH, *to_target, rate, DATA_WAIT, *operators)
 
 
 def read_training(logs: Mapping[str, Path], params: TrainingParams, sample: str, round_: str) -> Reading:
