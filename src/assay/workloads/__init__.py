@@ -9,11 +9,14 @@ from assay.workloads.digits import DIGITS
 from assay.workloads.gnmt import GNMT
 from assay.workloads.inference import INFERENCE
 from assay.workloads.llm_serving import LLM_SERVING
+from assay.workloads.maskrcnn import MASKRCNN
 from assay.workloads.matmul import MATMUL
 from assay.workloads.membw import MEMBW
 from assay.workloads.minigo import MINIGO
 from assay.workloads.ncf import NCF
 from assay.workloads.resnet50 import RESNET50
+from assay.workloads.segmentation import SEGMENTATION
+from assay.workloads.ssd import SSD
 from assay.workloads.transformer import TRANSFORMER
 from assay.workloads.unet3d import UNET3D
 from assay.workloads.workload import Workload
@@ -23,7 +26,7 @@ __all__ = ["WORKLOADS", "Workload"]
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload
     for workload in (
-        *(RESNET50, UNET3D),
+        *(RESNET50, SSD, MASKRCNN, UNET3D, SEGMENTATION),
         *(BERT, GNMT, TRANSFORMER, NCF, MINIGO, DIGITS),
         *(MATMUL, MEMBW, ALLREDUCE, INFERENCE, LLM_SERVING, COMMAND),
     )

@@ -1,0 +1,120 @@
+"""Training of Mask R-CNN: throughput on synthetic images, or COCO's to MLPerf's target precisions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from assay.records import Metric, Reading, Shape, Task
+from assay.workloads.training import TrainingParams, read_training, training_metrics, training_task
+from assay.workloads.workload import Workload
+
+# Forward FLOPs of torchvision's maskrcnn_resnet50_fpn, by torch's counter: of each pixel in backbone, pyramid
+# and proposals; of each region drawn in the box head; of each object in the mask head. torchvision states
+# 134.38 G multiply-adds: those of 800 × 800 pixels and 1,000 regions in which nothing is found.
+FLOPS_A_PIXEL = 374.5e3
+FLOPS_A_REGION = 28.62e6
+FLOPS_A_MASK = 1.0601e9
+FROZEN_FLOPS_A_PIXEL = 31.3e3  # stem and first stage, which have no backward when they are not trained
+OBJECTS = 7  # an image of COCO has 7.3; more masks are computed where proposals overlap them: not counted
+RESNET50 = (3, 4, 6, 3)
+WIDTH = 256
+
+
+class MaskRcnnParams(TrainingParams):
+    """Training of torchvision's Mask R-CNN on ResNet-50 and feature pyramid with SGD.
+
+    On one CPU core, about 8 s: `{min_size: 64, max_size: 96, blocks: [1, 1, 1, 1], width: 32, regions: 32,
+    batch_size: 2, steps: 4, warmup: 1, window: 2}`. To MLPerf's targets on 8 GPUs: `{mode: real, data: coco,
+    backbone: /data/resnet50.pth, batch_size: 6, learning_rate: 0.06, target: 0.377}`.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "min_size": 64,
+                    "max_size": 96,
+                    "blocks": [1, 1, 1, 1],
+                    "width": 32,
+                    "regions": 32,
+                    "batch_size": 2,
+                    "steps": 4,
+                    "warmup": 1,
+                    "window": 2,
+                }
+            ]
+        }
+    )
+
+    batch_size: int = Field(2, ge=1, description="Images of a micro batch on each rank.")
+    learning_rate: float = Field(
+        0.02, gt=0, description="Of SGD with momentum 0.9, at its highest; for a batch of 16."
+    )
+    max_epochs: float = Field(14, gt=0, description="Epochs after which a real training ends.")
+    target: float | None = Field(None, description="Average precision of boxes at which a training ends.")
+    mask_target: float = Field(0.339, ge=0, le=1, description="Average precision of masks, with target.")
+    min_size: int = Field(800, ge=32, description="Shorter side that images are scaled to, pixels.")
+    max_size: int = Field(1333, ge=32, description="Longer side that they may have then, pixels.")
+    blocks: tuple[int, int, int, int] = Field(
+        RESNET50, description="Residual blocks of each stage: ResNet-50's; fewer are for trying out."
+    )
+    width: int = Field(WIDTH, ge=1, description="Channels of pyramid and heads; fewer are for trying out.")
+    proposals: int = Field(2000, ge=1, description="Regions that an image goes on with.")
+    regions: int = Field(512, ge=1, description="Of them drawn to learn classes, boxes and masks from.")
+    anchors: int = Field(256, ge=1, description="Anchors of an image drawn to learn proposals from.")
+    classes: int = Field(80, ge=1, description="Of synthetic images; real ones have their annotations'.")
+    backbone: str | None = Field(
+        None, pattern="^/", description="File on the nodes with torchvision's weights of ResNet-50."
+    )
+    weight_decay: float = Field(1e-4, ge=0, description="Of all weights.")
+    lr_warmup_steps: int = Field(625, ge=1, description="Steps over which the learning rate rises from 0.")
+    decay_images: tuple[int, int] = Field(
+        (960_000, 1_280_000), description="Images after which it falls to a tenth."
+    )
+
+    @model_validator(mode="after")
+    def _longer_is_not_shorter(self) -> Self:
+        if self.max_size < self.min_size:
+            raise ValueError(f"max_size {self.max_size} is less than min_size {self.min_size}")
+        return self
+
+
+def _metrics(params: MaskRcnnParams) -> tuple[Metric, ...]:
+    return training_metrics(params, "images")
+
+
+def _flops(params: MaskRcnnParams) -> float | None:
+    """Of an image of COCO's commonest shape, 4:3, as synthetic ones are, with its objects' masks alone."""
+    if params.mode == "data-only" or params.blocks != RESNET50 or params.width != WIDTH:
+        return None
+    scale = min(1.0, params.max_size / (params.min_size * 4 // 3))
+    sides = (params.min_size * scale, params.min_size * 4 // 3 * scale)
+    pixels = math.prod(32 * math.ceil(int(side) / 32) for side in sides)
+    heads = params.regions * FLOPS_A_REGION + OBJECTS * FLOPS_A_MASK
+    frozen = 2 * FROZEN_FLOPS_A_PIXEL if params.backbone is not None else 0.0
+    return 3 * heads + (3 * FLOPS_A_PIXEL - frozen) * pixels
+
+
+def _task(params: MaskRcnnParams, shape: Shape, seed: int) -> Task:
+    return training_task("maskrcnn.py", params, shape, seed)
+
+
+def _read(logs: Mapping[str, Path], params: MaskRcnnParams) -> Reading:
+    return read_training(logs, params, "images", "v3.1")
+
+
+MASKRCNN = Workload(
+    name="maskrcnn",
+    about="train Mask R-CNN on ResNet-50: throughput on synthetic images, or COCO to MLPerf's targets",
+    params=MaskRcnnParams,
+    metrics=_metrics,
+    sample="image",
+    flops=_flops,
+    task=_task,
+    read=_read,
+)

@@ -1,0 +1,106 @@
+"""Segmentation of street scenes: throughput on synthetic images, or a training on A2D2's frames."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from assay.records import Metric, Reading, Shape, Task
+from assay.workloads.training import TrainingParams, read_training, training_metrics, training_task
+from assay.workloads.workload import Workload
+
+# Forward FLOPs of each pixel for 20 classes, by torch's counter; 653 GFLOP of 1,216 × 1,920 with the first.
+FLOPS_A_PIXEL = {
+    ("deeplabv3plus", "resnet50"): 279.6e3,
+    ("deeplabv3plus", "resnet18"): 139.8e3,
+    ("unet", "resnet50"): 330.0e3,
+    ("unet", "resnet18"): 170.2e3,
+}
+
+
+class SegmentationParams(TrainingParams):
+    """Training of DeepLabV3+ or U-Net on A2D2's street scenes with SGD.
+
+    On one CPU core, about 6 s: `{encoder: resnet18, image_size: [64, 96], batch_size: 2, steps: 4, warmup: 1,
+    window: 2}`. On the data: `{mode: real, data: /data/a2d2/camera_lidar_semantic, max_epochs: 10}`.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "encoder": "resnet18",
+                    "image_size": [64, 96],
+                    "batch_size": 2,
+                    "steps": 4,
+                    "warmup": 1,
+                    "window": 2,
+                }
+            ]
+        }
+    )
+
+    batch_size: int = Field(4, ge=1, description="Images of a micro batch on each rank.")
+    max_epochs: float = Field(10, gt=0, description="Epochs after which a real training ends.")
+    eval_every: float = Field(10, gt=0, description="Epochs between two evaluations.")
+    target: float | None = Field(None, description="Mean intersection over union at which a training ends.")
+    architecture: Literal["deeplabv3plus", "unet"] = Field("deeplabv3plus", description="The network.")
+    encoder: str = Field("resnet50", description="Its encoder, one of segmentation-models-pytorch's.")
+    image_size: tuple[int, int] = Field(
+        (1216, 1920), description="Height and width that images are scaled to, pixels; multiples of 32."
+    )
+    reduced: bool = Field(True, description="20 classes, as the Redbook's training; else all 38.")
+    camera: str = Field("cam_front_center", description="Which of the six cameras' frames.")
+    frames: int | None = Field(None, ge=2, description="A random part of its frames, so many; default: all.")
+    held_out: int = Field(10, ge=2, description="One frame in so many is for the evaluation.")
+    weight_decay: float = Field(1e-4, ge=0, description="Of all weights.")
+    dropout: float = Field(0.5, ge=0, lt=1, description="Of DeepLabV3+'s features.")
+
+    @field_validator("image_size")
+    @classmethod
+    def _halves_five_times(cls, size: tuple[int, int]) -> tuple[int, int]:
+        if any(side < 32 or side % 32 for side in size):
+            fitting = tuple(max(32, 32 * round(side / 32)) for side in size)
+            raise ValueError(f"the network halves both sides five times; write {list(fitting)}")
+        return size
+
+    @model_validator(mode="after")
+    def _normalises_over_two_values(self) -> Self:
+        if self.architecture == "deeplabv3plus" and self.batch_size == 1:
+            raise ValueError("DeepLabV3+ normalises one value an image over a batch; a batch_size of 2 does")
+        return self
+
+
+def _metrics(params: SegmentationParams) -> tuple[Metric, ...]:
+    return training_metrics(params, "images")
+
+
+def _flops(params: SegmentationParams) -> float | None:
+    forward = FLOPS_A_PIXEL.get((params.architecture, params.encoder))
+    if params.mode == "data-only" or forward is None:
+        return None
+    return 3 * forward * math.prod(params.image_size)
+
+
+def _task(params: SegmentationParams, shape: Shape, seed: int) -> Task:
+    return training_task("segmentation.py", params, shape, seed)
+
+
+def _read(logs: Mapping[str, Path], params: SegmentationParams) -> Reading:
+    return read_training(logs, params, "images", "v3.1")
+
+
+SEGMENTATION = Workload(
+    name="segmentation",
+    about="train DeepLabV3+ or U-Net on street scenes: synthetic images, or A2D2's",
+    params=SegmentationParams,
+    metrics=_metrics,
+    sample="image",
+    flops=_flops,
+    task=_task,
+    read=_read,
+)
