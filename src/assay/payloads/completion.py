@@ -49,10 +49,13 @@ class Answer:
     model: str | None = None
 
     def take(self, event: dict[str, Any], now: float) -> None:
-        """One event of the stream. A piece is what carries text: a role or an empty delta is none."""
+        """One event of the stream. A piece is what carries text: a role or an empty delta is none.
+
+        Raises TypeError or AttributeError on an event of another form than OpenAI's.
+        """
         usage = event.get("usage") or {}
-        self.prompt_tokens = usage.get("prompt_tokens", self.prompt_tokens)
-        self.output_tokens = usage.get("completion_tokens", self.output_tokens)
+        self.prompt_tokens = _count(usage.get("prompt_tokens"), self.prompt_tokens)
+        self.output_tokens = _count(usage.get("completion_tokens"), self.output_tokens)
         self.model = event.get("model", self.model)
         for choice in event.get("choices") or []:
             self.finish = choice.get("finish_reason") or self.finish
@@ -150,27 +153,34 @@ class Endpoint:
                 if event == b"[DONE]":
                     done = True
                     break
-                answer.take(self._event(event), now)
+                self._take(event, answer, now)
         except (OSError, asyncio.IncompleteReadError, ValueError) as error:
             raise FailedRequest(f"the stream broke after {answer.pieces} pieces: {_words(error)}") from error
         if not done and answer.finish is None:
             raise FailedRequest(f"the stream ended after {answer.pieces} pieces without saying why")
 
-    def _event(self, data: bytes) -> dict[str, Any]:
+    def _take(self, data: bytes, answer: Answer, now: float) -> None:
         try:
             event = json.loads(data)
-        except ValueError:
-            raise FailedRequest(f"an event of the stream is no JSON: {self._shown(data)}") from None
-        if not isinstance(event, dict):
-            raise FailedRequest(f"an event of the stream is no object: {self._shown(data)}")
-        if event.get("error"):
+            failed = event.get("error")
+            answer.take(event, now)
+        except (ValueError, TypeError, AttributeError):
+            raise FailedRequest(f"an event of another form than OpenAI's: {self._shown(data)}") from None
+        if failed:
             raise FailedRequest(f"the server ended the stream with an error: {self._shown(data)}")
-        return event
 
     def _shown(self, said: bytes) -> str:
         """A server's own words on one line, cut, without the key: some repeat it."""
         text = " ".join(said.decode(errors="replace").split())
         return (text.replace(self._key, "(redacted)") if self._key else text)[:SHOWN] or "(nothing)"
+
+
+def _count(said: object, before: int | None) -> int | None:
+    if said is None:
+        return before
+    if type(said) is not int or said < 0:
+        raise TypeError(said)
+    return said
 
 
 async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
