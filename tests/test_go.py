@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 pytestmark = pytest.mark.torch
 
-torch = pytest.importorskip("torch")
-
-from assay.payloads.go import BLACK, WHITE, Boards, Go  # noqa: E402
-
-SIZE = 5
+SIZE, BLACK, WHITE = 5, 1, -1
 
 
-def played(text: str, turn: int = BLACK, size: int = SIZE) -> tuple[Go, Boards]:
+def empty(size: int = SIZE, komi: float = 0.5, games: int = 1) -> tuple[Any, Any]:
+    """The rules and as many games before their first move."""
+    pytest.importorskip("torch")
+    from assay.payloads.go import Boards, Go
+
+    return Go(size, komi), Boards.empty(games, size)
+
+
+def played(text: str, turn: int = BLACK) -> tuple[Any, Any]:
     """A position from a drawing (X black, O white, . none), its stones played one by one."""
-    go = Go(size, komi=0.5)
-    boards = Boards.empty(1, size)
+    go, boards = empty()
     for point, stone in enumerate("".join(text.split())):
         if stone != ".":
             boards.turn[:] = BLACK if stone == "X" else WHITE
-            boards = go.play(boards, torch.tensor([point]))
+            boards = play(go, boards, [point])
     boards.turn[:], boards.passes[:] = turn, 0
     return go, boards
 
 
-def drawn(boards: Boards, size: int = SIZE) -> str:
+def drawn(boards: Any, size: int = SIZE) -> str:
     signs = {BLACK: "X", WHITE: "O", 0: "."}
     points = [signs[stone] for stone in boards.stones[0, 0].tolist()]
     return "\n".join("".join(points[row : row + size]) for row in range(0, size * size, size))
@@ -37,9 +41,15 @@ def at(row: int, column: int, size: int = SIZE) -> int:
     return row * size + column
 
 
-def move(go: Go, boards: Boards, point: int) -> Boards:
+def play(go: Any, boards: Any, moves: list[int]) -> Any:
+    import torch
+
+    return go.play(boards, torch.tensor(moves))
+
+
+def move(go: Any, boards: Any, point: int) -> Any:
     assert go.legal(boards)[0, point]
-    return go.play(boards, torch.tensor([point]))
+    return play(go, boards, [point])
 
 
 def test_a_chain_without_liberties_is_taken():
@@ -136,13 +146,12 @@ def test_area_counts_stones_and_what_reaches_one_colour_alone():
 
 
 def test_an_empty_board_is_nobodys_and_white_wins_by_komi():
-    go = Go(SIZE, komi=7.5)
-    assert go.score(Boards.empty(1, SIZE)).tolist() == [-7.5]
+    go, boards = empty(komi=7.5)
+    assert go.score(boards).tolist() == [-7.5]
 
 
 def test_two_passes_end_a_game_and_then_nothing_but_a_pass_is_allowed():
-    go = Go(SIZE, komi=0.5)
-    boards = Boards.empty(1, SIZE)
+    go, boards = empty()
     for _ in range(2):
         assert not go.over(boards).item()
         boards = move(go, boards, go.points)
@@ -151,8 +160,7 @@ def test_two_passes_end_a_game_and_then_nothing_but_a_pass_is_allowed():
 
 
 def test_a_game_ends_after_twice_as_many_moves_as_points():
-    go = Go(2, komi=0.5)
-    boards = Boards.empty(1, 2)
+    go, boards = empty(size=2)
     boards.moves[:] = 8
     assert go.over(boards).item()
 
@@ -225,7 +233,7 @@ class SlowGo:
 @pytest.mark.parametrize("size", [3, 5, 9])
 def test_random_games_follow_the_rules_written_the_slow_way(size):
     games, chance = 12, random.Random(size)
-    go, boards = Go(size, komi=0.5), Boards.empty(games, size)
+    go, boards = empty(size, games=games)
     slow = [SlowGo(size) for _ in range(games)]
     captures = kos = 0
     for _ in range(min(60, go.most_moves)):
@@ -239,7 +247,7 @@ def test_random_games_follow_the_rules_written_the_slow_way(size):
             game.play(moves[-1])
             captures += sum(map(abs, game.stones)) < before + (moves[-1] < size * size)
             kos += game.ko is not None
-        boards = go.play(boards, torch.tensor(moves))
+        boards = play(go, boards, moves)
         assert boards.stones[:, 0].tolist() == [game.stones for game in slow]
     assert captures > 10
     assert kos > 0

@@ -4,8 +4,9 @@
     torchrun --nproc-per-node 8 minigo.py --mode real --data games/ --opponent strong.pt --target 0.5
 
 An epoch is one generation: the ranks play games by tree search with the network as it is, write them below
---data, which all nodes must share, and train on positions drawn from the last generations' games. An
-evaluation is a match against an opponent that stays as it is: the network of --opponent, else the untrained.
+--data, which all nodes must share (an earlier training's are replaced), and train on positions drawn from the
+last generations' games. An evaluation is a match against an opponent that stays as it is: the network of
+--opponent, else the untrained one. --mode data-only makes batches of the games that a training has left.
 
 Source: Silver et al., "Mastering the game of Go without human knowledge" (2017). What is not as in MLPerf's
 reference: the opponent (its checkpoint is TensorFlow's, so .50 there and here are different strengths), no
@@ -16,6 +17,9 @@ from __future__ import annotations
 
 import argparse
 import copy
+import pickle
+import uuid
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional
 
+from checkpoint import NAME
 from go import HISTORY, Boards, Go
 from mcts import Search
 from rank import Rank
@@ -125,9 +130,14 @@ class MiniGo(Benchmark):
         if min(options.games, options.eval_games) < rank.size:
             rank.fail(f"--games and --eval-games must be at least {rank.size}, so that each rank plays one")
         self.go = Go(options.board_size, options.komi, rank.device)
-        self.files = GameFiles(options.data)
-        if options.mode == "real" and self.files.generations():
-            rank.fail(f"--data {options.data} has games of an earlier training; name an empty directory")
+        resumes = options.checkpoint is not None and (options.checkpoint / NAME).exists()
+        # so that the generation under way when a training was ended is not played again
+        self.left = self.files.generations() if resumes else []
+
+    @cached_property
+    def files(self) -> GameFiles:
+        """The games of this training; every rank has its own files and reads everyone's."""
+        return GameFiles(self.options.data)
 
     def model(self) -> nn.Module:
         """The network, which is kept, for it plays too, and its opponent."""
@@ -144,7 +154,7 @@ class MiniGo(Benchmark):
         try:
             found = torch.load(path, weights_only=True, map_location="cpu")
             self.opponent.load_state_dict(found["model"])
-        except (OSError, RuntimeError, EOFError, LookupError, TypeError) as error:
+        except (OSError, RuntimeError, EOFError, LookupError, TypeError, pickle.UnpicklingError) as error:
             self.rank.fail(
                 f"--opponent {path} is no checkpoint of this network: {type(error).__name__}: {error}"
             )
@@ -173,16 +183,16 @@ class MiniGo(Benchmark):
 
     def training_data(self, epoch: int) -> Positions:
         """Positions of the last generations; in a real training the newest is played first."""
-        options = self.options
-        if options.mode == "real":
-            self._play_generation(epoch)
-            known = list(range(epoch + 1))
-        else:
-            known = self.files.generations()
-            if not known:
-                self.rank.fail(f"--data {options.data} has no games: a real training leaves them there")
-        last = [self.files.read(generation, self.go.points) for generation in known[-options.generations :]]
-        return Positions(self.go.size, Games.joined(last), options.positions, options.seed + epoch)
+        options, known = self.options, list(range(epoch + 1))
+        if options.mode == "data-only" and not (known := self.files.generations()):
+            self.rank.fail(f"--data {options.data} has no games: a real training leaves them there")
+        *earlier, newest = known[-options.generations :]
+        games = [self.files.read(generation, self.go.points) for generation in earlier]
+        if options.mode == "real" and newest not in self.left:
+            self._play_generation(newest)
+        self.left = []
+        games.append(self.files.read(newest, self.go.points))
+        return Positions(self.go.size, Games.joined(games), options.positions, options.seed + epoch)
 
     def _play_generation(self, generation: int) -> None:
         rank, options = self.rank, self.options
@@ -196,6 +206,7 @@ class MiniGo(Benchmark):
             [self._search(self.network)], self._mine(options.games), options.games, seed, explore=True
         )
         self.network.train()
+        self.files.training = self.files.training or self._name()
         self.files.write(generation, rank.rank, rank.size, games)
         seconds = rank.over_ranks([rank.clock() - start], "MAX")[0]  # all files are there
         moves = rank.over_ranks([float(len(games.turn))], "SUM")[0]
@@ -203,6 +214,13 @@ class MiniGo(Benchmark):
             rank.log("actual_selfplay_games_per_generation", options.games, epoch_num=generation + 1)
             figures = {"self_play_time": seconds, "self_play_moves": moves}
             rank.log("tracked_stats", figures, epoch=generation + 1)
+
+    def _name(self) -> str:
+        """A new name of this training, the first rank's on all."""
+        names = [uuid.uuid4().hex]
+        if self.rank.size > 1:
+            dist.broadcast_object_list(names, device=self.rank.device)
+        return names[0]
 
     def _mine(self, games: int) -> range:
         """The numbers of the games that this rank plays."""

@@ -23,7 +23,7 @@ NOISE_CONCENTRATION = 0.03 * 361  # over the points of a board: 0.03 on 19 × 19
 
 @dataclass
 class Games:
-    """Games that were played to their ends, on the CPU: their positions, in order of moves, and who won.
+    """Games that were played to their ends, on the CPU: their positions, game by game, and who won.
 
     stones   positions × HISTORY × points, int8
     turn     positions, int8: who was to move
@@ -62,7 +62,7 @@ def play(players: Sequence[Search], games: range, total: int, seed: Sequence[int
         now, here = boards[live], numbers[live.cpu()]
         chance = np.random.default_rng([*seed, played])
         drawn = torch.from_numpy(chance.random(total)).to(device, torch.float32)[here]
-        noise = torch.from_numpy(_noise(chance, go.points, total)[here]).to(device) if explore else None
+        noise = _noise(chance, go.points, total)[here].to(device) if explore else None
         visits = torch.zeros(len(live), go.points + 1, device=device)
         for number, player in enumerate(players):
             turn = ((here + played) % len(players) == number).nonzero().flatten().to(device)
@@ -72,30 +72,38 @@ def play(players: Sequence[Search], games: range, total: int, seed: Sequence[int
         boards.put(live, go.play(now, _choose(visits, drawn, played)))
         positions.append((live, now.stones, now.turn, visits))
     black = go.score(boards).sign().cpu()
-    live, stones, turn, visits = (torch.cat(each).cpu() for each in zip(*positions, strict=True))
-    return Games(stones, turn, visits, black[live] * turn, black)
+    live, *parts = (torch.cat(each).cpu() for each in zip(*positions, strict=True))
+    by_game = live.argsort(stable=True)
+    stones, turn, visits = (part[by_game] for part in parts)
+    return Games(stones, turn, visits, black[live[by_game]] * turn, black)
 
 
-def _noise(chance: np.random.Generator, points: int, games: int) -> np.ndarray:
-    return chance.dirichlet([NOISE_CONCENTRATION / points] * (points + 1), games).astype(np.float32)
+def _noise(chance: np.random.Generator, points: int, games: int) -> Tensor:
+    """What is mixed into each game's root, games × moves."""
+    drawn = chance.dirichlet([NOISE_CONCENTRATION / points] * (points + 1), games)
+    return torch.from_numpy(drawn.astype(np.float32))
 
 
 def _choose(visits: Tensor, drawn: Tensor, played: int) -> Tensor:
-    """A move for each game: in the opening, one move in twelve points, by chance; then the most visited.
+    """A move for each game: in the opening by chance, as often as visited; then the most visited.
 
-    In AlphaGo Zero's paper the opening is 30 moves on 361 points.
+    The opening is one move in twelve points, as in AlphaGo Zero's paper (30 on 361), but at least four: with
+    fewer, games on small boards would repeat each other.
     """
     points = visits.shape[1] - 1
-    if played >= max(1, points // 12):
+    if played >= max(4, points // 12):
         return visits.argmax(1)
     return (visits.cumsum(1) < drawn.unsqueeze(1)).sum(1).clamp(max=points)
 
 
 class GameFiles:
-    """A directory with the games of each generation, one file a rank: `generation-0003-rank-0001.pt`."""
+    """A directory with the games of each generation, one file a rank: `generation-0003-rank-0001.pt`.
+
+    training  tells the files of one training from those of others in the same directory
+    """
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
+        self.directory, self.training = directory, ""
 
     def path(self, generation: int, rank: int) -> Path:
         """Where a rank's games of a generation stand."""
@@ -108,33 +116,39 @@ class GameFiles:
         )
 
     def write(self, generation: int, rank: int, ranks: int, games: Games) -> None:
-        """Leave the whole file or none."""
+        """Leave the whole file or none; one of an earlier training is replaced."""
         path = self.path(generation, rank)
         part = path.with_suffix(".part")
-        torch.save({"ranks": ranks, **asdict(games)}, part)
+        torch.save({"training": self.training, "ranks": ranks, **asdict(games)}, part)
         part.replace(path)
 
     def read(self, generation: int, points: int) -> Games:
-        """All ranks' games of a generation, on boards of `points`.
+        """All ranks' games of a generation, on boards of `points`; the first read says which training's.
 
         Raises UnreadableSampleError, which names the file.
         """
         parts, rank, ranks = [], 0, 1
         while rank < ranks:
             path = self.path(generation, rank)
-            try:
-                found = torch.load(path, weights_only=True)
-                ranks = found.pop("ranks")
-                games = Games(**found)
-            except (OSError, RuntimeError, EOFError, LookupError, TypeError, pickle.UnpicklingError) as error:
+            training, ranks, games = self._read(path)
+            self.training = self.training or training
+            if training != self.training:
                 raise UnreadableSampleError(
-                    f"{path} can't be read: {type(error).__name__}: {error}"
-                ) from error
+                    f"{path} is of another training, which plays into the same directory"
+                )
             if games.stones.shape[1:] != (HISTORY, points):
-                found_points = games.stones.shape[-1]
+                found = games.stones.shape[-1]
                 raise UnreadableSampleError(
-                    f"{path} has games on boards of {found_points} points; --board-size asks for {points}"
+                    f"{path} is of boards of {found} points; --board-size asks for {points}"
                 )
             parts.append(games)
             rank += 1
         return Games.joined(parts)
+
+    @staticmethod
+    def _read(path: Path) -> tuple[str, int, Games]:
+        try:
+            found = torch.load(path, weights_only=True)
+            return found.pop("training"), found.pop("ranks"), Games(**found)
+        except (OSError, RuntimeError, EOFError, LookupError, TypeError, pickle.UnpicklingError) as error:
+            raise UnreadableSampleError(f"{path} can't be read: {type(error).__name__}: {error}") from error

@@ -18,8 +18,8 @@ class MiniGoParams(TrainingParams):
     """Self-play by tree search, training on the games, a match after each generation; after AlphaGo Zero.
 
     On one CPU core, about 3 s: `{board_size: 5, blocks: 2, filters: 16, batch_size: 32, steps: 10}`. In real,
-    `data` is a directory that all nodes share and that is empty when a training begins: it is filled with the
-    games. The target is a share of games won against `opponent`.
+    `data` is a directory that all nodes share, for the games: those of an earlier training are replaced. The
+    target is a share of games won against `opponent`.
     """
 
     model_config = ConfigDict(
