@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import importlib
+import io
 import json
 import shutil
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -118,6 +120,42 @@ def test_classes_that_are_empty_missing_or_others_are_named(
     shutil.rmtree(tmp_path / "val")
     with pytest.raises(SystemExit, match=r"val is missing: expected train/ and val/"):
         benchmark_of().eval_samples()
+
+
+def make_shards(directory: Path, images: Path) -> None:
+    """The same images in webdataset's layout, two shards each."""
+    for part in ("train", "val"):
+        (directory / part).mkdir(parents=True)
+        files = sorted((images / part).glob("*/*.jpg"))
+        for shard in range(2):
+            with tarfile.open(directory / part / f"{shard:06d}.tar", "w") as tar:
+                for path in files[shard::2]:
+                    key = f"{path.parent.name}-{path.stem}"
+                    tar.add(path, f"{key}.jpg")
+                    label = tarfile.TarInfo(f"{key}.cls")
+                    text = str(sorted(COLOURS).index(path.parent.name)).encode()
+                    label.size = len(text)
+                    tar.addfile(label, io.BytesIO(text))
+
+
+@pytest.mark.torch
+def test_shards_hold_what_the_directories_hold_and_a_damaged_one_is_named(
+    benchmark_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    make_shards(tmp_path / "shards", tmp_path)
+    folder, shards = (benchmark_of(f"--data={path}").eval_set for path in (tmp_path, tmp_path / "shards"))
+    assert len(shards) == len(folder) == 3
+    alike = {shards.where(i).rpartition(" ")[2]: i for i in range(3)}
+    for i in range(3):
+        path = Path(folder.where(i))
+        image, label = shards[alike[f"{path.parent.name}-{path.stem}"]]
+        assert image.equal(folder[i][0])
+        assert label == folder[i][1]
+        assert folder.stored_bytes(i) == path.stat().st_size
+    victim = tmp_path / "shards" / "train" / "000001.tar"
+    victim.write_bytes(victim.read_bytes()[:700])
+    with pytest.raises(SystemExit, match=f"{victim}.*(can't be read|without the other)"):
+        benchmark_of(f"--data={tmp_path / 'shards'}").train_samples()
 
 
 @pytest.mark.torch

@@ -1,7 +1,7 @@
 """The input of a training: every sample once an epoch over all ranks, decoded ahead, waiting for it timed.
 
 A data set is map-style: `len(data)` and `data[index]`. It may have three methods more: `where(index)`, the
-file that a sample stands in, for messages; `stored_bytes(index)`, what has to be read for it;
+file that a sample stands in, for messages; `stored_bytes(index)`, what is read for it, which data-only asks;
 `arranged(order, step)`, an epoch's random order made to suit the data: samples of a step of like length, say.
 
 One that lies in memory may have `batch(indices)` in place of `data[index]`: the rank itself makes all of a
