@@ -37,8 +37,9 @@ def raised(a: list[Result], b: list[Result]) -> dict[str, Doubt]:
     return {doubt.code: doubt for doubt in found.doubts}
 
 
-def test_valid_by_short_settings_is_doubted_in_a_comparison() -> None:
-    short = imported("b", effective_min_duration_ms=60_000)
+@pytest.mark.parametrize("workload", ["loadgen", "inference"])
+def test_valid_by_short_settings_is_doubted_in_a_comparison(workload: str) -> None:
+    short = imported("b", workload=workload, effective_min_duration_ms=60_000)
     found = raised(imported("a"), short)["short-settings"]
     assert found.evidence == (
         "minimum duration: effective_min_duration_ms is 60000, the rules ask for at least 600000"
@@ -54,6 +55,11 @@ def test_valid_by_short_settings_is_doubted_in_a_comparison() -> None:
             "LoadGen sent 800 queries/s and the system kept up",
         ),
         ({"scenario": "Offline", "effective_target_qps": 800}, ""),
+        (
+            {"scenario": "Server", "workload": "inference", "effective_target_qps": 8, "searched": False},
+            "LoadGen sent 8 queries/s",
+        ),
+        ({"scenario": "Server", "workload": "inference", "effective_target_qps": 8, "searched": True}, ""),
         ({"scenario": "server", "workload": "llm-serving", "rate": 4.0}, "the client sent 4.0 queries/s"),
         ({"scenario": "search", "workload": "llm-serving", "rate": 4.0}, ""),
         ({"scenario": "Server", "workload": "train", "effective_target_qps": 800}, ""),

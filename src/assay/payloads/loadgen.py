@@ -206,13 +206,13 @@ def highest_server(bench: Bench, pilot: Pilot) -> dict[str, Any]:
         found = bench.run(pilot, qps, options.search_s, "PerformanceOnly")
         return bench.set_aside(found, qps, options.search_s)
 
+    advice = f"latency bound {bound_s(options):g} s, one sample alone {pilot.alone_s:.4g} s: raise the bound"
+    if pilot.alone_s >= bound_s(options):
+        bench.rank.fail(f"no rate can be VALID; {advice}")
     share = options.search_resolution
     rate = highest(holds, pilot.rate / 2, within=share, most_steps=MOST_STEPS)
     if rate is None:
-        bench.rank.fail(
-            f"none of {MOST_STEPS} rates was VALID within {bound_s(options):g} s (see search-*); one sample "
-            f"alone takes {pilot.alone_s:.4g} s: raise the latency bound, or lower max_wait_s"
-        )
+        bench.rank.fail(f"none of {MOST_STEPS} rates was VALID (see search-*); {advice}")
     for left in reversed(range(MOST_TRIES)):
         found = bench.run(pilot, rate, options.min_duration_s, "PerformanceOnly")
         if found["result_validity"] == "VALID" or not left:
@@ -237,6 +237,7 @@ def state(bench: Bench) -> None:
     ):
         log(name, getattr(options, name))
     log("framework", options.backend)
+    log("searched", options.scenario == "Server" and options.target_qps is None)
     log("image_size" if "images" in bench.model.inputs else "sequence_length", bench.size)
     log("samples", bench.library.count)
     log("data", "synthetic" if options.data is None else options.data.name)

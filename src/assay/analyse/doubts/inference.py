@@ -6,10 +6,10 @@ from assay.analyse.doubts.case import Case
 from assay.analyse.inference_rules import unmet_settings
 from assay.records import Doubt, Scalar
 
-WORKLOAD = "loadgen"
+LOADGENS = ("loadgen", "inference")  # workloads whose runs are LoadGen's: imported, and our own
 # Workload → its scenario of Poisson arrivals, the fact that holds their rate, and who sends.
 _ARRIVALS = {
-    WORKLOAD: ("Server", "effective_target_qps", "LoadGen"),
+    **dict.fromkeys(LOADGENS, ("Server", "effective_target_qps", "LoadGen")),
     "llm-serving": ("server", "rate", "the client"),
 }
 _FOLLOW_THE_RATE = ("throughput", "token_throughput", "goodput")
@@ -18,7 +18,10 @@ _FOLLOW_THE_RATE = ("throughput", "token_throughput", "goodput")
 def short_settings(case: Case) -> Doubt | None:
     """Runs that LoadGen calls VALID by settings that ask for less than the rules."""
     found = dict.fromkeys(
-        unmet for stated in _stated(case) for unmet in unmet_settings(stated.get("scenario"), stated)
+        unmet
+        for workload in LOADGENS
+        for stated in _stated(case, workload)
+        for unmet in unmet_settings(stated.get("scenario"), stated)
     )
     if not found:
         return None
@@ -35,7 +38,10 @@ def rate_was_set(case: Case) -> Doubt | None:
         return None
     told: dict[str, None] = {}
     for workload, (scenario, rate, sender) in _ARRIVALS.items():
-        rates = [s[rate] for s in _stated(case, workload) if s.get("scenario") == scenario and rate in s]
+        set_to = [
+            s for s in _stated(case, workload) if s.get("scenario") == scenario and not s.get("searched")
+        ]
+        rates = [s[rate] for s in set_to if rate in s]
         told |= dict.fromkeys(f"{sender} sent {value} queries/s" for value in rates)
     if not told:
         return None
@@ -46,7 +52,7 @@ def rate_was_set(case: Case) -> Doubt | None:
     )
 
 
-def _stated(case: Case, workload: str = WORKLOAD) -> list[dict[str, Scalar]]:
+def _stated(case: Case, workload: str) -> list[dict[str, Scalar]]:
     """Facts of every run of the workload in the case."""
     return [
         dict(sample.result.reading.facts)
