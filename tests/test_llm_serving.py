@@ -481,6 +481,33 @@ def test_each_system_names_its_own_server_and_every_request_is_kept(
     assert not any(SECRET.encode() in content for content in files)
 
 
+DOCUMENT = (ROOT / "docs" / "llm-serving.md").read_text()
+
+
+def test_the_documents_suite_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    suite, systems = re.findall(r"^```yaml\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+    Path("suite.yaml").write_text(suite)
+    Path("systems.yaml").write_text(systems)
+    ran = CliRunner().invoke(assay, ["plan", "suite.yaml", "--json"])
+    assert ran.exit_code == 0, ran.output
+    trials = json.loads(ran.stdout)["trials"]
+    assert len(trials) == 7 * 2 * 5
+
+
+def test_the_documents_bounds_are_those_of_loadgen() -> None:
+    loadgen = find_spec("mlperf_loadgen")
+    require("loadgen", loadgen is not None, "mlcommons-loadgen holds MLPerf's bounds")
+    assert loadgen is not None
+    assert loadgen.origin is not None
+    held = Path(loadgen.origin).read_bytes()
+    rows = re.findall(r"^\| ([\w-]+) \| (\d+) \| (\d+) \|$", DOCUMENT, re.MULTILINE)
+    assert len(rows) == 11
+    for model, first, per_token in rows:
+        assert f"\n{model}.Server.ttft_latency = {first}\n".encode() in held
+        assert f"\n{model}.Server.tpot_latency = {per_token}\n".encode() in held
+
+
 # A real server -------------------------------------------------------------------------------------------
 
 

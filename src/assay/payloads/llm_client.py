@@ -42,7 +42,7 @@ async def measure(rank: Rank, options: argparse.Namespace, client: Client, bound
         model = await client.begin()
     except FailedRequest as error:
         rank.fail(f"the first requests failed: {error}")
-    for key in ("scenario", "url", "endpoint", "model", "seed"):
+    for key in ("scenario", "url", "endpoint", "model", "seed", "ttft_bound_s", "tpot_bound_s", "percent"):
         rank.log(key, getattr(options, key))
     rank.log("model_served", model)
     rank.log("tokens_counted_by", {"server": "server", "pieces": "client", "none": "nobody"}[options.tokens])
