@@ -4,6 +4,8 @@
     python published_loops.py torchvision --references vision/references --precision fp16
 
 timm          the step of its benchmark.py (1.0), stated again: the script is no part of the wheel
+transformers  a loop as in its examples without Trainer, on its BertForPreTraining
+detection     torchvision's recipe of references/detection on its Mask R-CNN, by its own train_one_epoch
 torchvision   the recipe of references/classification: its own train_one_epoch with --references, else its
               loop stated again
 
@@ -120,6 +122,74 @@ def _recipe(
         _ = loss.item(), best[:, :1].sum().item(), best.sum().item()
 
 
+def transformers(options: argparse.Namespace) -> Window:
+    """A plain loop: the model's own loss over all positions, AdamW; no padding, so all tokens are real."""
+    from transformers import BertConfig, BertForPreTraining
+
+    width = options.width
+    config = BertConfig(
+        vocab_size=30_528,
+        hidden_size=width,
+        num_hidden_layers=options.layers,
+        num_attention_heads=width // 64,
+        intermediate_size=4 * width,
+    )
+    model = BertForPreTraining(config).to(options.device).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    size, device = (options.batch_size, options.length), options.device
+    words = torch.randint(config.vocab_size, size, device=device)
+    masked = torch.rand(size, device=device) < 0.15
+    batch = {"input_ids": words, "attention_mask": torch.ones_like(words), "token_type_ids": words % 2}
+    batch |= {"labels": words.masked_fill(~masked, -100), "next_sentence_label": words[:, 0] % 2}
+
+    def window(steps: int) -> None:
+        for _ in range(steps):
+            with autocast(options):
+                loss = model(**batch).loss
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return window
+
+
+def detection(options: argparse.Namespace) -> Window:
+    """The recipe: mixed precision in fp16 on GPUs alone; every loss is read in every step."""
+    from torchvision.models.detection import maskrcnn_resnet50_fpn
+
+    if options.references is None:
+        sys.exit("detection runs torchvision's own loop: name its training scripts with --references")
+    if options.precision == "bf16" or (options.precision == "fp16" and options.device == "cpu"):
+        sys.exit("torchvision's recipe has fp32 and, on a GPU, fp16")
+    small, large = options.min_size, options.min_size * 5 // 3
+    sizes = {"min_size": small, "max_size": large, "num_classes": 81}
+    model = maskrcnn_resnet50_fpn(weights=None, weights_backbone=None, **sizes).to(options.device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9, weight_decay=1e-4)
+    scaler = torch.amp.GradScaler(options.device) if options.precision == "fp16" else None
+    batch = [objects(small, small * 4 // 3, options.device) for _ in range(options.batch_size)]
+    pixels, targets = zip(*batch, strict=True)
+    sys.path.insert(0, str(options.references / "detection"))
+    from engine import train_one_epoch  # type: ignore[import-not-found]
+
+    def window(steps: int) -> None:
+        # epoch 1: the first has a warm-up of the learning rate, over as many steps as the data have
+        train_one_epoch(model, optimizer, [(pixels, targets)] * steps, options.device, 1, 10, scaler)
+
+    return window
+
+
+def objects(height: int, width: int, device: str) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """Noise with seven objects, as COCO's images have on average, in random places."""
+    side = torch.tensor([width, height])
+    corner = (torch.rand(7, 2) * 0.6 * side).int()
+    boxes = torch.cat([corner, corner + 1 + ((0.1 + torch.rand(7, 2) * 0.2) * side).int()], dim=1)
+    masks = torch.zeros(7, height, width, dtype=torch.uint8)
+    for mask, (left, top, right, bottom) in zip(masks, boxes.tolist(), strict=True):
+        mask[top:bottom, left:right] = 1
+    target = {"boxes": boxes.float(), "labels": torch.randint(1, 81, (7,)), "masks": masks}
+    return torch.rand(3, height, width).to(device), {name: it.to(device) for name, it in target.items()}
+
+
 def synchronise(options: argparse.Namespace) -> None:
     """Wait until the device has done all that it was given."""
     if options.device == "cuda":
@@ -131,7 +201,9 @@ def say(key: str, value: object) -> None:
     print(json.dumps({"key": key, "value": value}), flush=True)
 
 
-LOOPS: dict[str, Callable[[argparse.Namespace], Window]] = {"timm": timm, "torchvision": torchvision}
+LOOPS: dict[str, Callable[[argparse.Namespace], Window]] = {
+    loop.__name__: loop for loop in (timm, torchvision, transformers, detection)
+}
 
 
 def main() -> None:
@@ -141,6 +213,10 @@ def main() -> None:
     parser.add_argument("--references", type=Path, help="directory of torchvision's training scripts")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--image-size", type=int, default=224)
+    parser.add_argument("--length", type=int, default=512, help="of a sample, tokens")
+    parser.add_argument("--width", type=int, default=1024)
+    parser.add_argument("--layers", type=int, default=24)
+    parser.add_argument("--min-size", type=int, default=800, help="rows that images of detection have")
     parser.add_argument("--precision", choices=["fp32", *AUTOCAST], default="fp32")
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--compile", action="store_true")
@@ -151,13 +227,14 @@ def main() -> None:
     options = parser.parse_args()
     torch.backends.cudnn.benchmark = True  # as both scripts have it
     window, rates = LOOPS[options.loop](options), []
+    samples = options.batch_size * (options.length if options.loop == "transformers" else 1)
     window(options.warmup)
     for _ in range(options.steps // options.window):
         synchronise(options)
         begin = time.perf_counter()
         window(options.window)
         synchronise(options)
-        rates.append(options.batch_size * options.window / (time.perf_counter() - begin))
+        rates.append(samples * options.window / (time.perf_counter() - begin))
         say("tracked_stats", {"throughput": rates[-1]})
     say("throughput", len(rates) / sum(1 / rate for rate in rates))
 

@@ -81,7 +81,7 @@ def timm_script(options: argparse.Namespace) -> list[Program]:
 
 def main() -> None:
     """Measure and print the tables."""
-    parser = sizes(__doc__, blocks=5, batch_size=32, steps=6, warmup=2, window=2)
+    parser = sizes(__doc__, blocks=5, batch_size=16, steps=4, warmup=1, window=1)
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument(

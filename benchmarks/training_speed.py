@@ -174,14 +174,23 @@ def sizes(doc: str | None, **defaults: object) -> argparse.ArgumentParser:
 
 
 def program(
-    options: argparse.Namespace, name: str, script: Path, *argv: str, env: Mapping[str, str] | None = None
+    options: argparse.Namespace,
+    name: str,
+    script: Path,
+    *argv: str,
+    samples: int | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> Program:
-    """A script of the payloads, or published_loops.py, at the sizes that were asked for."""
+    """A script of the payloads, or published_loops.py, at the sizes that were asked for.
+
+    samples  of a window; None: as many as its batches hold
+    """
     argv = (sys.executable, str(script), *argv, "--device", options.device)
     for size in ("batch_size", "steps", "warmup", "window"):
         argv += (f"--{size.replace('_', '-')}", str(getattr(options, size)))
     threads = {"OMP_NUM_THREADS": str(options.threads)}
-    return Program(name, argv, options.batch_size * options.window, threads | dict(env or {}))
+    of_window = options.batch_size * options.window if samples is None else samples
+    return Program(name, argv, of_window, threads | dict(env or {}))
 
 
 def tables(options: argparse.Namespace, found: Mapping[str, Sequence[Program]], *, sample: str) -> None:

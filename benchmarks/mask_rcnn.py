@@ -1,0 +1,57 @@
+"""Mask R-CNN: our payload beside torchvision's own loop, references/detection's train_one_epoch; images/s.
+
+    python benchmarks/mask_rcnn.py
+    python benchmarks/mask_rcnn.py --min-size 128 --batch-size 1 --steps 3 --warmup 1 --window 1
+
+On a GPU in fp16, where there is one, else on the CPU, with small images, in fp32 and, ours alone, bf16. Seven objects an image.
+Needs the extra `training`, and torchvision's training scripts, which are fetched.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from torchvision_references import references
+from training_speed import LOOPS, PAYLOADS, program, sizes, tables
+
+
+def main() -> None:
+    """Measure and print the table."""
+    import torch
+
+    on_gpu = torch.cuda.is_available()
+    parser = sizes(
+        __doc__,
+        blocks=5,
+        batch_size=8 if on_gpu else 1,
+        steps=60 if on_gpu else 3,
+        warmup=10 if on_gpu else 1,
+    )
+    parser.set_defaults(window=20 if on_gpu else 1)
+    parser.add_argument(
+        "--min-size", type=int, default=800 if on_gpu else 128, help="rows of an image, pixels"
+    )
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--references", type=Path, help="of torchvision's source")
+    options = parser.parse_args()
+    options.device = "cuda" if on_gpu else "cpu"
+    precision = "fp16" if on_gpu else "fp32"
+    sources = options.references or references()
+    if sources is None:
+        print("skipped: torchvision's own loop is what this measures beside ours; give --references")
+        return
+    size = ("--min-size", str(options.min_size))
+    ours = (PAYLOADS / "maskrcnn.py", *size, "--max-size", str(options.min_size * 5 // 3))
+    theirs = (LOOPS, "detection", *size, "--references", str(sources))
+    found = [
+        program(options, f"assay, {precision}", *ours, "--precision", precision),
+        program(options, f"torchvision's own loop, {precision}", *theirs, "--precision", precision),
+        program(options, "assay, bf16", *ours, "--precision", "bf16"),
+    ]
+    print(f"batch {options.batch_size}, {options.min_size} rows, {options.threads} threads")
+    tables(options, {precision: found}, sample="images")
+
+
+if __name__ == "__main__":
+    main()
