@@ -192,6 +192,7 @@ class Feed:
             num_workers=workers,
             prefetch_factor=self.options.prefetch if workers else None,
             pin_memory=self.rank.device.type == "cuda",
+            generator=torch.Generator(),  # else it draws from the numbers that a checkpoint keeps
         )
         for batch in loader:
             yield moved(batch, self.rank.device, channels_last=self.options.channels_last)
