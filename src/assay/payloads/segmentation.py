@@ -169,7 +169,7 @@ class Segmentation(Benchmark):
     def model(self) -> nn.Module:
         """The network, on the CPU."""
         options = self.options
-        more = {"aspp_dropout": options.dropout} if options.architecture == "deeplabv3plus" else {}
+        more = {"decoder_aspp_dropout": options.dropout} if options.architecture == "deeplabv3plus" else {}
         network: nn.Module = ARCHITECTURES[options.architecture](
             encoder_name=options.encoder, encoder_weights=None, classes=len(self.names), **more
         )
