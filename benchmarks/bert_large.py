@@ -35,19 +35,13 @@ def main() -> None:
     heads = [f"--heads={options.width // 64}", f"--feedforward={4 * options.width}"]
     heads += [f"--masked={round(0.15 * options.length)}"]
     tokens = options.batch_size * options.length * options.window
-    found = {
-        precision: [
-            program(options, f"assay, {precision}", PAYLOADS / "bert.py", *argv, *heads, samples=tokens),
-            program(
-                options, "a plain loop on transformers' model", LOOPS, "transformers", *argv, samples=tokens
-            ),
-        ]
-        for precision in ("fp32", "bf16")
-        for argv in [(*size, "--precision", precision)]
-    }
-    print(
-        f"batch {options.batch_size} of {options.length} tokens, {options.layers} layers of {options.width}"
-    )
+    found = {}
+    for precision in ("fp32", "bf16"):
+        argv = (*size, "--precision", precision)
+        ours = program(options, "assay", PAYLOADS / "bert.py", *argv, *heads, samples=tokens)
+        plain = "a plain loop on transformers' model"
+        found[precision] = [ours, program(options, plain, LOOPS, "transformers", *argv, samples=tokens)]
+    print(f"batch {options.batch_size} × {options.length} tokens, {options.layers} layers of {options.width}")
     tables(options, found, sample="tokens")
 
 

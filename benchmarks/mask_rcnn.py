@@ -3,8 +3,8 @@
     python benchmarks/mask_rcnn.py
     python benchmarks/mask_rcnn.py --min-size 128 --batch-size 1 --steps 3 --warmup 1 --window 1
 
-On a GPU in fp16, where there is one, else on the CPU, with small images, in fp32 and, ours alone, bf16. Seven objects an image.
-Needs the extra `training`, and torchvision's training scripts, which are fetched.
+On a GPU in fp16 where there is one; else on the CPU in fp32, with small images. Ours in bf16 as well. Seven
+objects an image. Needs the extra `training`, and torchvision's training scripts, which are fetched.
 """
 
 from __future__ import annotations
@@ -15,28 +15,24 @@ from pathlib import Path
 from torchvision_references import references
 from training_speed import LOOPS, PAYLOADS, program, sizes, tables
 
+SIZES = {
+    "cuda": {"batch_size": 8, "min_size": 800, "steps": 60, "warmup": 10, "window": 20},
+    "cpu": {"batch_size": 1, "min_size": 128, "steps": 3, "warmup": 1, "window": 1},
+}
+
 
 def main() -> None:
     """Measure and print the table."""
     import torch
 
-    on_gpu = torch.cuda.is_available()
-    parser = sizes(
-        __doc__,
-        blocks=5,
-        batch_size=8 if on_gpu else 1,
-        steps=60 if on_gpu else 3,
-        warmup=10 if on_gpu else 1,
-    )
-    parser.set_defaults(window=20 if on_gpu else 1)
-    parser.add_argument(
-        "--min-size", type=int, default=800 if on_gpu else 128, help="rows of an image, pixels"
-    )
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    parser = sizes(__doc__, blocks=5, **SIZES[device])
+    parser.add_argument("--min-size", type=int, help="rows of an image, pixels")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--references", type=Path, help="of torchvision's source")
     options = parser.parse_args()
-    options.device = "cuda" if on_gpu else "cpu"
-    precision = "fp16" if on_gpu else "fp32"
+    options.device = device
+    precision = "fp16" if device == "cuda" else "fp32"
     sources = options.references or references()
     if sources is None:
         print("skipped: torchvision's own loop is what this measures beside ours; give --references")
