@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from assay.cli import assay
-from assay.logs.tf_cnn_benchmarks import cnn_run
+from assay.logs.tf_cnn_benchmarks import cnn_run, is_cnn_log
 from assay.records import Reading, from_json, to_json
 from assay.workloads import WORKLOADS
 from assay.workloads.printed import CNN
@@ -194,6 +194,63 @@ def test_the_reader_gives_its_own_metrics_in_units_that_measure_the_same() -> No
         params(argv=["true"], metrics={"speed": metric})
     with pytest.raises(ValidationError, match="found unit 's'; the reader tf_cnn_benchmarks gives images/s"):
         params(argv=["true"], metrics={"throughput": metric | {"unit": "s"}})
+
+
+def recorded(total: float) -> str:
+    return RECORDED.replace("1740.61", f"{total:.2f}").replace("1740.58", f"{total - 0.03:.2f}")
+
+
+@pytest.mark.usefixtures("ground")
+def test_logs_that_others_made_are_imported_and_compared() -> None:
+    for system, total in (("bare-metal", 1740.0), ("pods", 1480.0)):
+        logs = [Path(f"{system}-{n}.log") for n in range(3)]
+        for n, log in enumerate(logs):
+            log.write_text(recorded(total + n))
+        words = [
+            "import",
+            *map(str, logs),
+            "--name",
+            "published",
+            "--system",
+            system,
+            "--benchmark",
+            "resnet50",
+        ]
+        done = CliRunner().invoke(assay, [*words, "--json"])
+        assert done.exit_code == 0, done.output
+        [session] = json.loads(done.stdout)["sessions"]
+        assert (session["runs"], session["failed"], session["added"]) == (3, [], True)
+        [again] = json.loads(CliRunner().invoke(assay, [*words, "--json"]).stdout)["sessions"]
+        assert again["added"] is False
+    told = CliRunner().invoke(assay, ["compare", "published:bare-metal", "published:pods", "--json"])
+    [claim] = [c for c in json.loads(told.stdout)["comparisons"] if c["metric"] == "throughput"]
+    assert claim["verdict"] == "slower"
+    rows = json.loads(CliRunner().invoke(assay, ["export", "published", "--json"]).stdout)
+    assert {row["shape"] for row in rows} == {"1x8"}, "512 images of 64 a device"
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        (RECORDED.replace("1740.58", "1200.00"), "are of several runs; give each a file"),
+        (RECORDED.partition("[1,0]<stdout>:total")[0], "did not come to its end; the last step is 10"),
+    ],
+)
+@pytest.mark.usefixtures("ground")
+def test_an_imported_log_that_is_no_result_is_kept_and_says_why(log: str, cause: str) -> None:
+    Path("one.log").write_text(log)
+    done = CliRunner().invoke(assay, ["import", "one.log", "--name", "published", "--json"])
+    [session] = json.loads(done.stdout)["sessions"]
+    [failure] = session["failed"]
+    assert cause in failure["cause"]
+
+
+def test_a_log_that_follows_mlperfs_rules_is_read_by_those(tmp_path: Path) -> None:
+    log = tmp_path / "one.log"
+    log.write_text(RECORDED)
+    assert is_cnn_log(log)
+    log.write_text(RECORDED + ":::MLPv0.5.0 resnet 1541710832.187 (train.py:371) run_start")
+    assert not is_cnn_log(log)
 
 
 # run_and_time.sh -----------------------------------------------------------------------------------------

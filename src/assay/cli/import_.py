@@ -57,11 +57,11 @@ def command(
 ) -> None:
     """Take in logs and runs that others made.
 
-    PATHs are MLPerf training results (any tree whose leaves hold result_*.txt) or runs of MLPerf inference
-    (folders with LoadGen's mlperf_log_*.txt, logs of the reference app) and need a --name; or run
-    directories of another Assay (a session, a suite's or a whole runs directory), which keep theirs and
-    merge with what is here by their suite; or spreadsheets of any figures as CSV, named as their file
-    without a --name. Files are copied; importing the same again adds nothing.
+    PATHs are MLPerf training results (any tree whose leaves hold result_*.txt), runs of MLPerf inference
+    (folders with LoadGen's mlperf_log_*.txt, logs of the reference app) or logs of tf_cnn_benchmarks, and
+    need a --name; or run directories of another Assay (a session, a suite's or a whole runs directory),
+    which keep theirs and merge with what is here by their suite; or spreadsheets of any figures as CSV,
+    named as their file without a --name. Files are copied; importing the same again adds nothing.
 
     A spreadsheet has one figure a row. Columns: system, metric, run, value; and as far as needed workload,
     shape (like 2x8), unit, session (runs that share a day or an allocation) and better (higher or lower).
@@ -117,16 +117,20 @@ def _imported(
     runs_dir: Path,
     said: tuple[str, str | None, Shape | None, str | None, str | None],
 ) -> list[dict[str, Any]]:
-    """Training results and runs of inference become a session each."""
+    """Training results, runs of inference and logs of tf_cnn_benchmarks become a session each."""
     from assay.cli.inference import told_apart
     from assay.intake.loadgen import import_inference
+    from assay.intake.tf_cnn import import_cnn_logs
     from assay.intake.training_logs import Asked, import_sets
     from assay.logs.result_sets import find_sets
+    from assay.logs.tf_cnn_benchmarks import is_cnn_log
 
-    training, inference = told_apart(paths)
+    cnn = [path for path in paths if path.is_file() and is_cnn_log(path)]
+    training, inference = told_apart([path for path in paths if path not in cnn])
     asked = Asked(runs_dir, *said, ("assay", *sys.argv[1:]))
     imported = [import_sets(find_sets(training), asked)] if training else []
     imported += [import_inference(inference, asked)] if inference else []
+    imported += [import_cnn_logs(cnn, asked)] if cnn else []
     return [_document(one.session, one.runs, added=one.added, notes=one.notes) for one in imported]
 
 

@@ -6,14 +6,15 @@ import socket
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from assay import __version__
+from assay.errors import InputError
 from assay.records import Plan, Run, RunState, Shape, Trial, digest_of
 from assay.rundir import session as rundir
-from assay.rundir.files import SCHEMA, Header
+from assay.rundir.files import SCHEMA, Header, safe_name
 from assay.rundir.session import Session
 
 UNKNOWN = "unknown"
@@ -77,6 +78,46 @@ def imported_run(trial: Trial, source: str) -> Run:
         state=RunState.FINISHED,
         created_at=time.time(),
         source=source,
+    )
+
+
+def keep_logs(
+    runs_dir: Path,
+    runs: Sequence[tuple[Run, tuple[Path, ...]]],
+    *,
+    content: str,
+    primary_metric: Mapping[str, str],
+    command_line: Sequence[str],
+    notes: tuple[str, ...],
+) -> Imported:
+    """Runs of one suite, at least one, with their logs as one session; equal content is kept once.
+
+    Raises InputError where the suite's name can't be one, or is that of a suite which was run.
+    """
+    trials = [run.trial for run, _ in runs]
+    name = safe_name(trials[0].suite)
+    with rundir.choosing(runs_dir, name):
+        here = rundir.sessions_of(runs_dir, name)
+        if any(not session.header.content for session in here):
+            raise InputError(f"--name {name}: holds runs of a suite of that name; choose another name")
+        known = [session for session in here if session.header.content == content]
+        if known and known[0].header.finished_at is not None:
+            kept = tuple(attempt.run() for attempt in known[0].last_attempts().values())
+            return Imported(known[0], kept, added=False, notes=notes)
+        session = (
+            known[0]
+            if known
+            else create(
+                runs_dir, trials, content=content, primary_metric=primary_metric, command_line=command_line
+            )
+        )
+        for run, logs in runs:
+            if not session.attempts_at(run.trial.id):  # there, where an import was killed half way
+                run_id = f"{session.id}/{run.trial.id}"
+                session.add(replace(run, id=run_id, session=session.name), logs=logs)
+        rundir.mark_finished(session, time.time())
+    return Imported(
+        session, tuple(a.run() for a in session.last_attempts().values()), added=True, notes=notes
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,13 +11,11 @@ from assay import read
 from assay.analyse.inference_rules import doubts_of_inference
 from assay.errors import InputError
 from assay.intake.content import sha256
-from assay.intake.imported import UNKNOWN, Imported, create, imported_run, imported_trial
+from assay.intake.imported import UNKNOWN, Imported, imported_run, imported_trial, keep_logs
 from assay.intake.training_logs import Asked
 from assay.logs.loadgen import SCENARIOS, logs_of
 from assay.records import InferenceRun, Run, RunState, Shape, digest_of
-from assay.rundir import session as rundir
 from assay.rundir.files import safe_name, word
-from assay.rundir.session import Session
 from assay.workloads.loadgen_log import LOADGEN, LoadgenLogParams, run_of
 
 
@@ -45,24 +42,18 @@ def import_inference(paths: Sequence[Path], asked: Asked) -> Imported:
     if not performance:
         raise InputError(f"{paths[0]}: its runs measured accuracy; there is no performance to keep")
     content = _content(performance, asked)
-    notes = tuple(_notes(found, asked))
-    with rundir.choosing(asked.runs_dir, asked.name):
-        here = rundir.sessions_of(asked.runs_dir, asked.name)
-        if any(not session.header.content for session in here):
-            raise InputError(f"--name {asked.name}: holds runs of a suite of that name; choose another name")
-        known = [session for session in here if session.header.content == content]
-        if known and known[0].header.finished_at is not None:
-            runs = tuple(attempt.run() for attempt in known[0].last_attempts().values())
-            return Imported(known[0], runs, added=False, notes=notes)
-        made = _runs(performance, asked, content)
-        session = known[0] if known else _create([run for run, _ in made], asked, content)
-        for run, logs in made:
-            if not session.attempts_at(run.trial.id):  # there, where an import was killed half way
-                run_id = f"{session.id}/{run.trial.id}"
-                session.add(replace(run, id=run_id, session=session.name), logs=logs)
-        rundir.mark_finished(session, time.time())
-    runs = tuple(attempt.run() for attempt in session.last_attempts().values())
-    return Imported(session, runs, added=True, notes=notes)
+    runs = _runs(performance, asked, content)
+    return keep_logs(
+        asked.runs_dir,
+        runs,
+        content=content,
+        primary_metric={
+            trial.benchmark: LOADGEN.metrics(LoadgenLogParams(**trial.params))[0].name
+            for trial in (run.trial for run, _ in runs)
+        },
+        command_line=asked.command_line,
+        notes=tuple(_notes(found, asked)),
+    )
 
 
 def _found(path: Path) -> _Found:
@@ -142,11 +133,3 @@ def _run(found: _Found, asked: Asked) -> Run:
     run = imported_run(trial, str(found.path))
     problems = read.read({log.name: log for log in found.logs}, run).problems
     return replace(run, state=RunState.FAILED if problems else RunState.FINISHED, cause="; ".join(problems))
-
-
-def _create(runs: Sequence[Run], asked: Asked, content: str) -> Session:
-    trials = [run.trial for run in runs]
-    primary = {trial.benchmark: LOADGEN.metrics(LoadgenLogParams(**trial.params))[0].name for trial in trials}
-    return create(
-        asked.runs_dir, trials, content=content, primary_metric=primary, command_line=asked.command_line
-    )

@@ -79,6 +79,18 @@ class CnnRun:
     skipped: int
 
 
+def is_cnn_log(path: Path) -> bool:
+    """Whether a file holds lines of the program, and none of MLPerf, whose rules then say what it is.
+
+    Raises InputError where it can't be read.
+    """
+    found = cnn_run(path)
+    if not (found.totals or found.steps):
+        return False
+    with path.open("rb") as log:
+        return not any(b":::ML" in line for line in log)
+
+
 def cnn_run(path: Path) -> CnnRun:
     """What a log says. Raises InputError where it can't be read."""
     steps, totals, skipped = [], [], 0

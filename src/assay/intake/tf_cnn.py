@@ -1,0 +1,76 @@
+"""Logs of tf_cnn_benchmarks that others made → a session of finished and failed runs, copied and read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from assay import read
+from assay.intake.content import sha256
+from assay.intake.imported import UNKNOWN, Imported, imported_run, imported_trial, keep_logs
+from assay.intake.training_logs import Asked
+from assay.logs.tf_cnn_benchmarks import CnnRun, cnn_run
+from assay.records import Run, RunState, Shape, digest_of
+from assay.rundir.files import word
+from assay.workloads.tf_cnn_log import TF_CNN, THROUGHPUT, TfCnnLogParams
+
+
+def import_cnn_logs(paths: Sequence[Path], asked: Asked) -> Imported:
+    """Keep each log as a run of one session; the same bytes under a name are kept once.
+
+    Raises InputError where the name is a suite's.
+    """
+    said = [asked.system, str(asked.shape), asked.benchmark]
+    content = digest_of(["tf-cnn-benchmarks", said, sorted(sha256(path) for path in paths)])
+    numbers: Counter[str] = Counter()
+    runs = []
+    for path in paths:
+        run = _run(path, asked)
+        numbers[run.trial.id] += 1
+        number = numbers[run.trial.id]
+        trial = replace(run.trial, id=f"{run.trial.id}-r{number:02}", block=number)
+        runs.append((replace(run, trial=trial, plan_digest=content), (path,)))
+    return keep_logs(
+        asked.runs_dir,
+        runs,
+        content=content,
+        primary_metric={run.trial.benchmark: THROUGHPUT.name for run, _ in runs},
+        command_line=asked.command_line,
+        notes=_notes(paths, asked),
+    )
+
+
+def _run(path: Path, asked: Asked) -> Run:
+    stated = cnn_run(path)
+    model = stated.facts.get("model")
+    benchmark = word(asked.benchmark or (model if isinstance(model, str) else "")) or UNKNOWN
+    shape = asked.shape or Shape(1, _devices(stated) or 1)
+    system = word(asked.system or "") or UNKNOWN
+    params = TfCnnLogParams(benchmark=asked.benchmark)
+    trial = imported_trial(asked.name, benchmark, TF_CNN.name, system, shape, params.model_dump())
+    run = imported_run(trial, str(path))
+    problems = read.read({path.name: path}, run).problems
+    return replace(run, state=RunState.FAILED if problems else RunState.FINISHED, cause="; ".join(problems))
+
+
+def _devices(stated: CnnRun) -> int | None:
+    """As many as batches make up the global one; None where the log lacks them."""
+    whole, each = stated.facts.get("global_batch_size"), stated.facts.get("batch_size")
+    return (
+        whole // each if isinstance(whole, int) and isinstance(each, int) and each and whole >= each else None
+    )
+
+
+def _notes(paths: Sequence[Path], asked: Asked) -> tuple[str, ...]:
+    notes = []
+    if asked.round is not None:
+        notes.append("--round is a round of MLPerf; it says nothing about tf_cnn_benchmarks and was left out")
+    if asked.shape is None:
+        notes.append("no log says on how many nodes it ran; they stand as one. Say it with --shape")
+    if any(_devices(cnn_run(path)) is None for path in paths) and asked.shape is None:
+        notes.append(
+            "logs without their batch sizes don't tell how many devices took part; they stand as 1x1"
+        )
+    return tuple(notes)

@@ -1,0 +1,99 @@
+"""Logs of tf_cnn_benchmarks that others made: read, never run. To run it there is the workload `command`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from assay.errors import InputError
+from assay.logs.tf_cnn_benchmarks import CnnRun, cnn_run
+from assay.records import Measurement, Metric, Reading, Series, Shape, Task
+from assay.workloads.program import Params
+from assay.workloads.workload import Workload
+
+THROUGHPUT = Metric("throughput", "images/s", "higher", "images of all workers a second")
+WORKER = Metric(
+    "worker_throughput",
+    "images/s",
+    "higher",
+    "of the process that prints it, mean over its steps",
+    scales=False,
+)
+JITTER = Metric(
+    "jitter", "images/s", "lower", "1.4826 times the median deviation of the steps' rates", scales=False
+)
+LOSS = Metric("loss", "", None, "of the last step that is printed", scales=False)
+SAME_RUN = 0.01  # processes of one run time the same steps; their totals lie as close as this
+
+
+class TfCnnLogParams(Params):
+    """What is known of a log beside its own lines."""
+
+    benchmark: str | None = None
+
+
+def _task(_params: TfCnnLogParams, _shape: Shape, _seed: int) -> Task:
+    raise InputError(
+        "workload tf-cnn-benchmarks: imported logs can't be run; it is what `assay import` makes"
+    )
+
+
+def _read(logs: Mapping[str, Path], _params: TfCnnLogParams) -> Reading:
+    [(name, path), *more] = logs.items()
+    if more:
+        return Reading(problems=(f"{len(logs)} logs of one run; one is expected",))
+    found = cnn_run(path)
+    problem = found.problem or _several_runs(found)
+    if problem:
+        return Reading(facts=found.facts, problems=(f"{name}: {problem}",), skipped_lines=found.skipped)
+    return Reading(
+        measurements=tuple(_measurements(found, name)),
+        series=tuple(_series(found)),
+        facts=found.facts,
+        skipped_lines=found.skipped,
+    )
+
+
+def _several_runs(found: CnnRun) -> str:
+    """Processes that share a log state nearly one total; others are other runs'."""
+    totals = [total for total, _ in found.totals]
+    if max(totals) <= min(totals) * (1 + SAME_RUN):
+        return ""
+    return f"totals from {min(totals):g} to {max(totals):g} images/s are of several runs; give each a file"
+
+
+def _measurements(found: CnnRun, file: str) -> Iterator[Measurement]:
+    """The total of the process that took longest, and what the last step's line says."""
+    total, line = min(found.totals)
+    yield Measurement(THROUGHPUT.name, total, THROUGHPUT.unit, {}, file, line)
+    if not found.steps:
+        return
+    last = found.steps[-1]
+    said = ((WORKER, last.images_per_s), (JITTER, last.jitter_per_s), (LOSS, last.loss))
+    for metric, value in said:
+        if value is not None:
+            yield Measurement(metric.name, value, metric.unit, {}, file, last.line)
+
+
+def _series(found: CnnRun) -> Iterator[Series]:
+    """Over steps, of the first process where several share the log: steps go up."""
+    steps = [step for at, step in enumerate(found.steps) if all(step.step > s.step for s in found.steps[:at])]
+    for metric, values in (
+        (WORKER, [(step.step, step.images_per_s) for step in steps]),
+        (LOSS, [(step.step, step.loss) for step in steps if step.loss is not None]),
+    ):
+        if values:
+            x, y = zip(*values, strict=True)
+            yield Series(metric.name, metric.unit, "step", tuple(map(float, x)), tuple(map(float, y)))
+
+
+TF_CNN = Workload(
+    name="tf-cnn-benchmarks",
+    about="logs of tf_cnn_benchmarks that others made (by `assay import`)",
+    params=TfCnnLogParams,
+    metrics=lambda _params: (THROUGHPUT, WORKER, JITTER, LOSS),
+    sample="image",
+    flops=lambda _params: None,
+    task=_task,
+    read=_read,
+)
