@@ -24,6 +24,7 @@ from assay.logs.benchmark_names import benchmark_name
 from assay.logs.cache_clearing import cache_doubt
 from assay.logs.mllog import Event, EventReader
 from assay.logs.result_sets import ResultSet, round_of
+from assay.logs.rounds import number
 from assay.logs.training_length import TrainingLength, is_number, training_length
 from assay.logs.training_phases import PHASE_KEYS, training_phases
 from assay.records import Doubt, Scalar, TrainingPhases, TrainingRun, TrainingStatus
@@ -196,8 +197,14 @@ class _Log:
 
     @property
     def round(self) -> str | None:
-        """The round where the form of the lines tells it; from v0.7 on all look alike."""
-        return self.first.form if self.first and self.first.form != "v0.7" else None
+        """The round where the form of the lines tells it; from v0.7 on all look alike.
+
+        Our own programs state it.
+        """
+        if self.first and self.first.form != "v0.7":
+            return self.first.form
+        stated = [value for value in self.points.get("mlperf_round", ()) if isinstance(value, str)]
+        return stated[0] if len(stated) == 1 and number(stated[0]) is not None else None
 
     @property
     def benchmark(self) -> str | None:

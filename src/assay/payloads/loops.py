@@ -162,6 +162,7 @@ def state_by_mlperfs_rules(benchmark: Benchmark) -> None:
     """What the rules want stated of a training, before it begins."""
     rank, options = benchmark.rank, benchmark.options
     stated = {
+        "mlperf_round": benchmark.round,
         "submission_benchmark": benchmark.name,
         "submission_division": options.division,
         "submission_status": "research",

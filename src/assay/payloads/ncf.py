@@ -190,7 +190,7 @@ class Interactions:
 class NCF(Benchmark):
     """Which films a user takes."""
 
-    name = "ncf"
+    name, round = "ncf", "v0.5"
     sample = "samples"
     quality = "hit_rate"
 

@@ -143,7 +143,7 @@ def pixels(path: Path) -> torch.Tensor:
 class Segmentation(Benchmark):
     """What there is to train and to evaluate."""
 
-    name, sample, quality = "a2d2_segmentation", "images", "mean_iou"
+    name, round, sample, quality = "a2d2_segmentation", "v3.1", "images", "mean_iou"
 
     def __init__(self, rank: Rank, options: argparse.Namespace) -> None:
         super().__init__(rank, options)
