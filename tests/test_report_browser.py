@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import made_results
+import served_runs
 from assay.analyse.history import histories
 from assay.cli import assay
 from assay.report import history, history_page, page
@@ -363,3 +364,16 @@ def test_without_scripts_the_page_still_says_everything(browser: Browser, report
     assert shown.locator("tbody td").count() > 50
     assert shown.locator("noscript .warning").is_visible()
     context.close()
+
+
+def test_curves_of_inference_draw_their_marks(opened: Opened, tmp_path: Path) -> None:
+    path = tmp_path / "served.html"
+    path.write_text(page.html(gather(served_runs.served(), served_runs.metrics)))
+    shown, seen = opened(path)
+    figure = shown.locator("figure.served")
+    assert figure.locator("svg .mark-symbol.role-mark path").count() == 3 * (5 + 3) + 3 * 2  # runs and crosses
+    assert figure.locator("svg .mark-line.role-mark path").count() == 2
+    assert shown.locator("figure.latency").count() == 5
+    ticks = shown.locator("figure.latency").first.locator("svg .role-axis-label text").all_text_contents()
+    assert {"50", "90", "99", "99.9"} <= set(ticks)
+    assert seen.console == []

@@ -22,6 +22,8 @@ _CHART_TITLES = {
     "curve": "Over sizes",
     "runs": "Each run, with its side's mean and 95 % interval",
     "scaling": "Scaling: speed-up against the smallest size; dashed is ideal",
+    "served": "Throughput against latency; dashed is the bound",
+    "latency": "Latency by percentile",
     "waterfall": "Time to train, from one side to the other",
     "timeline": "The session in time",
     "series": "During the runs",

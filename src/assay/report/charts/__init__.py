@@ -6,9 +6,11 @@ import math
 
 from assay.report.charts.chart import Chart
 from assay.report.charts.forest import forest
+from assay.report.charts.latency import by_percentile
 from assay.report.charts.runs import curve, runs, split
 from assay.report.charts.scaling import scaling
 from assay.report.charts.series import over_time
+from assay.report.charts.served import rate_against_latency
 from assay.report.charts.timeline import timelines
 from assay.report.charts.waterfall import waterfall
 from assay.report.contents import Contents
@@ -34,6 +36,8 @@ def charts(contents: Contents) -> tuple[Chart, ...]:
     made += [runs(group, sides) for group in panels[:MOST_PANELS]]
     scaled = [c for c in contents.curves if contents.primary.get(c.benchmark) == c.metric]
     made += [scaling(group, sides) for group in gathered(scaled, lambda c: (c.benchmark, c.metric))]
+    made += rate_against_latency(contents.sides)
+    made += by_percentile(contents.summaries, sides)
     made += [waterfall(d) for d in contents.splits if d.causes]
     made += timelines(contents.sides, primary)
     made += over_time(contents.sides)

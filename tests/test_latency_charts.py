@@ -1,0 +1,80 @@
+"""Latency by percentile, and throughput against the bound of LoadGen's Server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from assay.report.charts import Chart, charts
+from assay.report.contents import gather
+from served_runs import BOUND_S, metrics, served
+
+
+@pytest.fixture(scope="module")
+def drawn() -> dict[str, list[Chart]]:
+    """Charts by kind."""
+    found: dict[str, list[Chart]] = {}
+    for chart in charts(gather(served(), metrics)):
+        found.setdefault(chart.kind, []).append(chart)
+    return found
+
+
+def rows(chart: Chart, name: str) -> list[dict[str, Any]]:
+    table: list[dict[str, Any]] = chart.spec["datasets"][name]
+    return table
+
+
+def test_each_valid_run_of_server_stands_at_its_rate_and_99th_percentile(
+    drawn: dict[str, list[Chart]],
+) -> None:
+    (chart,) = drawn["served"]
+    runs = rows(chart, "runs")
+    assert len(runs) == 3 * (5 + 3)
+    assert all(run["value"] < BOUND_S * 1e3 for run in runs), "in milliseconds"
+    first = next(run for run in runs if run["run"] == "resnet-1x1-here-r01-200.0")
+    assert (first["x"], first["value"]) == (
+        pytest.approx(199.7),
+        pytest.approx(1e3 * 0.002828 / (1 - 200 / 747.5), rel=1e-4),
+    )
+    assert [bound["value"] for bound in rows(chart, "bounds")] == [15.0]
+
+
+def test_an_invalid_run_is_a_cross_at_the_rate_that_was_sent_and_no_latency(
+    drawn: dict[str, list[Chart]],
+) -> None:
+    (chart,) = drawn["served"]
+    lost = rows(chart, "lost")
+    assert {(run["side"], run["x"], run["value"]) for run in lost} == {
+        ("there", 500, 15.0),
+        ("there", 600, 15.0),
+    }
+    assert "there was sent 500 queries/s, INVALID at a bound of 15 ms" in chart.words
+    assert "there held 500" not in chart.words
+
+
+def test_a_line_goes_through_each_settings_mean(drawn: dict[str, list[Chart]]) -> None:
+    means = rows(drawn["served"][0], "means")
+    assert [round(mean["x"]) for mean in means if mean["side"] == "here"] == [200, 300, 399, 499, 599]
+    assert [round(mean["x"]) for mean in means if mean["side"] == "there"] == [200, 300, 399]
+
+
+def test_runs_of_one_rate_make_no_curve() -> None:
+    alone = {
+        system: [r for r in results if r.run.trial.varied["target_qps"] == 200.0]
+        for system, results in served().items()
+    }
+    assert not [chart for chart in charts(gather(alone, metrics)) if chart.kind == "served"]
+
+
+def test_latency_has_a_curve_over_percentiles_for_each_setting(drawn: dict[str, list[Chart]]) -> None:
+    assert len(drawn["latency"]) == 5
+    first = drawn["latency"][0]
+    assert first.caption == "resnet latency by percentile, 1 worker, target qps 200.0"
+    assert len(rows(first, "rows")) == 2 * 6
+    x = [row["x"] for row in rows(first, "rows") if row["side"] == "here"]
+    assert x == sorted(x)
+    assert x[0] == 1.0, "half are above the median"
+    assert "here at 99.9 %: " in first.words
+    json.dumps(first.spec, allow_nan=False)
