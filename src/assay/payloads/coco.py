@@ -18,11 +18,12 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from PIL import Image
 from pycocotools import mask as rle
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 from torch import nn
-from torchvision.io import ImageReadMode, decode_image, read_file
+from torchvision.transforms.functional import pil_to_tensor
 
 from feed import UnreadableSampleError
 from rank import Rank
@@ -104,7 +105,8 @@ class Coco:
 
     def read(self, image: int) -> torch.Tensor:
         """Its pixels: uint8, 3 × height × width."""
-        return decode_image(read_file(str(self.file(image))), mode=ImageReadMode.RGB)
+        with Image.open(self.file(image)) as picture:
+            return pil_to_tensor(picture.convert("RGB"))
 
     def target(self, image: int, *, masks: bool = False) -> Target:
         """Its objects: boxes (float, n × 4, corners in pixels), labels (from 1), masks (uint8, n × H × W)."""

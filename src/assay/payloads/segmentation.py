@@ -23,11 +23,11 @@ from pathlib import Path
 
 import segmentation_models_pytorch as models
 import torch
+from PIL import Image
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import Dataset
-from torchvision.io import ImageReadMode, decode_image, read_file
-from torchvision.transforms.functional import InterpolationMode, resize
+from torchvision.transforms.functional import InterpolationMode, pil_to_tensor, resize
 
 from feed import UnreadableSampleError
 from rank import Rank
@@ -135,9 +135,10 @@ class Frames(Dataset):  # type: ignore[misc]
 def pixels(path: Path) -> torch.Tensor:
     """An image's pixels, uint8, 3 × H × W. Raises UnreadableSampleError, which names the file."""
     try:
-        return decode_image(read_file(str(path)), mode=ImageReadMode.RGB)
-    except RuntimeError as error:
-        raise UnreadableSampleError(f"{path} can't be read: {str(error).splitlines()[0]}") from error
+        with Image.open(path) as picture:
+            return pil_to_tensor(picture.convert("RGB"))
+    except (OSError, SyntaxError, ValueError) as error:
+        raise UnreadableSampleError(f"{path} can't be read: {type(error).__name__}: {error}") from error
 
 
 class Segmentation(Benchmark):
