@@ -3,6 +3,7 @@
 A data set is map-style: `len(data)` and `data[index]`. It may have three methods more: `where(index)`, the
 file that a sample stands in, for messages; `stored_bytes(index)`, what is read for it, which data-only asks;
 `arranged(order, step)`, an epoch's random order made to suit the data: samples of a step of like length, say.
+Where no chance takes part in a sample, `draws = False` saves its seeding, which takes longer than a sentence.
 
 One that lies in memory may have `batch(indices)` in place of `data[index]`: the rank itself makes all of a
 batch at once, of a tensor of indices.
@@ -11,6 +12,7 @@ batch at once, of a tensor of indices.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import struct
 import sys
@@ -20,6 +22,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -33,6 +36,20 @@ UNREADABLE = (
     *(struct.error, zlib.error, tarfile.TarError),
 )
 SEED_RANGE = 2**32
+DROP_CACHES = Path("/proc/sys/vm/drop_caches")  # Linux, Documentation/admin-guide/sysctl/vm.rst
+
+
+def clear_caches(rank: Rank) -> None:
+    """Have the kernel of each node forget the files that it holds in memory; all ranks wait for it."""
+    refused = 0.0
+    if rank.local_rank == 0:
+        try:
+            os.sync()  # what is not written yet can't be dropped
+            DROP_CACHES.write_text("3")
+        except OSError:
+            refused = 1.0
+    if rank.over_ranks([refused], "MAX")[0]:
+        rank.fail(f"--clear-caches writes to {DROP_CACHES}, which some node refuses: it takes root there")
 
 
 class UnreadableSampleError(Exception):
@@ -93,19 +110,22 @@ class Seeded(Dataset):
         self.data, self.seed = data, seed
 
     def __getitem__(self, index: int) -> Any:
+        if not getattr(self.data, "draws", True):
+            return self._read(index)
         seed = hash((self.seed, index)) % SEED_RANGE
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             random.seed(seed)
             if "numpy" in sys.modules:
                 sys.modules["numpy"].random.seed(seed)
-            try:
-                return self.data[index]
-            except UNREADABLE as error:
-                where = self.data.where(index) if hasattr(self.data, "where") else f"sample {index}"
-                raise UnreadableSampleError(
-                    f"{where} can't be read: {type(error).__name__}: {error}"
-                ) from error
+            return self._read(index)
+
+    def _read(self, index: int) -> Any:
+        try:
+            return self.data[index]
+        except UNREADABLE as error:
+            where = self.data.where(index) if hasattr(self.data, "where") else f"sample {index}"
+            raise UnreadableSampleError(f"{where} can't be read: {type(error).__name__}: {error}") from error
 
 
 class Waiting:

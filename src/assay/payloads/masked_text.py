@@ -33,6 +33,8 @@ Batch = dict[str, Any]
 class Shards(Dataset[Batch]):
     """Samples of all HDF5 files below a directory, in the order of their names."""
 
+    draws = False
+
     def __init__(self, directory: Path, length: int, masked: int, rows: int) -> None:
         self.paths = sorted(directory.rglob("*.hdf5"))
         if not self.paths:
@@ -69,18 +71,16 @@ class Shards(Dataset[Batch]):
 
     def __getitem__(self, index: int) -> Batch:
         path, row = self._place(index)
-        file = opened(path)
-        sample = {name: torch.from_numpy(file[name][row].astype(np.int64)) for name in (*WIDE, *MASKED)}
-        sample[NEXT] = torch.tensor(int(file[NEXT][row]))
+        sample = {name: np.asarray(table[row], np.int64) for name, table in opened(path).items()}
         limits = {"input_ids": self.rows, "masked_lm_ids": self.rows, "masked_lm_positions": self.length}
         limits |= {"input_mask": 2, "segment_ids": 2, NEXT: 2}
         for name, limit in limits.items():
-            least, most = int(sample[name].min()), int(sample[name].max())
+            least, most = sample[name].min(), sample[name].max()
             if least < 0 or most >= limit:
                 raise UnreadableSampleError(
                     f"{path}: {name} of sample {row} are {least} to {most}, expected 0 to {limit - 1}"
                 )
-        return sample
+        return {name: torch.as_tensor(values) for name, values in sample.items()}
 
     def _place(self, index: int) -> tuple[Path, int]:
         """File of a sample, and its row there."""
@@ -108,9 +108,10 @@ class Shards(Dataset[Batch]):
 
 
 @lru_cache(TOGETHER)
-def opened(path: Path) -> h5py.File:
-    """The file, kept open while others of its neighbours are read: opening takes longer than reading."""
-    return h5py.File(path)
+def opened(path: Path) -> dict[str, Any]:
+    """The tables of a file, kept open while its neighbours are read: to open takes longer than to read."""
+    file = h5py.File(path)
+    return {name: file[name] for name in (*WIDE, *MASKED, NEXT)}
 
 
 def masked_words(batch: Batch) -> Tensor:

@@ -115,6 +115,8 @@ def translations(source: Path, target: Path) -> tuple[Lines, Lines]:
 class TrainingPairs(Dataset[Pair]):
     """Pairs of at most `longest` pieces on either side, marks included; longer ones are left out."""
 
+    draws = False
+
     def __init__(self, directory: Path, vocabulary: Vocabulary, longest: int) -> None:
         paths = [directory / f"{TRAIN}.{language}" for language in ("en", "de")]
         self.source, self.target = translations(*paths)
