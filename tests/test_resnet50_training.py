@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from assay.workloads import WORKLOADS
 from conftest import ROOT
 from payload_processes import end, run_workload, start
 from training_contract import TrainingContract
@@ -214,3 +215,16 @@ def test_every_sample_is_on_one_rank_once_an_epoch(
         for together in zip(*ranks, strict=True):  # the ranks' exchanges meet
             assert len({len(step.indices) for step in together}) == 1
             assert sum(sum(step.counted) for step in together) == together[0].samples
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("model", ["resnet18", "resnet34", "resnet50"])
+def test_flops_are_those_that_torch_counts(payload: Callable[[str], Any], model: str) -> None:
+    torch, counter = payload("torch"), payload("torch.utils.flop_counter")
+    with torch.device("meta"):
+        network, image = getattr(payload("torchvision.models"), model)(), torch.empty(1, 3, 224, 224)
+    with counter.FlopCounterMode(display=False) as counted:
+        network(image)
+    workload = WORKLOADS["resnet50"]
+    stated = workload.flops(workload.params(model=model))
+    assert stated == pytest.approx(3 * counted.get_total_flops(), rel=0.03)

@@ -16,7 +16,10 @@ from step import Stepper
 
 NAME = "checkpoint.pt"
 # Options that may differ: what they say changes no weight.
-FREE = {"checkpoint", "checkpoint_every", "data", "device", "prefetch", "profile", "window", "workers"}
+FREE = {
+    *("checkpoint", "checkpoint_every", "clear_caches", "data", "device", "division"),
+    *("keep_memory", "prefetch", "profile", "window", "workers"),
+}
 
 
 class Checkpoint:

@@ -162,6 +162,7 @@ def arguments(doc: str | None, **defaults: Any) -> argparse.ArgumentParser:
     add("--profile", type=int, default=0, metavar="STEPS", help="steps that torch.profiler watches")
     add("--checkpoint", type=Path, help="directory that a real training is kept in, and resumed from")
     add("--checkpoint-every", type=int, default=1000, help="steps between two of them")
+    add("--clear-caches", action=switch, default=False, help="drop the kernel's file caches first: root only")
     add("--workers", type=int, default=4, help="processes of each rank that decode; 0: the rank itself")
     add("--prefetch", type=int, default=2, help="batches that each of them decodes ahead")
     add("--compile", action=switch, default=False, help="by torch.compile")
@@ -194,6 +195,8 @@ def _check(rank: Rank, options: argparse.Namespace) -> None:
     """What no run can be made of, said before anything is computed."""
     least = {"batch_size": 1, "steps": 1, "window": 1, "warmup": 0, "workers": 0, "prefetch": 1}
     least |= {"checkpoint_every": 1, "profile": 0}
+    if not (options.learning_rate > 0 and options.max_epochs > 0 and options.eval_every > 0):
+        rank.fail("--learning-rate, --max-epochs and --eval-every must be above 0")
     for name, smallest in least.items():
         if getattr(options, name) < smallest:
             rank.fail(f"--{name.replace('_', '-')} must be at least {smallest}")

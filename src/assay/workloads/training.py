@@ -81,6 +81,10 @@ class TrainingParams(Params):
         "ranks; absolute. A resumed run gives no time to train: its log lacks the time before.",
     )
     checkpoint_every: int = Field(1000, ge=1, description="Steps between two checkpoints.")
+    clear_caches: bool = Field(
+        False,
+        description="Drop the kernel's file caches before data are read, as MLPerf asks for: takes root.",
+    )
     workers: int = Field(4, ge=0, description="Processes of each rank that decode; 0: the rank itself.")
     prefetch: int = Field(2, ge=1, description="Batches that each of them decodes ahead.")
     compile: bool = Field(False, description="Compile the model by torch.compile.")
