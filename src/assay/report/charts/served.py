@@ -1,4 +1,4 @@
-"""LoadGen's Server scenario: what rate is held within which latency, and what was sent and not held."""
+"""Throughput against latency: LoadGen's Server scenario and load on LLM servers, and what was not held."""
 
 from __future__ import annotations
 
@@ -25,26 +25,45 @@ from assay.report.tables import gathered
 from assay.units import human
 
 _BOUNDED_AT = 99.0  # Server's bound is on this percentile
-_SWEPT = ("target_qps", "latency_bound_s")  # what a curve runs over
+_SWEPT = ("target_qps", "latency_bound_s", "rate", "users", "ttft_bound_s")  # what a curve runs over
 _CROSS = "M-1,-1L1,1M-1,1L1,-1"
 
 
 @dataclass(frozen=True)
+class _Load:
+    """What the axes of a curve are: the scenario, what is held a second, and its latency."""
+
+    scenario: str
+    per_s: str
+    latency: str
+
+
+_LOADGEN = _Load("Server", "samples/s", "latency")
+_ARRIVALS = _Load("arrivals", "requests/s", "time to first token")
+_USERS = _Load("users", "tokens/s", "time to first token")
+
+
+@dataclass(frozen=True)
 class _Served:
-    """A run of Server: `latency_s` is None where it was INVALID, and `rate` then what was sent."""
+    """A run under load: `latency_s` is None where it was INVALID, and `rate` then what was sent.
+
+    bound_s  on the latency; None where there was none, and then no run is INVALID
+    """
 
     side: str
     result: Result
+    load: _Load
     rate: float
     latency_s: float | None
-    bound_s: float
+    bound_s: float | None
 
 
 def rate_against_latency(sides: Mapping[str, Sequence[Result]]) -> list[Chart]:
-    """Runs of Server at several rates or bounds: what each held, at which latency, and what wasn't held."""
+    """Runs under several loads: what each held a second, at which latency, and what wasn't held."""
     found = [one for side, results in sides.items() for r in results for one in _served(side, r)]
     groups = gathered(
-        found, lambda one: (one.result.run.trial.benchmark, str(one.result.run.trial.shape), _place(one))
+        found,
+        lambda one: (one.load, one.result.run.trial.benchmark, str(one.result.run.trial.shape), _place(one)),
     )
     several = [g for g in groups if len({tuple(_swept(one).items()) for one in g}) > 1]
     return [_chart(group, tuple(sides)) for group in several[:MOST_CURVES]]
@@ -52,6 +71,9 @@ def rate_against_latency(sides: Mapping[str, Sequence[Result]]) -> list[Chart]:
 
 def _served(side: str, result: Result) -> Iterator[_Served]:
     facts = result.reading.facts
+    if result.run.trial.workload == "llm-serving":
+        yield from _served_llm(side, result)
+        return
     bound, sent = facts.get("effective_target_latency_ns"), facts.get("effective_target_qps")
     if (
         facts.get("scenario") != "Server"
@@ -59,15 +81,35 @@ def _served(side: str, result: Result) -> Iterator[_Served]:
         or not isinstance(sent, int | float)
     ):
         return
-    held = {
+    held = _held(result)
+    if facts.get("validity") == "INVALID":
+        yield _Served(side, result, _LOADGEN, float(sent), None, bound * 1e-9)
+    elif counts(result) and {"throughput", "latency"} <= held.keys():
+        yield _Served(side, result, _LOADGEN, held["throughput"], held["latency"], bound * 1e-9)
+
+
+def _served_llm(side: str, result: Result) -> Iterator[_Served]:
+    """Requests a second of a rate of arrivals, tokens a second of so many users; a search is one figure."""
+    facts, held = result.reading.facts, _held(result)
+    bound, sent = facts.get("ttft_bound_s"), facts.get("rate")
+    bound_s = float(bound) if isinstance(bound, int | float) else None
+    load, metric = (
+        (_ARRIVALS, "throughput") if facts.get("scenario") == "server" else (_USERS, "token_throughput")
+    )
+    if facts.get("validity") == "INVALID":
+        if load is _ARRIVALS and bound_s is not None and isinstance(sent, int | float):
+            yield _Served(side, result, load, float(sent), None, bound_s)
+    elif facts.get("scenario") != "search" and counts(result) and {metric, "first_token"} <= held.keys():
+        yield _Served(side, result, load, held[metric], held["first_token"], bound_s)
+
+
+def _held(result: Result) -> dict[str, float]:
+    """The run's figures, of those with percentiles the one that a bound is on."""
+    return {
         m.metric: m.value
         for m in result.reading.measurements
         if m.labels.get(PERCENTILE, _BOUNDED_AT) == _BOUNDED_AT
     }
-    if facts.get("validity") == "INVALID":
-        yield _Served(side, result, float(sent), None, bound * 1e-9)
-    elif counts(result) and {"throughput", "latency"} <= held.keys():
-        yield _Served(side, result, held["throughput"], held["latency"], bound * 1e-9)
 
 
 def _swept(one: _Served) -> dict[str, Any]:
@@ -83,16 +125,16 @@ def _chart(group: Sequence[_Served], sides: Sequence[str]) -> Chart:
     """A point a run, a line a side through the means of each setting, a cross at the bound where INVALID."""
     import altair as alt
 
-    scale = figures.scale_of([v for one in group for v in (one.latency_s or one.bound_s, one.bound_s)], "s")
+    load, bounds = group[0].load, sorted({one.bound_s for one in group if one.bound_s is not None})
+    scale = figures.scale_of([*bounds, *(one.latency_s for one in group if one.latency_s is not None)], "s")
     per_unit, unit = (scale.per_unit, scale.unit) if scale else (1.0, "s")
-    x = alt.X("x:Q", title="throughput, samples/s", scale=alt.Scale(zero=False, padding=12))
-    y = alt.Y("value:Q", title=f"latency at the 99th percentile, {unit}", scale=alt.Scale(zero=True))
+    x = alt.X("x:Q", title=f"throughput, {load.per_s}", scale=alt.Scale(zero=False, padding=12))
+    y = alt.Y("value:Q", title=f"{load.latency} at the 99th percentile, {unit}", scale=alt.Scale(zero=True))
     colour, told = side_colour(sides, legend=True), tooltip("run", "x", "value")
     bound = alt.Chart(alt.NamedData("bounds")).mark_rule(color=INK, strokeDash=[3, 3], strokeWidth=1)
     line = alt.Chart(alt.NamedData("means")).mark_line(strokeWidth=1.5)
     dots = alt.Chart(alt.NamedData("runs")).mark_point(filled=True, size=52, opacity=0.85)
     crosses = alt.Chart(alt.NamedData("lost")).mark_point(shape=_CROSS, size=90, strokeWidth=2)
-    bounds = sorted({one.bound_s for one in group})
     spec = plain(
         bound.encode(y=y)
         + line.encode(x=x, y=y, color=colour, strokeDash=side_dash(sides, legend=True))
@@ -106,13 +148,15 @@ def _chart(group: Sequence[_Served], sides: Sequence[str]) -> Chart:
     )
     trial = group[0].result.run.trial
     place = ", ".join(filter(None, (figures.shape(str(trial.shape)), _place(group[0]))))
-    caption = f"{trial.benchmark} Server, {place}, bound {' and '.join(human(b, 's') for b in bounds)}"
-    words = listed(map(_words, group))
-    return Chart("served", f"{caption}; crosses: sent, and INVALID", words, spec, wide=True)
+    caption = f"{trial.benchmark} {load.scenario}, {place}"
+    if bounds:
+        caption += f", bound {' and '.join(human(b, 's') for b in bounds)}; crosses: sent, and INVALID"
+    return Chart("served", caption, listed(map(_words, group)), spec, wide=True)
 
 
 def _row(one: _Served, per_unit: float) -> dict[str, Any]:
     value = one.bound_s if one.latency_s is None else one.latency_s
+    assert value is not None
     return {"side": one.side, "run": one.result.run.trial.id, "x": one.rate, "value": value * per_unit}
 
 
@@ -130,8 +174,9 @@ def _means(group: Sequence[_Served], per_unit: float) -> list[dict[str, Any]]:
 
 
 def _words(one: _Served) -> str:
-    if one.latency_s is None:
+    if one.latency_s is None and one.bound_s is not None:
         return (
             f"{one.side} was sent {one.rate:.4g} queries/s, INVALID at a bound of {human(one.bound_s, 's')}"
         )
-    return f"{one.side} held {one.rate:.4g} samples/s at {human(one.latency_s, 's')}"
+    assert one.latency_s is not None
+    return f"{one.side} held {one.rate:.4g} {one.load.per_s} at {human(one.latency_s, 's')}"
