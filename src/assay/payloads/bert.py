@@ -35,10 +35,11 @@ class Pretraining(nn.Module):
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Logits of the masked words, batch × masked × vocabulary, and of the next sentence, batch × 2."""
-        words = batch["input_ids"]
-        # A mask of 4 dimensions is taken as it is; for one of 2 transformers would wait to see if it is full.
-        seen = batch["input_mask"].bool()[:, None, None, :].expand(-1, -1, words.shape[1], -1)
-        found = self.model.bert(words, attention_mask=seen, token_type_ids=batch["segment_ids"])
+        words, mask = batch["input_ids"], None
+        if "input_mask" in batch:  # without padding there is none: the fastest attention takes no mask
+            # One of 4 dimensions is taken as it is; for one of 2 transformers would wait to see if it is full.
+            mask = batch["input_mask"].bool()[:, None, None, :].expand(-1, -1, words.shape[1], -1)
+        found = self.model.bert(words, attention_mask=mask, token_type_ids=batch["segment_ids"])
         states = found.last_hidden_state
         places = batch["masked_lm_positions"][:, :, None].expand(-1, -1, states.shape[2])
         logits, following = self.model.cls(states.gather(1, places), found.pooler_output)
@@ -53,27 +54,17 @@ class Pretraining(nn.Module):
         given = torch.load(path, map_location="cpu", weights_only=True)
         given = given.get("model", given)
         own = self.model.state_dict()
-        missing = {
-            name for name in own.keys() - given.keys() if "cls.predictions.decoder" not in name
-        }  # tied
-        if missing or given.keys() - own.keys():
-            raise ValueError(
-                f"lacks {sorted(missing)[:3]}, has besides {sorted(given.keys() - own.keys())[:3]}"
-            )
-        rows = self.model.config.vocab_size
+        tied = {name for name in own if name.startswith("cls.predictions.decoder.")}
+        lacking, more = own.keys() - given.keys() - tied, given.keys() - own.keys()
+        if lacking or more:
+            raise ValueError(f"it lacks {sorted(lacking)[:3]} and has {sorted(more)[:3]} besides")
+        words = self.model.config.vocab_size
         for name, weights in given.items():
-            if (
-                own[name].shape[0] == rows
-                and len(weights) < rows
-                and own[name].shape[1:] == weights.shape[1:]
-            ):
-                filling = weights.new_zeros(rows - len(weights), *weights.shape[1:])
-                weights = torch.cat([weights, filling])
-            if weights.shape != own[name].shape:
-                raise ValueError(
-                    f"{name} is {tuple(weights.shape)}, and the model's {tuple(own[name].shape)}"
-                )
-            own[name].copy_(weights)
+            shape, found = own[name].shape, weights.shape
+            fills_up = shape[0] == words and found[0] < words
+            if shape[fills_up:] != found[fills_up:]:
+                raise ValueError(f"its {name} is {tuple(found)}, and the model's {tuple(shape)}")
+            own[name].zero_()[: found[0]] = weights
 
 
 class BertTraining(Benchmark):
@@ -171,7 +162,6 @@ class BertTraining(Benchmark):
         wide, masked = (size, options.length), (size, options.masked)
         return {
             "input_ids": torch.randint(rows, wide, device=device),
-            "input_mask": torch.ones(wide, dtype=torch.int64, device=device),
             "segment_ids": torch.randint(2, wide, device=device),
             "masked_lm_positions": torch.randint(1, options.length, masked, device=device),
             "masked_lm_ids": torch.randint(rows, masked, device=device),
