@@ -72,10 +72,10 @@ class Ran:
         return self.reading.facts[name]
 
 
-def load(folder: Path, url: str, env: Mapping[str, str] | None = None, **params: Any) -> Ran:
+def load(folder: Path, url: str, env: Mapping[str, str] | None = None, seed: int = 1, **params: Any) -> Ran:
     """Run the client as its task says, in a folder of its own."""
     asked = WORKLOAD.params(**{"model": "tiny", "url": url, **SMALL, **params})
-    task = WORKLOAD.task(asked, Shape(1, 1), 1)
+    task = WORKLOAD.task(asked, Shape(1, 1), seed)
     for file in task.files:
         (folder / file.name).write_bytes(file.data)
     ran = subprocess.run(
@@ -151,11 +151,13 @@ def test_latency_counts_from_when_a_request_was_due_and_so_holds_the_wait_in_the
 def test_arrivals_are_a_poisson_process_that_the_seed_decides(tmp_path: Path) -> None:
     with serving(Answers()) as server:
         one, two, other = (
-            load(tmp_path, server.url, requests=300, rate=1000.0, output_tokens=1, extra={"n": n})
-            for n in (1, 2, 3)
+            load(tmp_path, server.url, seed=seed, requests=300, rate=1000.0, output_tokens=1)
+            for seed in (1, 1, 2)
         )
     due = [r["due_s"] for r in one.requests]
-    assert due == [r["due_s"] for r in two.requests] == [r["due_s"] for r in other.requests]
+    assert due == [r["due_s"] for r in two.requests] != [r["due_s"] for r in other.requests]
+    prompts = [asked.body["prompt"] for asked in server.asked if not asked.name.startswith("calibration")]
+    assert len(set(prompts)) == len(prompts), "no cache of the run before answers"
     gaps = [later - earlier for earlier, later in zip([0.0, *due], due, strict=False)]
     mean = sum(gaps) / len(gaps)
     assert mean == pytest.approx(0.001, rel=4 / math.sqrt(300))

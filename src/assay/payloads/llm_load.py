@@ -9,6 +9,7 @@ import math
 import os
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TextIO
 
@@ -24,7 +25,7 @@ WORDS = tuple(
     home water room mother area money story fact month lot right study book eye job word business issue
     """.split()  # noqa: SIM905
 )
-FEW_WORDS, MANY_WORDS = 16, 80  # of the two prompts that tell how many tokens a word is
+FEW, MANY = 1, 3  # how often all of them stand in the two prompts that tell how many tokens a word is
 TICK_S = 0.01
 
 
@@ -125,6 +126,8 @@ class Client:
         self.endpoint = Endpoint(options.url, PATHS[options.endpoint], options.timeout_s, key)
         self.options, self.file = options, file
         self.words_per_token, self.words_before = 1.0, 0.0
+        # Of each run anew: the same prompts on a server that was asked before would be answered by its cache.
+        self._wording = random.Random()  # noqa: S311  (no secret is made of it)
         self.stretches = 0
         self._failed = 0  # of the stretch under way
 
@@ -135,8 +138,8 @@ class Client:
         """
         chance = self._chance("calibration")
         few, many = [
-            await self.endpoint.stream(f"{words}-words", self._body(words, 2, chance))
-            for words in (FEW_WORDS, MANY_WORDS)
+            await self.endpoint.stream(f"calibration-{times}", self._body(WORDS * times, 2))
+            for times in (FEW, MANY)
         ]
         if self.options.tokens == "server" and many.output_tokens is None:
             raise FailedRequest(
@@ -144,8 +147,9 @@ class Client:
                 "piece say `tokens: pieces`, else `tokens: none`"
             )
         if few.prompt_tokens and many.prompt_tokens and many.prompt_tokens > few.prompt_tokens:
-            self.words_per_token = (MANY_WORDS - FEW_WORDS) / (many.prompt_tokens - few.prompt_tokens)
-            self.words_before = FEW_WORDS - few.prompt_tokens * self.words_per_token
+            words = len(WORDS) * (MANY - FEW)
+            self.words_per_token = words / (many.prompt_tokens - few.prompt_tokens)
+            self.words_before = len(WORDS) * FEW - few.prompt_tokens * self.words_per_token
         warm = [
             Request(0, number, 0.0, self.options.output_tokens.draw(chance))
             for number in range(self.options.warmup)
@@ -214,10 +218,11 @@ class Client:
         """Send one request, and note what became of it."""
         chance = self._chance("prompt", request.stretch, request.number)
         tokens = self.options.input_tokens.draw(chance)
-        words = max(1, round(tokens * self.words_per_token + self.words_before))
+        count = max(1, round(tokens * self.words_per_token + self.words_before))
+        words = self._wording.choices(WORDS, k=count)
         try:
             answer = await self.endpoint.stream(
-                f"{request.stretch}-{request.number}", self._body(words, request.asked_tokens, chance)
+                f"{request.stretch}-{request.number}", self._body(words, request.asked_tokens)
             )
         except FailedRequest as error:
             request.error = str(error)
@@ -240,9 +245,9 @@ class Client:
         if self.options.tokens == "server" and request.output_tokens is None:
             request.error = "the server stated no usage"
 
-    def _body(self, words: int, tokens: int, chance: random.Random) -> dict[str, Any]:
-        """A request's JSON: so many words in an order of their own, which no cache of prefixes holds."""
-        prompt = " ".join(chance.choice(WORDS) for _ in range(words))
+    def _body(self, words: Sequence[str], tokens: int) -> dict[str, Any]:
+        """A request's JSON: a prompt of these words, and at most so many tokens for an answer."""
+        prompt = " ".join(words)
         chat = {"messages": [{"role": "user", "content": prompt}]}
         said = chat if self.options.endpoint == "chat" else {"prompt": prompt}
         asked = {"model": self.options.model, "max_tokens": tokens, "temperature": 0.0, "stream": True}
