@@ -19,6 +19,7 @@ CLASSES = {
     "#b65906": "Bicycle 1",
 }
 SKY, STREET, CARS = (0x87, 0xCE, 0xFF), (0xFF, 0x00, 0xFF), ((0xFF, 0x00, 0x00), (0xC8, 0x00, 0x00))
+UNKNOWN, UNKNOWN_PIXELS = (1, 2, 3), 5  # a colour of no class, in each label: less than one in a hundred
 SEEN = {"sky": (120, 170, 230), "street": (70, 70, 75), "car": (200, 40, 40)}  # in the camera's image
 
 
@@ -52,5 +53,6 @@ def frame(chance: np.random.Generator, number: int, height: int, width: int) -> 
     image[horizon:], label[horizon:] = SEEN["street"], STREET
     body = slice(horizon, horizon + height // 3), slice(left, left + car)
     image[body], label[body] = SEEN["car"], CARS[number % 2]
+    label[0, :UNKNOWN_PIXELS] = UNKNOWN
     noise = chance.integers(-15, 16, image.shape)
     return (image.astype(int) + noise).clip(0, 255).astype(np.uint8), label

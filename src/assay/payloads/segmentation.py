@@ -165,7 +165,9 @@ class Segmentation(Benchmark):
         order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SPLIT_SEED)).tolist()
         chosen = [labels[index] for index in order[: options.frames]]
         held_out = max(1, len(chosen) // options.held_out)
-        return chosen[held_out:], chosen[:held_out]
+        # Whole steps alone: a last micro batch of one image has no variance to be normalised by.
+        left_over = (len(chosen) - held_out) % self.global_batch_size
+        return chosen[held_out + left_over :], chosen[:held_out]
 
     def model(self) -> nn.Module:
         """The network, on the CPU."""
@@ -249,7 +251,7 @@ class Segmentation(Benchmark):
         self.rank.log("confusion_matrix", matrix, classes=self.names)
         missing = [name for name, row in zip(self.names, matrix, strict=True) if not any(row)]
         self.rank.log("classes_not_evaluated", missing)
-        self.rank.log("pixels_of_unknown_colour", [sum(unknown), sum(map(sum, table))])
+        self.rank.log("pixels_of_unknown_colour", sum(unknown), evaluated_pixels=sum(map(sum, table)))
 
     def stated(self) -> dict[str, object]:
         """The form of the benchmark."""
