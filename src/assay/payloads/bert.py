@@ -37,7 +37,7 @@ class Pretraining(nn.Module):
         """Logits of the masked words, batch × masked × vocabulary, and of the next sentence, batch × 2."""
         words, mask = batch["input_ids"], None
         if "input_mask" in batch:  # without padding there is none: the fastest attention takes no mask
-            # One of 4 dimensions is taken as it is; for one of 2 transformers would wait to see if it is full.
+            # Of 4 dimensions it is taken as it is; of 2 transformers would wait to see whether it is full.
             mask = batch["input_mask"].bool()[:, None, None, :].expand(-1, -1, words.shape[1], -1)
         found = self.model.bert(words, attention_mask=mask, token_type_ids=batch["segment_ids"])
         states = found.last_hidden_state

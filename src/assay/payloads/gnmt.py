@@ -70,13 +70,12 @@ class Attention(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.question, self.key = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
-        self.direction, self.bias = nn.Parameter(torch.empty(width)), nn.Parameter(torch.empty(width))
-        self.scale = nn.Parameter(torch.tensor(width**-0.5))
+        self.question, self.key = nn.Linear(width, width), nn.Linear(width, width, bias=False)
+        self.direction, self.scale = nn.Parameter(torch.empty(width)), nn.Parameter(torch.tensor(width**-0.5))
 
     def forward(self, questions: Tensor, states: Tensor, padding: Tensor) -> tuple[Tensor, Tensor]:
         """Context, batch × questions × width, and weights, batch × questions × states."""
-        sums = self.question(questions)[:, :, None] + self.key(states)[:, None] + self.bias
+        sums = self.question(questions)[:, :, None] + self.key(states)[:, None]
         fit = torch.tanh(sums) @ (self.scale * functional.normalize(self.direction, dim=0))
         weights = fit.masked_fill(padding[:, None], -torch.inf).softmax(-1).to(states.dtype)
         return weights @ states, weights
