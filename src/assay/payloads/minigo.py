@@ -32,7 +32,7 @@ from checkpoint import NAME
 from go import HISTORY, Boards, Go
 from mcts import Search
 from rank import Rank
-from selfplay import GameFiles, Games, play
+from selfplay import GameFiles, Games, play, told
 from step import AUTOCAST
 from training import Benchmark, arguments, train
 
@@ -155,9 +155,7 @@ class MiniGo(Benchmark):
             found = torch.load(path, weights_only=True, map_location="cpu")
             self.opponent.load_state_dict(found["model"])
         except (OSError, RuntimeError, EOFError, LookupError, TypeError, pickle.UnpicklingError) as error:
-            self.rank.fail(
-                f"--opponent {path} is no checkpoint of this network: {type(error).__name__}: {error}"
-            )
+            self.rank.fail(f"--opponent {path} is no checkpoint of this network: {told(error)}")
 
     def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
         """SGD with momentum; the decay is the paper's c."""
@@ -275,7 +273,8 @@ class MiniGo(Benchmark):
 
 def main() -> None:
     """Read the command line and play and train."""
-    parser = arguments(__doc__, batch_size=4096, learning_rate=0.01, workers=0)
+    # a window holds a generation's play: else some windows had all of it and most none
+    parser = arguments(__doc__, batch_size=4096, window=100, workers=0)
     add = parser.add_argument
     add("--board-size", type=int, default=9, help="points along an edge")
     add("--komi", type=float, default=7.5, help="points that white gets for moving second")

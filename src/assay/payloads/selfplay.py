@@ -151,4 +151,9 @@ class GameFiles:
             found = torch.load(path, weights_only=True)
             return found.pop("training"), found.pop("ranks"), Games(**found)
         except (OSError, RuntimeError, EOFError, LookupError, TypeError, pickle.UnpicklingError) as error:
-            raise UnreadableSampleError(f"{path} can't be read: {type(error).__name__}: {error}") from error
+            raise UnreadableSampleError(f"{path} can't be read: {told(error)}") from error
+
+
+def told(error: Exception) -> str:
+    """Kind and first line: torch's errors of files go on with advice on how to trust them."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

@@ -29,6 +29,9 @@ class MiniGoParams(TrainingParams):
     )
 
     batch_size: int = Field(4096, ge=1, description="Positions of a micro batch on each rank.")
+    window: int = Field(
+        100, ge=1, description="Steps between two readings of the clock: those of a generation."
+    )
     board_size: int = Field(9, ge=2, le=19, description="Points along an edge of the board.")
     komi: float = Field(7.5, description="Points that white gets for moving second.")
     blocks: int = Field(10, ge=0, description="Residual blocks of the network.")
