@@ -272,6 +272,16 @@ def test_the_line_of_the_reference_app_is_read_but_has_no_score(tmp_path: Path) 
     assert [doubt.code for doubt in doubts_of_inference(run)] == ["no-validity"]
 
 
+def test_the_percentiles_of_an_older_app_are_read_too(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(
+        "TestScenario.SingleStream qps=67.94, mean=0.014653, queries=683, t=80:0.0154,99.9:0.0627\n"
+    )
+    run = app_run(path, name="run.log")
+    assert [(m.labels["percentile"], m.value) for m in run.figures[2:]] == [(80.0, 0.0154), (99.9, 0.0627)]
+    assert set(run.stated) == {"qps", "mean", "queries"}
+
+
 @pytest.mark.parametrize("text", ["", "qps=1, mean=2\n", "TestScenario.Nothing qps=1, mean=2\n", "\xff" * 9])
 def test_a_log_without_the_apps_line_is_none(tmp_path: Path, text: str) -> None:
     path = tmp_path / "run.log"

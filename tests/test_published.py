@@ -123,7 +123,7 @@ def shares(value: float, digits: int = 1) -> str:
 
 def test_every_playbook_is_in_the_list_and_ends_in_a_reading() -> None:
     listed = (PUBLISHED / "README.md").read_text()
-    assert len(PLAYBOOKS) == 7
+    assert len(PLAYBOOKS) == 8
     for playbook in PLAYBOOKS:
         assert f"({playbook}/README.md)" in listed
         text = text_of(playbook)
@@ -414,3 +414,38 @@ def test_time_per_epoch_of_hpe_scales_as_one_expects(hpe: list[Ran], repositorie
     (study,) = asked(repositories, "assay scale hpe --metric time_per_epoch")["studies"]
     assert study["kind"] == "mixed"
     assert "off-the-curve" in {doubt["code"] for doubt in study["doubts"]}
+
+
+# Inference -----------------------------------------------------------------------------------------------
+
+SINGLESTREAM = "inference-singlestream"
+LINES = ("resnet50-gpu", "resnet50-cpu", "mobilenet-cpu")
+
+
+def test_one_query_after_the_other_is_sixteen_times_as_fast_on_the_gpu(ground: Path) -> None:
+    done = play(ground, SINGLESTREAM)
+    assert codes(done) == [0, 0, 0, UNDECIDED, 0]
+    assert "20 trials: 2 points on 2 systems" in done[-1].out
+    logs = " ".join(f"examples/published/{SINGLESTREAM}/{name}.log" for name in LINES)
+    runs = {run["run"].removesuffix(".log"): run for run in asked(ground, f"assay score {logs}")["inference"]}
+    assert {doubt["code"] for run in runs.values() for doubt in run["doubts"]} == {"no-validity"}
+    of = {
+        name: {(f["metric"], *f["labels"].values()): f["value"] for f in run["figures"]}
+        for name, run in runs.items()
+    }
+    gpu, cpu, mobilenet = (of[name] for name in LINES)
+    p50, p90, p99 = (("latency", percentile) for percentile in (50.0, 90.0, 99.0))
+    qps, mean = ("qps",), ("mean_latency",)
+    says(SINGLESTREAM, f"{cpu[mean] / gpu[mean]:.1f} times", f"{cpu[p90] / gpu[p90]:.1f} times")
+    says(SINGLESTREAM, f"{gpu[qps] / cpu[qps]:.2f} | {gpu[mean] / cpu[mean]:.3f} | {gpu[p90] / cpu[p90]:.3f}")
+    says(SINGLESTREAM, *(f"{one[qps] * one[mean]:.3f}" for one in (gpu, cpu, mobilenet)))
+    says(SINGLESTREAM, f"{gpu[p99] / gpu[p50]:.2f} times", f"{cpu[p99] / cpu[p50]:.2f} times")
+    says(SINGLESTREAM, f"{8.18 / 1.14:.1f} times", f"{cpu[mean] / mobilenet[mean]:.1f} times")
+    says(SINGLESTREAM, f"{683 / mobilenet[qps]:.1f}")
+
+
+def test_seven_of_eight_images_say_little_of_an_accuracy() -> None:
+    from scipy.stats import binomtest
+
+    low, high = binomtest(7, 8).proportion_ci()
+    says(SINGLESTREAM, f"{100 * low:.0f} to {100 * high:.1f} %")

@@ -2,7 +2,7 @@
 
     TestScenario.SingleStream qps=163.51, mean=0.0061, time=60.040, queries=9817, tiles=90.0:0.0066
 
-`tiles` are percentiles of latency; times are in seconds. The app counts for itself, beside LoadGen: its line
+`tiles` (`t` before v0.5 was out) are percentiles of latency; times are in seconds. The app counts for itself, beside LoadGen: its line
 has figures but no validity, and so no score.
 """
 
@@ -22,6 +22,7 @@ _LINE = re.compile(
     r"TestScenario\.(SingleStream|MultiStream|Server|Offline) (qps=[-+0-9.e]+, mean=[^\r\n]{1,5000})"
 )
 _PAIR = re.compile(r"(\w+)=([^,\s]+)")
+_TILES = re.compile(r"\b(?:tiles|t)=")
 _TILE = re.compile(r"(\d+(?:\.\d+)?):([-+0-9.eE]+)")
 
 
@@ -39,7 +40,7 @@ def app_run(path: Path, *, name: str) -> InferenceRun:
         found, problem = None, str(error.problems[0])
     scenario, said, line = found or (None, "", 0)
     where = f"{path.name}:{line}"
-    stated = {key: Stated(_number(value), where) for key, value in _PAIR.findall(said) if key != "tiles"}
+    stated = {key: Stated(_number(value), where) for key, value in _PAIR.findall(_TILES.split(said)[0])}
     figures = tuple(_figures(stated, said, path.name, line))
     if found and not figures:
         problem = f"line {line} holds no finite figure: {said[:100]}"
@@ -89,7 +90,7 @@ def _figures(stated: dict[str, Stated], said: str, file: str, line: int) -> Iter
         yield Measurement("qps", rate, "queries/s", {}, file, line)
     if isinstance(mean, float) and math.isfinite(mean):
         yield Measurement("mean_latency", mean, "s", {}, file, line)
-    for percentile, text in _TILE.findall(said.partition("tiles=")[2]):
+    for percentile, text in _TILE.findall("".join(_TILES.split(said)[1:])):
         value = _number(text)
         if isinstance(value, float) and math.isfinite(value):
             yield Measurement("latency", value, "s", {"percentile": float(percentile)}, file, line)
