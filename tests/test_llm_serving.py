@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import doctest
 import importlib
 import json
 import math
@@ -33,6 +34,7 @@ from scipy.stats import binom
 
 from assay.cli import assay
 from assay.errors import InputError
+from assay.payloads import service_level
 from assay.payloads.service_level import Bounds, fewest, percentile, proves
 from assay.records import Reading, Scalar, Shape
 from assay.workloads import WORKLOADS
@@ -434,6 +436,11 @@ def test_the_fewest_requests_are_those_of_the_binomial_test(percent: float, late
     chance_late = 1 - percent / 100
     assert binom.cdf(late, need, chance_late) <= 0.01 < binom.cdf(late, need - 1, chance_late)
     assert not proves(need - 1, late, percent)
+
+
+def test_the_fewest_requests_are_those_that_mlperf_publishes() -> None:
+    assert doctest.testmod(service_level) == (0, 3), "as its own page says"
+    assert (fewest(1, 90), fewest(1, 99)) == (64, 662), "SingleStream, MultiStream"
 
 
 def test_a_server_exactly_at_its_bound_is_called_valid_in_one_of_a_hundred_runs() -> None:
