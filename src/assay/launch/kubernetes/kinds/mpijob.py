@@ -15,6 +15,7 @@ from assay.launch.kubernetes.order import LABEL_ROLE, Manifest, Order
 INDEX = "ASSAY_WORKER"
 INDEX_LABEL = "training.kubeflow.org/replica-index"  # of each worker's pod, set by the operator
 AUTH_DIR = "/assay/ssh"
+HOSTS = "/etc/mpi/hostfile"  # the operator's; Open MPI 4 is told of it in a variable, 5 does not know that one
 PROGRAM = f"{payload.PROGRAM_DIR}/mpi.py"
 OF_RANKS_ALONE = ("affinity", "topologySpreadConstraints", "resourceClaims")
 
@@ -79,7 +80,8 @@ def _mpirun(order: Order) -> list[str]:
         "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
     )
     how = ["--allow-run-as-root", "--map-by", "slot", "--bind-to", "none", "--mca", "plm_rsh_args", ssh]
-    return ["mpirun", "-np", str(order.job.shape.ranks), *how, *_mpi(order, "arrive"), payload.JOB_DIR]
+    where = ["--hostfile", HOSTS, "-np", str(order.job.shape.ranks)]
+    return ["mpirun", *where, *how, *_mpi(order, "arrive"), payload.JOB_DIR]
 
 
 def _mpi(order: Order, role: str) -> list[str]:
