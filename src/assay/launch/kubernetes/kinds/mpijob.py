@@ -15,7 +15,7 @@ from assay.launch.kubernetes.order import LABEL_ROLE, Manifest, Order
 INDEX = "ASSAY_WORKER"
 INDEX_LABEL = "training.kubeflow.org/replica-index"  # of each worker's pod, set by the operator
 AUTH_DIR = "/assay/ssh"
-HOSTS = "/etc/mpi/hostfile"  # the operator's; Open MPI 4 is told of it in a variable, 5 does not know that one
+HOSTS = "/etc/mpi/hostfile"  # the operator tells Open MPI 4 of it in a variable that 5 does not know
 PROGRAM = f"{payload.PROGRAM_DIR}/mpi.py"
 OF_RANKS_ALONE = ("affinity", "topologySpreadConstraints", "resourceClaims")
 
