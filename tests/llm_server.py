@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 
@@ -56,8 +58,11 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, plan: Answers | Plan, one_at_a_time: bool) -> None:
+    def __init__(self, plan: Answers | Plan, one_at_a_time: bool, tls: ssl.SSLContext | None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
+        self.scheme = "http" if tls is None else "https"
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
         self.plan: Plan = plan if callable(plan) else lambda _number: plan
         self.one_at_a_time = one_at_a_time
         self.turn = threading.Lock()
@@ -65,7 +70,8 @@ class _Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/v1"
+        host = "127.0.0.1" if self.scheme == "http" else "localhost"  # as its certificate has it
+        return f"{self.scheme}://{host}:{self.server_port}/v1"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that leaves early is part of the tests."""
@@ -148,9 +154,19 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(plan: Answers | Plan, *, one_at_a_time: bool = False) -> Iterator[_Server]:
+def serving(
+    plan: Answers | Plan,
+    *,
+    one_at_a_time: bool = False,
+    certificate: Path | None = None,
+    key: Path | None = None,
+) -> Iterator[_Server]:
     """Serve on a port of its own; a plan may answer each request in its own way, from 0."""
-    server = _Server(plan, one_at_a_time)
+    tls = None
+    if certificate is not None:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(certificate, key)
+    server = _Server(plan, one_at_a_time, tls)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

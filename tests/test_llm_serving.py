@@ -12,6 +12,7 @@ import math
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -310,6 +311,31 @@ def test_no_server_and_no_http_are_told_apart(tmp_path: Path) -> None:
     assert f"can't connect to 127.0.0.1:{port}: Connection refused" in refused.errors
 
 
+def test_a_server_behind_tls_is_believed_only_with_a_certificate(tmp_path: Path) -> None:
+    require("openssl", shutil.which("openssl") is not None, "makes the server's certificate")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    make = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-subj",
+        "/CN=localhost",
+        "-days",
+        "2",
+    ]
+    name = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*make, *name], check=True, capture_output=True)
+    with serving(Answers(), certificate=certificate, key=key) as server:
+        known = load(tmp_path, server.url, env={"SSL_CERT_FILE": str(certificate)})
+        stranger = load(tmp_path, server.url)
+    assert (known.code, known.reading.problems) == (0, ())
+    assert stranger.code == 1
+    assert "certificate verify failed" in stranger.errors
+
+
 def test_a_server_that_is_gone_ends_the_sending_at_once(tmp_path: Path) -> None:
     with serving(later(Answers(status=500))) as server:
         ran = load(tmp_path, server.url, scenario="users", users=2, min_duration_s=60.0)
@@ -600,6 +626,8 @@ def test_a_real_server_that_is_killed_ends_the_run_with_its_cause(
     ("wrong", "complaint"),
     [
         ({"url": "gpu7:8000"}, "write it like http://gpu7:8000/v1"),
+        ({"url": "http://gpu7:80000/v1"}, "write it like http://gpu7:8000/v1"),
+        ({"url": "http://gpu7:8000/v1/chat/completions"}, "names the endpoint too"),
         ({"url": "http://me:pass@gpu7/v1"}, "api_key_env"),
         ({"scenario": "search"}, "give ttft_bound_s, tpot_bound_s or both"),
         ({"tokens": "none", "tpot_bound_s": 0.1}, "needs tokens that are counted"),
@@ -621,6 +649,20 @@ def test_the_client_needs_nothing_but_the_standard_library() -> None:
     code = "; ".join(f"import {name.removesuffix('.py')}" for name in files)
     path = {"PYTHONPATH": str(PAYLOADS)}
     subprocess.run([sys.executable, "-S", "-c", code], env=path, check=True)
+
+
+@pytest.mark.parametrize("url", ["", "gpu7:8000", "http://gpu7:80000/v1", "http://me:secret@gpu7/v1"])
+def test_the_client_alone_refuses_an_address_that_is_none(url: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, PAYLOADS / "llm_client.py", "--model", "tiny"],
+        env={"OPENAI_BASE_URL": url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "give --url or OPENAI_BASE_URL, like http://gpu7:8000/v1" in ran.stderr
+    assert "secret" not in ran.stderr
 
 
 def test_one_client_is_one_process() -> None:

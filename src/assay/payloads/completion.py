@@ -118,7 +118,7 @@ class Endpoint:
             reader, writer = await asyncio.open_connection(
                 self._address, self._port, ssl=self._tls, server_hostname=name, limit=LONGEST_LINE
             )
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the second of a name that can be none
             raise FailedRequest(f"can't connect to {self._parts.netloc}: {_words(error)}") from error
         self._address = writer.get_extra_info("peername")[0]
         return reader, writer
@@ -228,6 +228,7 @@ async def _events(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _words(error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno and error.errno > 0:
+    own_number = isinstance(error, ssl.SSLError)  # of TLS, not of the system
+    if isinstance(error, OSError) and not own_number and error.errno and error.errno > 0:
         return os.strerror(error.errno)
     return str(error) or type(error).__name__

@@ -189,6 +189,19 @@ def json_object(text: str) -> dict[str, Any]:
     return value
 
 
+def is_address(url: str) -> bool:
+    """Whether it is the address of an API that a client may print."""
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and "@" not in parts.netloc + str(parts.port)
+        )
+    except ValueError:  # a port that is none
+        return False
+
+
 def options_of(argv: list[str] | None = None) -> argparse.Namespace:
     """The command line, checked."""
     parser = argparse.ArgumentParser(
@@ -218,8 +231,7 @@ def options_of(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--extra", type=json_object, default={}, help="JSON fields for every request")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(argv)
-    parts = urlsplit(options.url or "")
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
+    if not is_address(options.url or ""):
         parser.error("give --url or OPENAI_BASE_URL, like http://gpu7:8000/v1 and without a user or password")
     bounded = options.ttft_bound_s is not None or options.tpot_bound_s is not None
     if not (options.rate > 0 and options.users > 0 and options.requests > 0 and options.resolution > 0):
@@ -246,7 +258,7 @@ def main() -> None:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # every request under way is an open connection
     bounds = Bounds(options.ttft_bound_s, options.tpot_bound_s, options.percent)
-    with Path(FILE).open("w") as file:
+    with Path(FILE).open("w", buffering=1) as file:  # a line as each ends, whatever ends the run
         asyncio.run(measure(rank, options, Client(options, file), bounds))
     rank.leave()
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -124,10 +124,12 @@ class LlmServingParams(Params):
         if url is None:
             return None
         parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-            raise ValueError(f"{url!r} is no address of an API; write it like http://gpu7:8000/v1")
-        if parts.username or parts.password:
+        if "@" in parts.netloc:
             raise ValueError("a URL stands in every report; put the key into the variable of api_key_env")
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or not _is_port(parts):
+            raise ValueError(f"{url!r} is no address of an API; write it like http://gpu7:8000/v1")
+        if parts.path.rstrip("/").endswith("/completions"):
+            raise ValueError(f"{url!r} names the endpoint too; write it like http://gpu7:8000/v1")
         return url
 
     @field_validator("input_tokens", "output_tokens")
@@ -151,6 +153,13 @@ class LlmServingParams(Params):
                 f"{self.requests} requests can't show {self.percent:g} % in time; write at least {least}"
             )
         return self
+
+
+def _is_port(parts: SplitResult) -> bool:
+    try:
+        return parts.port is None or parts.port > 0
+    except ValueError:
+        return False
 
 
 def _metrics(params: LlmServingParams) -> tuple[Metric, ...]:
