@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from argparse import Namespace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from click.testing import CliRunner
+from ruamel.yaml import YAML
 
 import made_a2d2
+from assay.cli import assay
 from assay.logs.mllog import EventReader
 from assay.workloads.segmentation import FLOPS_A_PIXEL, SEGMENTATION, SegmentationParams
 from conftest import ROOT
@@ -163,3 +167,42 @@ def test_frames_held_out_are_no_frames_trained_on_and_the_seed_does_not_move_the
         assert (part.train_samples(), part.eval_samples()) == (10, 3), "whole steps of five"
         assert not set(part.trained_on) & set(part.held_out)
     assert parts[0].held_out == parts[1].held_out
+
+
+# The playbook for eight and sixteen GPUs -------------------------------------------------------------------
+
+
+def test_the_playbook_asks_for_as_many_pods_and_gpus_as_its_shapes_say() -> None:
+    suite = ROOT / "examples" / "a2d2" / "suite.yaml"
+    listed = CliRunner().invoke(assay, ["plan", str(suite), "--json"])
+    assert listed.exit_code == 0, listed.output
+    trials = json.loads(listed.stdout)["trials"]
+    assert {trial["id"] for trial in trials} == {
+        f"{benchmark}-{shape}-r0{block}"
+        for benchmark in ("training", "reading", "computing")
+        for shape in ("8x1x1", "16x1x2", "1x8", "2x8")
+        for block in range(1, 6)
+    }
+    shown = CliRunner().invoke(assay, ["plan", str(suite), "--show", "training-16x1x2-r01"])
+    assert shown.exit_code == 0, shown.output
+    objects = [entry for entry in YAML(typ="safe").load_all(shown.stdout) if entry]
+    files = {name: text for entry in objects for name, text in entry.get("data", {}).items()}
+    [job] = [entry for entry in objects if entry["kind"] == "MPIJob"]
+    worker = job["spec"]["mpiReplicaSpecs"]["Worker"]
+    [container] = worker["template"]["spec"]["containers"]
+    assert worker["replicas"] == 16
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    assert "/dev/shm" in mounts
+    assert mounts["/data"]["readOnly"] is True
+    argv = " ".join(json.loads(files["spec.json"])["argv"])
+    assert argv.startswith("python3 segmentation.py --mode real --data /data/camera_lidar_semantic ")
+    for option in ("--frames 27300", "--batch-size 16", "--image-size 608 960", "--precision fp16"):
+        assert option in argv
+
+
+def test_the_playbook_names_only_commands_that_there_are() -> None:
+    text = (ROOT / "examples" / "a2d2" / "README.md").read_text()
+    [block] = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    for line in block.splitlines():
+        assert CliRunner().invoke(assay, [line.split()[1], "--help"]).exit_code == 0, line
