@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -143,3 +145,73 @@ def test_options_that_no_run_can_be_made_of_are_named(payload: Loader, rank: Any
     assert "--window must be at least 1" in refused("--window=0")
     assert "--learning-rate" in refused("--learning-rate=0")
     assert "data-only has none" in refused("--mode=data-only", f"--data={tmp_path}", "--profile=2")
+
+
+def test_a_loss_that_is_not_finite_ends_the_run(payload: Loader, rank: Any) -> None:
+    torch, mean_losses = payload("torch"), payload("loops").mean_losses
+    assert mean_losses(rank, [torch.tensor(1.0), torch.tensor(2.0)]) == [1.0, 2.0]
+    for broken in (float("nan"), float("inf")):
+        with pytest.raises(SystemExit, match=f"loss is {broken}, not finite on some rank: .* diverged"):
+            mean_losses(rank, [torch.tensor(1.0), torch.tensor(broken)])
+
+
+def test_failures_become_words(payload: Loader, rank: Any, tmp_path: Path) -> None:
+    torch, feed, training = payload("torch"), payload("feed"), payload("training")
+    options = training.arguments("").parse_args(["--batch-size=64"])
+
+    def said(raising: Callable[[], Any]) -> str:
+        with pytest.raises(SystemExit) as error, training.failures(rank, options):
+            raising()
+        return str(error.value)
+
+    def unreadable() -> None:
+        class Folder:
+            def __getitem__(self, index: int) -> bytes:
+                return (tmp_path / "7.jpg").read_bytes()
+
+            def where(self, index: int) -> str:
+                return f"image {index}"
+
+        feed.Seeded(Folder(), 1)[7]
+
+    def without_memory() -> None:
+        raise torch.OutOfMemoryError("tried to allocate 2 GiB")
+
+    for lacking in (lambda: torch.empty(10**15), without_memory):
+        words = said(lacking)
+        assert "out of memory on cpu with --batch-size 64: a smaller --batch-size with " in words
+        assert "--global-batch-size 64 trains the same" in words
+    assert "image 7 can't be read: FileNotFoundError" in said(unreadable)
+    assert f"{tmp_path / 'list.json'}: No such file" in said((tmp_path / "list.json").read_bytes)
+    with pytest.raises(RuntimeError, match="a mistake of ours"), training.failures(rank, options):
+        raise RuntimeError("a mistake of ours")
+
+
+def test_a_profile_keeps_a_trace_and_names_the_longest_operators(
+    payload: Loader,
+    rank: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    torch, operators = payload("torch"), payload("operators")
+    monkeypatch.chdir(tmp_path)
+    large, steps = torch.randn(400, 400), 2
+    profile = operators.Profile(rank, steps)
+    for _ in range(operators.SKIPPED + steps + 1):
+        large @ large + large
+        profile.step()
+    profile.end()
+    lines = [
+        json.loads(line.partition(" ")[2]) for line in capsys.readouterr().out.splitlines() if "{" in line
+    ]
+    spent = {
+        line["metadata"]["labels"]["operator"]: line["value"]
+        for line in lines
+        if line["key"] == "operator_time"
+    }
+    assert list(spent)[0] == "aten::mm"
+    assert spent["aten::mm"] > spent["aten::add"] > 0
+    with gzip.open(tmp_path / operators.TRACE) as trace:
+        named = [event.get("name") for event in json.load(trace)["traceEvents"]]
+    assert named.count("aten::mm") == steps

@@ -116,13 +116,17 @@ class Stepper:
 
     def _shares(self, micros: Sequence[Micro], samples: float) -> Sequence[float | torch.Tensor]:
         """Each micro batch's share of the terms of the step on all ranks."""
-        weights = [self.benchmark.weight(micro.batch) for micro in micros]
-        if all(weight is None for weight in weights):
+        weights = [w for micro in micros if (w := self.benchmark.weight(micro.batch)) is not None]
+        if not weights:
             return [micro.samples / samples for micro in micros]
+        counting = [w if micro.samples else 0.0 for w, micro in zip(weights, micros, strict=True)]
+        if self.rank.size == 1 and not any(isinstance(weight, torch.Tensor) for weight in counting):
+            return [weight / sum(counting) for weight in counting]
+        device = self.rank.device
         own = torch.stack(
             [
-                torch.as_tensor(weight, dtype=torch.float32, device=self.rank.device) * bool(micro.samples)
-                for weight, micro in zip(weights, micros, strict=True)
+                w.float() if isinstance(w, torch.Tensor) else torch.full((), float(w), device=device)
+                for w in counting
             ]
         )
         everyones = own.sum()
