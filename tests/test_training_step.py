@@ -210,7 +210,7 @@ def test_a_profile_keeps_a_trace_and_names_the_longest_operators(
         for line in lines
         if line["key"] == "operator_time"
     }
-    assert list(spent)[0] == "aten::mm"
+    assert next(iter(spent)) == "aten::mm"
     assert spent["aten::mm"] > spent["aten::add"] > 0
     with gzip.open(tmp_path / operators.TRACE) as trace:
         named = [event.get("name") for event in json.load(trace)["traceEvents"]]
