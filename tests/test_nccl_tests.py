@@ -1,0 +1,242 @@
+"""Tables and reports of nccl-tests, of every version, whole and spoilt."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.errors import InputError
+from assay.logs.nccl_tests import NcclTest, Row, is_nccl_test, nccl_test
+
+DEVICES = """#  Rank  0 Group  0 Pid   1887 on   node-a device  0 [0x8d] NVIDIA H100 80GB HBM3
+#  Rank  1 Group  0 Pid   1888 on   node-b device  0 [0x91] NVIDIA H100 80GB HBM3
+"""
+V2017 = """#                                                    out-of-place                    in-place
+#      bytes             N    type      op     time  algbw  busbw      res     time  algbw  busbw      res
+    10000000       2500000   float     sum    0.905  11.05  11.05    0e+00    0.911  10.98  10.98    0e+00
+ Out of bounds values : 0 OK
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 11.015
+"""
+V2_9 = """# nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20
+#   Rank  0 Pid   1320 on node-a device  0 [0x00] Tesla V100-SXM2-16GB
+#   Rank  1 Pid   2066 on node-b device  0 [0x00] Tesla V100-SXM2-16GB
+#                                                       out-of-place                       in-place
+#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error
+#        (B)    (elements)                       (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+           8             2     float     sum    26.31    0.00    0.00  0e+00    25.94    0.00    0.00  0e+00
+   134217728      33554432     float     sum    11720   11.45   11.45  4e-07    11713   11.46   11.46  4e-07
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 5.72783
+"""
+V2_9_GATHER = """#                                               out-of-place                       in-place
+#       size         count    type     time   algbw   busbw  error     time   algbw   busbw  error
+#        (B)    (elements)             (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+     1048576        131072   float   112.31    9.34    4.67  0e+00   110.25    9.51    4.76  0e+00
+# Out of bounds values : 0 OK
+"""
+HEAD_13 = """#  out-of-place  in-place
+#  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+"""
+OUT_13, IN_13 = "195.40  171.72  300.51       0", "195.40  171.73  300.52       0"
+ROW_13 = f"    33554432       8388608     float     sum      -1  {OUT_13}  {IN_13}\n"
+END_13 = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 300.515\n"
+V2_13 = (
+    "# nccl-tests version 2.17.6 nccl-headers=22809 nccl-library=22809\n"
+    "# Collective test starting: all_reduce_perf\n" + DEVICES + HEAD_13 + ROW_13 + END_13
+)
+V2_19 = (
+    HEAD_13.replace("#wrong", "#wrong   i_min   i_max   i_p99   i_cv%")
+    + ROW_13.replace(OUT_13, OUT_13 + "  190.1  201.2  200.9   1.22").replace(
+        IN_13, IN_13 + "  191.0  204.4  203.8   1.31  2026-01-01 10:00:00"
+    )
+    + END_13
+)
+UNCHECKED = HEAD_13 + ROW_13.replace("      0", "    N/A") + "# Out of bounds values : 0 OK\n"
+
+
+def read(tmp_path: Path, text: str) -> NcclTest:
+    log = tmp_path / "rank-0.log"
+    log.write_text(text)
+    return nccl_test(log)
+
+
+def only(test: NcclTest) -> Row:
+    [row] = test.rows
+    return row
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "time_s", "algbw", "bus", "redop"),
+    [
+        (V2017, 10_000_000, 0.905e-3, 11.05e9, 1.0, "sum"),
+        (V2_9_GATHER, 1 << 20, 112.31e-6, 9.336e9, 0.5, ""),
+        (V2_13, 1 << 25, 195.40e-6, 171.72e9, 1.75, "sum"),
+        (V2_19, 1 << 25, 195.40e-6, 171.72e9, 1.75, "sum"),
+        (UNCHECKED, 1 << 25, 195.40e-6, 171.72e9, 1.75, "sum"),
+    ],
+    ids=["2017", "2.9 all_gather", "2.13", "2.19", "unchecked"],
+)
+def test_a_table_of_each_version_is_read(
+    tmp_path: Path, text: str, size: int, time_s: float, algbw: float, bus: float, redop: str
+) -> None:
+    found = read(tmp_path, text)
+    assert (found.problem, found.skipped) == ("", 0)
+    row = only(found)
+    assert row.out_of_place is not None
+    assert row.in_place is not None
+    assert (row.size_bytes, row.redop) == (size, redop)
+    assert row.out_of_place.time_s == pytest.approx(time_s)
+    assert row.out_of_place.algbw == pytest.approx(algbw, rel=1e-3)
+    assert row.out_of_place.busbw / row.out_of_place.algbw == pytest.approx(bus, rel=5e-3)
+    assert row.in_place.time_s != row.out_of_place.time_s or text in (V2_13, V2_19, UNCHECKED)
+
+
+def test_what_was_checked_is_told_from_what_was_not(tmp_path: Path) -> None:
+    checked, unchecked = (only(read(tmp_path, text)).out_of_place for text in (V2_13, UNCHECKED))
+    assert checked is not None
+    assert unchecked is not None
+    assert (checked.wrong, unchecked.wrong) == (0, None)
+
+
+def test_a_small_messages_bandwidth_is_its_size_over_its_time_and_not_the_printed_zero(
+    tmp_path: Path,
+) -> None:
+    small, large = read(tmp_path, V2_9).rows
+    assert small.out_of_place is not None
+    assert small.out_of_place.algbw == pytest.approx(8 / 26.31e-6)
+    assert small.out_of_place.busbw == pytest.approx(8 / 26.31e-6)
+    assert large.in_place is not None
+    assert large.in_place.algbw == pytest.approx(134217728 / 11713e-6, rel=1e-3)
+
+
+def test_versions_devices_and_the_operation_are_told(tmp_path: Path) -> None:
+    found = read(tmp_path, V2_13)
+    assert found.operation == "all_reduce"
+    assert [(one.rank, one.host, one.name) for one in found.devices] == [
+        (0, "node-a", "NVIDIA H100 80GB HBM3"),
+        (1, "node-b", "NVIDIA H100 80GB HBM3"),
+    ]
+    assert found.facts == {"nccl_tests_version": "2.17.6", "nccl_version": "2.28.9", "ranks": 2}
+    assert found.average == pytest.approx(300.515e9)
+
+
+@pytest.mark.parametrize("prefix", ["[1,0]<stdout>:", "0: ", "2026-03-01T10:00:00Z [node-a] "])
+def test_words_that_a_launcher_puts_before_lines_change_nothing(tmp_path: Path, prefix: str) -> None:
+    plain = read(tmp_path, V2_13)
+    prefixed = read(tmp_path, "".join(prefix + line for line in V2_13.splitlines(keepends=True)))
+    assert prefixed.rows == plain.rows
+    assert (prefixed.skipped, prefixed.problem) == (0, "")
+
+
+def test_nccls_own_lines_between_rows_are_no_rows(tmp_path: Path) -> None:
+    info = "node-a:1887:1901 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA\n"
+    found = read(tmp_path, HEAD_13 + info + ROW_13 + info + END_13)
+    assert (len(found.rows), found.skipped) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [
+        ROW_13[:60] + "node-a:1887:1901 [0] NCCL INFO comm 0x55 rank 0 nranks 2\n",
+        ROW_13.replace("171.72", "271.72"),  # digits of two lines in one
+        ROW_13.replace("195.40  171.72", "0.00  0.00"),
+        ROW_13.replace("195.40  171.72", "nan  171.72"),
+        ROW_13[:88] + "\n",
+    ],
+    ids=["cut by another line", "bandwidth is not size over time", "no time", "nan", "truncated"],
+)
+def test_a_torn_row_is_counted_and_never_a_number(tmp_path: Path, torn: str) -> None:
+    found = read(tmp_path, HEAD_13 + torn + ROW_13 + END_13)
+    assert (len(found.rows), found.skipped) == (1, 1)
+    assert found.rows[0].line == len(HEAD_13.splitlines()) + 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (HEAD_13 + ROW_13.replace("     0\n", "     3\n") + END_13, "3 elements of 33554432 bytes are wrong"),
+        (V2017.replace("# Out of bounds values : 0 OK", "# Out of bounds values : 7 FAILED"), "7 values"),
+        (HEAD_13 + ROW_13, "did not come to its end"),
+        (DEVICES + HEAD_13, "did not measure anything"),
+        (V2_13 + "node-a: Test NCCL failure common.cu:958 'unhandled system error'\n", "Test NCCL failure"),
+        (HEAD_13 + ROW_13.replace("300.51", "0.00").replace("300.52", "0.00") + END_13, "one rank alone"),
+    ],
+    ids=["wrong values", "out of bounds", "cut off", "nothing", "failure", "one rank"],
+)
+def test_what_is_no_result_says_why(tmp_path: Path, text: str, words: str) -> None:
+    assert words in read(tmp_path, text).problem
+
+
+# Its JSON ------------------------------------------------------------------------------------------------
+
+
+def report(**changed: Any) -> dict[str, Any]:
+    way = {"time": 195.4, "alg_bw": 171.721761, "bus_bw": 300.513082, "nwrong": 0.0}
+    row = {"size": 33554432, "count": 8388608, "type": "float", "redop": "sum", "root": "    -1"}
+    whole = {
+        "version": 2,
+        "args": ["./build/all_reduce_perf", "-g", "2"],
+        "env": ["HOME=/root", "API_TOKEN=hunter2"],
+        "nccl_version": 22809,
+        "devices": [{"rank": 0, "hostname": "node-a", "device": 0, "device_info": "NVIDIA H100"}],
+        "results": [row | {"out_of_place": way, "in_place": way}],
+        "out_of_bounds": {"count": 0, "okay": "true"},
+        "average_bus_bandwidth": {"bandwidth": 300.5},
+    }
+    return whole | changed
+
+
+def test_a_json_report_is_read_as_its_table_is(tmp_path: Path) -> None:
+    found = read(tmp_path, json.dumps(report()))
+    row = only(found)
+    assert (found.operation, found.problem, found.skipped) == ("all_reduce", "", 0)
+    assert row.out_of_place is not None
+    assert row.out_of_place.busbw == pytest.approx(300.513e9, rel=1e-4)
+    assert "hunter2" not in repr(found)
+
+
+def test_a_report_without_the_way_out_of_place_has_the_other(tmp_path: Path) -> None:
+    told = report()
+    told["results"][0]["out_of_place"] = None
+    row = only(read(tmp_path, json.dumps(told)))
+    assert row.out_of_place is None
+    assert row.in_place is not None
+
+
+def test_a_report_that_was_cut_off_is_refused_with_words(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cut off"):
+        read(tmp_path, json.dumps(report())[:400])
+
+
+def test_wrong_values_of_a_report_are_no_result(tmp_path: Path) -> None:
+    told = report(out_of_bounds={"count": 12, "okay": "false"})
+    assert "12 values out of bounds" in read(tmp_path, json.dumps(told)).problem
+
+
+# Anything ------------------------------------------------------------------------------------------------
+
+
+@given(text=st.text(max_size=400), where=st.integers(0, len(V2_13)))
+def test_whatever_falls_into_a_log_makes_no_new_figure(
+    tmp_path_factory: pytest.TempPathFactory, text: str, where: int
+) -> None:
+    log = tmp_path_factory.mktemp("fuzz") / "log"
+    log.write_text(V2_13[:where] + text + V2_13[where:], errors="replace")
+    known = (1 << 25, 195.40e-6)
+    for row in nccl_test(log).rows:
+        for way in (row.out_of_place, row.in_place):
+            assert way is None or way.algbw == pytest.approx(row.size_bytes / way.time_s, rel=0.2)
+        assert row.out_of_place is None or (row.size_bytes, row.out_of_place.time_s) == known or text
+
+
+def test_another_programs_log_is_not_taken_for_one(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("step 1 loss 0.5\n1048576 262144 float 3\n")
+    assert not is_nccl_test(log)
