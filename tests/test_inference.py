@@ -265,7 +265,13 @@ def test_accuracy_is_the_share_of_right_answers_of_the_accuracy_log(tmp_path: Pa
     assert float(script.stdout) == 0.75
 
 
-@pytest.mark.usefixtures("_installed")
+@pytest.fixture
+def payloads(_installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that travel find each other by their bare names."""
+    monkeypatch.syspath_prepend(str(PAYLOADS))
+
+
+@pytest.mark.usefixtures("payloads")
 @pytest.mark.torch
 @pytest.mark.slow
 def test_images_of_a_folder_a_class_are_cut_out_and_normalised_in_a_fixed_order(tmp_path: Path) -> None:
@@ -273,11 +279,8 @@ def test_images_of_a_folder_a_class_are_cut_out_and_normalised_in_a_fixed_order(
     for name, colour in (("b", 255), ("a", 0)):
         (tmp_path / name).mkdir()
         image.new("RGB", (80, 40), (colour, 0, 0)).save(tmp_path / name / "1.png")
-    sys.path.insert(0, str(PAYLOADS))
-    try:
-        from loadgen_data import labelled
-    finally:
-        sys.path.remove(str(PAYLOADS))
+    from loadgen_data import labelled
+
     data = labelled(tmp_path, ("images",))
     assert data.labels.tolist() == [0, 1], "classes in the order of their names"
     (white,) = data.read(1, 16)
@@ -287,6 +290,63 @@ def test_images_of_a_folder_a_class_are_cut_out_and_normalised_in_a_fixed_order(
     (tmp_path / "a" / "1.png").write_bytes((tmp_path / "b" / "1.png").read_bytes()[:60])
     with pytest.raises(ValueError, match=r"a/1\.png: can't be decoded"):
         data.read(0, 16)
+
+
+@pytest.mark.usefixtures("payloads")
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "No such file"),
+        (b"no arrays", "found neither a directory nor an .npz file"),
+        ({"labels": [1]}, "has no images; it holds labels"),
+        ({"labels": [1], "images": [[1], [2]]}, "1 labels, and samples: {'images': 2}"),
+    ],
+)
+def test_data_of_another_form_is_refused_with_the_files_name(
+    tmp_path: Path, content: dict[str, list[Any]] | bytes | None, told: str
+) -> None:
+    from loadgen_data import labelled
+
+    path = tmp_path / "data.npz"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        np.savez(path, **content)
+    with pytest.raises((OSError, ValueError)) as refused:
+        labelled(path, ("images",))
+    assert told in str(refused.value)
+    assert "data.npz" in str(refused.value)
+
+
+@pytest.mark.usefixtures("payloads")
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "scale"), [("mobilenet", 1), ("ssd-mobilenet", 1), ("retinanet", 6.25), ("bert-tiny", 1)]
+)
+def test_the_flops_of_a_sample_are_what_torch_counts(model: str, scale: float) -> None:
+    """RetinaNet on an image of 128 pixels instead of 800: its work grows with the area."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from loadgen_models import MODELS
+
+    asked = MODELS[model]
+    size = round(asked.size / scale)
+    network = asked.build(size).eval()
+    batch = [torch.from_numpy(one)[None] for one in asked.synthetic(np.random.default_rng(1), size)]
+    with torch.inference_mode(), FlopCounterMode(display=False) as counter:
+        network(*batch)
+    stated = INFERENCE.flops(INFERENCE.params(model=model))
+    assert counter.get_total_flops() * scale**2 == pytest.approx(stated, rel=0.02)
+    assert INFERENCE.flops(INFERENCE.params(model=model, size=64)) is None
+
+
+def test_the_flops_of_bert_are_those_of_its_layers() -> None:
+    """A layer of BERT: 12 products with weights of hidden², and two of tokens with tokens."""
+    for model, layers, hidden, tokens in (("bert-large", 24, 1024, 384), ("bert-tiny", 2, 128, 128)):
+        expected = layers * tokens * (24 * hidden**2 + 4 * tokens * hidden)
+        assert INFERENCE.flops(INFERENCE.params(model=model)) == pytest.approx(expected, rel=0.005)
 
 
 # Failures ------------------------------------------------------------------------------------------------

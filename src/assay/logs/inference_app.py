@@ -2,8 +2,8 @@
 
     TestScenario.SingleStream qps=163.51, mean=0.0061, time=60.040, queries=9817, tiles=90.0:0.0066
 
-`tiles` (`t` before v0.5 was out) are percentiles of latency; times are in seconds. The app counts for itself, beside LoadGen: its line
-has figures but no validity, and so no score.
+`tiles` (`t` in older ones) are percentiles of latency; times are in seconds. The app counts for itself,
+beside LoadGen: its line has figures but no validity, and so no score.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import pickle
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -119,10 +120,20 @@ def predictors(
     torch.manual_seed(options.seed)
     network = model.build(size).eval()
     if options.weights is not None:
-        network.load_state_dict(torch.load(options.weights, map_location="cpu", weights_only=True))
+        _load(network, options.weights)
     made = _onnx if options.backend == "onnxruntime" else _torch
     backends = made(network, model, size, options, devices)
     return [backends[at % len(backends)] for at in range(options.instances)]
+
+
+def _load(network: nn.Module, weights: Path) -> None:
+    try:
+        network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
+    except (pickle.UnpicklingError, EOFError) as error:
+        raise ValueError(f"{weights}: found no weights; torch.save the model's state_dict") from error
+    except (RuntimeError, AttributeError, TypeError) as error:  # another model's, or no table of names
+        why = " ".join(str(error).split())[:300]
+        raise ValueError(f"{weights}: not the state_dict of this model: {why}") from error
 
 
 def _torch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,9 @@ def _image(file: str, decode: Callable[[str], Any], size: int) -> np.ndarray:
 
 
 def _arrays(path: Path, inputs: Sequence[str]) -> Data:
+    if not zipfile.is_zipfile(path):
+        path.stat()
+        raise ValueError(f"{path}: found neither a directory nor an .npz file")
     with np.load(path) as file:
         missing = [name for name in ("labels", *inputs) if name not in file]
         if missing:
