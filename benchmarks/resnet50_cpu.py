@@ -18,17 +18,16 @@ from pathlib import Path
 from torchvision_references import references
 from training_speed import LOOPS, PAYLOADS, Program, program, sizes, tables
 
-# What is switched off, each alone: by an option of the payload or by a variable.
+# What is changed, each alone: by an option of the payload or by variables.
 MEASURES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "without channels_last": (("--no-channels-last",), {}),
     "without bf16 (fp32)": (("--precision", "fp32"), {}),
     "without memory kept, in huge pages": (("--no-keep-memory",), {}),
     "without the fused optimiser": (("--no-fused",), {}),
     "without oneDNN's instructions for bf16": ((), {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI"}),
-    "without threads bound to cores": ((), {"OMP_PROC_BIND": "false"}),
+    "with threads bound to cores": ((), {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}),
     "with torch.compile": (("--compile",), {}),
 }
-BOUND = {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}
 
 
 def found(options: argparse.Namespace) -> dict[str, list[Program]]:
@@ -36,8 +35,7 @@ def found(options: argparse.Namespace) -> dict[str, list[Program]]:
     size = ("--image-size", str(options.image_size))
 
     def ours(name: str, *argv: str, env: dict[str, str] | None = None) -> Program:
-        placed = (BOUND if options.bind else {}) | (env or {})
-        return program(options, name, PAYLOADS / "resnet50.py", *size, *argv, env=placed)
+        return program(options, name, PAYLOADS / "resnet50.py", *size, *argv, env=env)
 
     def loop(name: str, which: str, *argv: str) -> Program:
         return program(options, name, LOOPS, which, *size, *argv)
@@ -46,7 +44,6 @@ def found(options: argparse.Namespace) -> dict[str, list[Program]]:
     sources = references()
     recipe = "stated again" if sources is None else "its own train_one_epoch"
     where = () if sources is None else ("--references", str(sources))
-    measures = {n: it for n, it in MEASURES.items() if options.bind or "bound" not in n}
     return {
         "fp32": [
             ours("assay, fp32"),
@@ -62,7 +59,7 @@ def found(options: argparse.Namespace) -> dict[str, list[Program]]:
         ],
         "measures": [
             bf16,
-            *(ours(name, "--precision", "bf16", *argv, env=env) for name, (argv, env) in measures.items()),
+            *(ours(name, "--precision", "bf16", *argv, env=env) for name, (argv, env) in MEASURES.items()),
         ],
     }
 
@@ -84,9 +81,6 @@ def main() -> None:
     parser = sizes(__doc__, blocks=5, batch_size=16, steps=4, warmup=1, window=1)
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument(
-        "--bind", action=argparse.BooleanOptionalAction, default=True, help="threads to cores"
-    )
     parser.add_argument("--timm-script", type=Path, help="benchmark.py of pytorch-image-models")
     options = parser.parse_args()
     options.device = "cpu"
