@@ -59,6 +59,7 @@ async def measure(rank: Rank, options: argparse.Namespace, client: Client, bound
         for second, point in windows(stretch):
             rank.log("tracked_stats", point, seconds=second)
     figures(rank, stretch, bounds)
+    account(rank, stretch)
     if bounds.given and options.scenario != "users":
         broken = stretch.broken(bounds)
         rank.log("validity", "INVALID" if broken else "VALID")
@@ -115,7 +116,6 @@ def too_many_failed(stretch: Stretch, client: Client) -> bool:
 
 def figures(rank: Rank, stretch: Stretch, bounds: Bounds) -> None:
     """Print what the stretch came to; percentiles are of the requests that were answered."""
-    done = stretch.done
     for name, values in series_of(stretch).items():
         for percent in PERCENTS if values else ():
             rank.log(name, percentile(values, percent), unit="s", labels={"percentile": percent})
@@ -124,6 +124,11 @@ def figures(rank: Rank, stretch: Stretch, bounds: Bounds) -> None:
     if bounds.given:
         good = sum(bounds.kept(r.time_to_first_token, r.time_per_token) for r in stretch.requests)
         rank.log("goodput", good / stretch.seconds, unit="requests/s", labels={})
+
+
+def account(rank: Rank, stretch: Stretch) -> None:
+    """Print what the figures rest on: how many requests, of which lengths, and how late this client was."""
+    done = stretch.done
     rank.log("requests", len(stretch.requests))
     rank.log("failed_requests", len(stretch.requests) - len(done))
     rank.log("seconds_measured", stretch.seconds)
@@ -202,8 +207,8 @@ def is_address(url: str) -> bool:
         return False
 
 
-def options_of(argv: list[str] | None = None) -> argparse.Namespace:
-    """The command line, checked."""
+def arguments() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -230,7 +235,12 @@ def options_of(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--api-key-env", default="OPENAI_API_KEY", help="variable that holds the key")
     parser.add_argument("--extra", type=json_object, default={}, help="JSON fields for every request")
     parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args(argv)
+    return parser
+
+
+def checked(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """What the command line asks for, where it can be measured."""
+    options = parser.parse_args()
     if not is_address(options.url or ""):
         parser.error("give --url or OPENAI_BASE_URL, like http://gpu7:8000/v1 and without a user or password")
     bounded = options.ttft_bound_s is not None or options.tpot_bound_s is not None
@@ -250,7 +260,7 @@ def options_of(argv: list[str] | None = None) -> argparse.Namespace:
 
 def main() -> None:
     """Read the command line, put the load on, print the figures."""
-    options = options_of()
+    options = checked(arguments())
     rank = Rank()
     rank.log("world_size", rank.size)
     if rank.size > 1:
