@@ -215,3 +215,4 @@ def test_the_document_and_the_help_name_every_part_that_can_be_chosen() -> None:
     parts = [*BASES, *ACCELERATORS, *(f"torch=={version}" for version in TORCH)]
     assert [part for part in parts if f"`{part}`" not in document] == []
     assert [base for base in BASES if base not in said] == []
+    assert f"[default: {stack.DEFAULT_BASE}]" in said

@@ -18,6 +18,7 @@ HOME: Final = "/var/lib/assay"
 USER_ID: Final = 1001
 SSH_PORT: Final = 2222
 
+_OWN_LAYER: Final = "# hadolint ignore=DL3059\n"  # it would have one RUN, which images could not share
 _PIP: Final = "pip install --no-cache-dir --only-binary=:all:"
 _SSH_CLIENT: Final = (  # workers' names and keys are new with each job
     "Host *",
@@ -116,9 +117,7 @@ def _python(stack: Stack) -> Iterator[str]:
             yield f"ARG TORCH_INDEX={stack.framework.index}"
         yield _run([venv, *_torch(stack.framework)])
     if stack.packages:
-        yield "# hadolint ignore=DL3059\n" + _run(
-            [_listed(f"{_PIP} --no-deps", [str(one) for one in stack.packages])]
-        )
+        yield _OWN_LAYER + _run([_listed(f"{_PIP} --no-deps", [str(one) for one in stack.packages])])
 
 
 def _torch(framework: Framework) -> Iterator[str]:
@@ -130,7 +129,7 @@ def _torch(framework: Framework) -> Iterator[str]:
 
 def _ssh() -> str:
     """As the MPI Operator expects it: its `sshd -De` serves as the job's user; keys lie in HOME/.ssh."""
-    return "# hadolint ignore=DL3059\n" + _run(
+    return _OWN_LAYER + _run(
         [
             _written("/etc/ssh/ssh_config.d/assay.conf", _SSH_CLIENT),
             _written("/etc/ssh/sshd_config.d/00-assay.conf", _SSH_SERVER),
