@@ -1,0 +1,64 @@
+"""How fast NCCL's INFO lines of a large job are read: `python benchmarks/nccl_debug.py [--ranks 512]`.
+
+A log of 100 MB is made in the form of NCCL 2.19 and read as Assay reads it. The ratio is to reading the same
+bytes and counting their lines, which is the least that any reader does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+from assay.logs.nccl_debug import transports
+
+SIZE_BYTES = 100_000_000
+
+
+def write(path: Path, ranks: int) -> None:
+    """Each rank's links to the next node and within its own, channel after channel."""
+    line = "node-{node}:{pid}:{pid} [{device}] NCCL INFO Channel {channel:02d}/0 : {a}[{device}] "
+    line += "-> {b}[{device}] "
+    written, channel = 0, 0
+    with path.open("w") as log:
+        while written < SIZE_BYTES:
+            for a in range(ranks):
+                at = {"node": a // 8, "pid": 4000 + a, "device": a % 8, "channel": channel % 100, "a": a}
+                written += log.write(
+                    line.format(**at, b=(a + 8) % ranks) + "[send] via NET/IB/0/GDRDMA/Shared\n"
+                )
+                written += log.write(line.format(**at, b=a // 8 * 8 + (a + 1) % 8) + "via P2P/CUMEM\n")
+            channel += 1
+
+
+def timed(what: str, seconds: float, size_bytes: int) -> None:
+    """Print one measurement."""
+    print(f"{what:28} {seconds:.2f} s, {size_bytes / seconds / 1e6:.0f} MB/s")
+
+
+def main() -> None:
+    """Make the log, read it both ways."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--ranks", type=int, default=512)
+    ranks = parser.parse_args().ranks
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "rank-0.log")
+        write(log, ranks)
+        size = log.stat().st_size
+        start = time.perf_counter()
+        with log.open("rb") as lines:
+            count = sum(1 for _ in lines)
+        plain_s = time.perf_counter() - start
+        timed(f"counting {count:,} lines", plain_s, size)
+        start = time.perf_counter()
+        found = transports([log])
+        read_s = time.perf_counter() - start
+        timed(f"{len(found.links):,} links of {ranks} ranks", read_s, size)
+        print(f"{'ratio':28} {read_s / plain_s:.1f}")
+
+
+if __name__ == "__main__":
+    main()

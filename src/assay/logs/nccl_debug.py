@@ -1,0 +1,131 @@
+"""NCCL's own INFO lines → which transport each rank used to which, in the form of every version since 2.4.
+
+    node-a:4071:4188 [0] NCCL INFO Ring 00 : 0 -> 1 [send] via NET/IB/0/GDRDMA                     2.4
+    node-a:4071:4188 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0(3)/GDRDMA/Shared  2.18
+    node-a:4071:4188 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via P2P/CUMEM                       2.19
+    node-a:4071:4188 [0] NCCL INFO Using network IB
+
+They are printed where NCCL_DEBUG=INFO is set. What a variable asks for and what NCCL does are two things:
+without a device, rights to it or a driver it falls back to sockets, and says so only here.
+
+Source: NVIDIA/nccl, src/transport/{net,p2p,shm}.cc, src/transport/net_ib.cc and src/init.cc from 2.4 to 2.30.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from assay.errors import InputError, Problem
+
+Kind = Literal["GPUDirect RDMA", "InfiniBand", "sockets", "network", "P2P", "shared memory", "other"]
+"""`InfiniBand`: through the host's memory; `network`: by a plugin, which it is not known how."""
+
+_PLACE: Final = rb"(\d+)(?:\[[0-9a-fA-F]+\])?"
+_LINK: Final = re.compile(
+    _PLACE + rb" -> " + _PLACE + rb"(?: \[(?:send|receive)\])?"
+    rb" via (direct shared memory|[A-Z]\w*(?:/[\w()]+)*(?: pointer)?)(?=\s|$)"
+)
+_TAIL: Final = re.compile(rb" : (\d[^\n]*)\n")  # of a link's line: of few are many
+_AT_ONCE: Final = 1 << 24  # bytes
+_NETWORK: Final = re.compile(rb"NCCL INFO Using network (\w[\w ./-]{0,60})")
+_VERSION: Final = re.compile(rb"NCCL version (\d+\.\d+[\w.+]*)")
+_RANKS: Final = re.compile(rb"rank \d+ nranks (\d+) ")
+_NOTES: Final = re.compile(
+    rb"NCCL INFO ((?:NET/IB : No device found|NET/(?:IB|Socket) : Using |(?:NET/IB : )?GPU Direct RDMA )"
+    rb"[^\n]{0,300})"
+)
+
+
+@dataclass(frozen=True)
+class Transports:
+    """What the lines of a job's ranks say together.
+
+    links    sender and receiver → transports as printed, each with the number of lines
+    network  as NCCL names the one that it chose; "" where it does not say
+    version  of NCCL; "" where it does not say
+    ranks    of the largest communicator; None where it does not say
+    notes    what it says of network devices and of GPUDirect, each once, in the order met
+    skipped  lines that begin as a link does and are torn
+    """
+
+    links: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
+    network: str = ""
+    version: str = ""
+    ranks: int | None = None
+    notes: tuple[str, ...] = ()
+    skipped: int = 0
+
+    @property
+    def kinds(self) -> Mapping[Kind, int]:
+        """How many links use each kind; one that uses several counts for each."""
+        return Counter(kind for used in self.links.values() for kind in {kind_of(via) for via in used})
+
+
+def kind_of(via: str) -> Kind:
+    """What a transport as printed is.
+
+    >>> kind_of("NET/IB/0(3)/GDRDMA/Shared"), kind_of("NET/Socket/0"), kind_of("P2P/CUMEM")
+    ('GPUDirect RDMA', 'sockets', 'P2P')
+    """
+    first, _, rest = via.partition("/")
+    if first == "NET":
+        if "/GDRDMA" in rest:
+            return "GPUDirect RDMA"
+        return {"IB": "InfiniBand", "Socket": "sockets"}.get(rest.partition("/")[0], "network")  # type: ignore[return-value]
+    if first == "P2P":
+        return "P2P"
+    return "shared memory" if first == "SHM" or "shared memory" in via else "other"
+
+
+def transports(paths: Iterable[Path]) -> Transports:
+    """What the logs of a job say. Raises InputError where one can't be read."""
+    links: dict[tuple[int, int], Counter[str]] = {}
+    notes: dict[str, None] = {}
+    network = version = ""
+    ranks, skipped = 0, 0
+    for path in paths:
+        text = _text(path)
+        for tail, times in _tails(text).items():
+            if found := _LINK.match(tail):
+                link = links.setdefault((int(found[1]), int(found[2])), Counter())
+                link[found[3].decode("latin-1")] += times
+            elif b" -> " in tail and b" via " in tail:
+                skipped += times
+        network = network or _first(_NETWORK, text)
+        version = version or _first(_VERSION, text)
+        ranks = max([ranks, *(int(n) for n in set(_RANKS.findall(text)))])
+        notes |= {note.decode("latin-1").strip(): None for note in dict.fromkeys(_NOTES.findall(text))}
+    return Transports(dict(sorted(links.items())), network, version, ranks or None, tuple(notes), skipped)
+
+
+def _tails(text: bytes | mmap.mmap) -> Counter[bytes]:
+    """What stands behind ` : ` in lines where it begins with a number, and how often."""
+    found: Counter[bytes] = Counter()
+    begin = 0
+    while begin < len(text):
+        end = text.find(b"\n", begin + _AT_ONCE) + 1 or len(text)
+        found.update(_TAIL.findall(text, begin, end))
+        begin = end
+    return found
+
+
+def _text(path: Path) -> bytes | mmap.mmap:
+    """The file's bytes, mapped: a job of many ranks prints hundreds of megabytes."""
+    try:
+        with path.open("rb") as log:
+            if path.stat().st_size == 0:
+                return b""
+            return mmap.mmap(log.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise InputError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error
+
+
+def _first(pattern: re.Pattern[bytes], text: bytes | mmap.mmap) -> str:
+    found = pattern.search(text)
+    return found[1].decode("latin-1").strip() if found else ""
