@@ -190,6 +190,40 @@ def test_a_prompt_has_the_tokens_that_were_asked_for_by_the_servers_own_count(tm
     assert len(set(prompts)) == len(prompts), "no cache of prefixes answers"
 
 
+def test_lengths_of_a_table_go_together(tmp_path: Path) -> None:
+    table = tmp_path / "of-real-users.csv"
+    table.write_text("when,input_tokens,output_tokens\n1,31,2\n2,101,9\n3,201,4\n")
+    with serving(Answers()) as server:
+        ran = load(tmp_path, server.url, lengths=str(table))
+    assert {(r["prompt_tokens"], r["output_tokens"]) for r in ran.requests} == {(31, 2), (101, 9), (201, 4)}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("input_tokens\n3\n", "no rows with the columns input_tokens and output_tokens"),
+        ("input_tokens,output_tokens\n", "no rows with"),
+        ("input_tokens,output_tokens\n3,4\n5,0\n", "table.csv:3: input_tokens and output_tokens are whole"),
+        ("input_tokens,output_tokens\n3\n", "table.csv:2: input_tokens and output_tokens are whole numbers"),
+    ],
+)
+def test_a_table_that_holds_no_lengths_is_refused_where_it_is_wrong(
+    tmp_path: Path, text: str, complaint: str
+) -> None:
+    (tmp_path / "table.csv").write_text(text)
+    params = WORKLOAD.params.model_validate(
+        {"model": "tiny", "lengths": "table.csv"}, context={"directory": str(tmp_path)}
+    )
+    with pytest.raises(InputError, match=complaint):
+        WORKLOAD.task(params, Shape(1, 1), 1)
+
+
+def test_a_table_that_is_not_there_is_said_when_it_is_planned() -> None:
+    params = WORKLOAD.params(model="tiny", lengths="nowhere.csv")
+    with pytest.raises(InputError, match=r"nowhere\.csv can't be read: No such file"):
+        WORKLOAD.task(params, Shape(1, 1), 1)
+
+
 def test_answers_shorter_than_asked_are_counted(tmp_path: Path) -> None:
     with serving(lambda number: Answers(cut_to=3 if number % 2 else None)) as server:
         ran = load(tmp_path, server.url)
@@ -416,7 +450,7 @@ class Queue:
             due += gap / rate
             free = max(free, due) + self.service_s
             said = {"sent_s": due, "first_s": free, "last_s": free, "output_tokens": 1}
-            requests.append(self.llm_load.Request(self.stretches, number, due, 1, **said))
+            requests.append(self.llm_load.Request(self.stretches, number, due, 1, 1, **said))
         return self.llm_load.Stretch(requests, rate)
 
 

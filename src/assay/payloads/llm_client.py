@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import csv
 import json
 import os
 import resource
@@ -141,7 +142,7 @@ def account(rank: Rank, stretch: Stretch) -> None:
     rank.log("mean_output_tokens", fmean(outputs) if outputs else None)
     pieces = sum(r.pieces for r in done)
     rank.log("tokens_per_piece", sum(outputs) / pieces if outputs else None)
-    cut = sum(r.output_tokens is not None and r.output_tokens < r.asked_tokens for r in done)
+    cut = sum(r.output_tokens is not None and r.output_tokens < r.asked_output_tokens for r in done)
     rank.log("shorter_than_asked", cut)
     rank.log("longest_gap_s", max(r.longest_gap_s for r in done))
     rank.log("client_lag_p99_s", percentile(stretch.lags, 99) if stretch.lags else None)
@@ -194,6 +195,15 @@ def json_object(text: str) -> dict[str, Any]:
     return value
 
 
+def table(path: str) -> list[tuple[int, int]]:
+    """Tokens of prompts and of their answers, row by row."""
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            return [(int(row["input_tokens"]), int(row["output_tokens"])) for row in csv.DictReader(file)]
+    except (OSError, KeyError, TypeError) as error:
+        raise argparse.ArgumentTypeError(f"{path}: {error!r}") from error
+
+
 def is_address(url: str) -> bool:
     """Whether it is the address of an API that a client may print."""
     try:
@@ -225,6 +235,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--warmup", type=int, default=8, help="requests before, at once, that don't count")
     parser.add_argument("--input-tokens", type=Lengths, default=Lengths("128"), help=Lengths.__doc__)
     parser.add_argument("--output-tokens", type=Lengths, default=Lengths("128"), help="as --input-tokens")
+    parser.add_argument(
+        "--lengths", type=table, help="CSV of input_tokens and output_tokens, a row a request"
+    )
     parser.add_argument("--tokens", choices=["server", "pieces", "none"], default="server", help="who counts")
     parser.add_argument("--ttft-bound-s", type=float, help="on the time to first token")
     parser.add_argument("--tpot-bound-s", type=float, help="on the time per output token")

@@ -57,7 +57,7 @@ class Request:
     """One request; times in seconds from the start of its stretch, None where it never came so far.
 
     due_s          when it was to be sent; latency counts from here
-    asked_tokens   the most that it asked for
+    asked_prompt_tokens, asked_output_tokens  that its prompt was to have, and its answer at most
     output_tokens  that came; None where nobody says
     error          why it failed; "" where it did not
     """
@@ -65,7 +65,8 @@ class Request:
     stretch: int
     number: int
     due_s: float
-    asked_tokens: int
+    asked_prompt_tokens: int
+    asked_output_tokens: int
     sent_s: float | None = None
     first_s: float | None = None
     last_s: float | None = None
@@ -150,10 +151,7 @@ class Client:
             words = len(WORDS) * (MANY - FEW)
             self.words_per_token = words / (many.prompt_tokens - few.prompt_tokens)
             self.words_before = len(WORDS) * FEW - few.prompt_tokens * self.words_per_token
-        warm = [
-            Request(0, number, 0.0, self.options.output_tokens.draw(chance))
-            for number in range(self.options.warmup)
-        ]
+        warm = [Request(0, number, 0.0, *self._lengths(chance)) for number in range(self.options.warmup)]
         start = time.perf_counter()
         await asyncio.gather(*(self._send(request, start) for request in warm))
         for request in warm:
@@ -171,11 +169,11 @@ class Client:
         under_way = []
         while len(stretch.requests) < self.options.requests or due < self.options.min_duration_s:
             due += chance.expovariate(rate)
-            tokens = self.options.output_tokens.draw(chance)
+            lengths = self._lengths(chance)
             await asyncio.sleep(max(0.0, start + due - time.perf_counter()))
             if self._hopeless:
                 break
-            stretch.requests.append(Request(self.stretches, len(stretch.requests), due, tokens))
+            stretch.requests.append(Request(self.stretches, len(stretch.requests), due, *lengths))
             under_way.append(asyncio.create_task(self._send(stretch.requests[-1], start)))
         await asyncio.gather(*under_way)
         watch.cancel()
@@ -192,8 +190,8 @@ class Client:
                 due = time.perf_counter() - start
                 if len(stretch.requests) >= self.options.requests and due >= self.options.min_duration_s:
                     return
-                tokens = self.options.output_tokens.draw(chance)
-                stretch.requests.append(Request(self.stretches, len(stretch.requests), due, tokens))
+                number, lengths = len(stretch.requests), self._lengths(chance)
+                stretch.requests.append(Request(self.stretches, number, due, *lengths))
                 await self._send(stretch.requests[-1], start)
 
         watch = asyncio.create_task(_watch(stretch))
@@ -210,19 +208,25 @@ class Client:
         """More failed than may: no further requests are sent."""
         return bool(self._failed > self.options.max_failed * self.options.requests)
 
+    def _lengths(self, chance: random.Random) -> tuple[int, int]:
+        """Tokens of a prompt and of its answer."""
+        if self.options.lengths:
+            row: tuple[int, int] = chance.choice(self.options.lengths)
+            return row
+        return self.options.input_tokens.draw(chance), self.options.output_tokens.draw(chance)
+
     def _chance(self, *purpose: object) -> random.Random:
         """Chance of its own for each purpose, so that the order in which answers come changes nothing."""
         return random.Random(f"{self.options.seed} {purpose}")  # noqa: S311  (no secret is made of it)
 
     async def _send(self, request: Request, start: float) -> None:
         """Send one request, and note what became of it."""
-        chance = self._chance("prompt", request.stretch, request.number)
-        tokens = self.options.input_tokens.draw(chance)
+        tokens = request.asked_prompt_tokens
         count = max(1, round(tokens * self.words_per_token + self.words_before))
         words = self._wording.choices(WORDS, k=count)
         try:
             answer = await self.endpoint.stream(
-                f"{request.stretch}-{request.number}", self._body(words, request.asked_tokens)
+                f"{request.stretch}-{request.number}", self._body(words, request.asked_output_tokens)
             )
         except FailedRequest as error:
             request.error = str(error)

@@ -11,13 +11,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from assay.errors import InputError
 from assay.records import Better, Measurement, Metric, Reading, Series, Shape, Task, TaskFile
 from assay.units import factor
 from assay.workloads import printed
 from assay.workloads.payload_log import few
 from assay.workloads.printed import Figure
-from assay.workloads.program import Params
+from assay.workloads.program import Params, absolute, content
 from assay.workloads.workload import Workload
 
 _LONGEST_PATTERN = 500
@@ -139,12 +138,12 @@ class CommandParams(Params):
     @field_validator("cwd")
     @classmethod
     def _cwd_is_absolute(cls, cwd: str | None, info: ValidationInfo) -> str | None:
-        return None if cwd is None else _absolute(cwd, info)
+        return None if cwd is None else absolute(cwd, info)
 
     @field_validator("files")
     @classmethod
     def _files_have_names_of_their_own(cls, files: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        paths = tuple(_absolute(file, info) for file in files)
+        paths = tuple(absolute(file, info) for file in files)
         names = [Path(path).name for path in paths]
         for name in names:
             if names.count(name) > 1:
@@ -158,12 +157,6 @@ class CommandParams(Params):
         return self
 
 
-def _absolute(path: str, info: ValidationInfo) -> str:
-    """`path` from the suite's directory where the context names it, else from the current one."""
-    start = (info.context or {}).get("directory", "")
-    return str(Path(start, Path(path).expanduser()).absolute())
-
-
 def _metrics(params: CommandParams) -> tuple[Metric, ...]:
     return tuple(
         Metric(name, factor(metric.unit)[1], metric.better, metric.about)
@@ -175,18 +168,11 @@ def _task(params: CommandParams, _shape: Shape, seed: int) -> Task:
     return Task(
         argv=tuple(str(seed) if word == "{seed}" else word for word in params.argv),
         env=params.env,
-        files=tuple(TaskFile(Path(path).name, _content(path)) for path in params.files),
+        files=tuple(TaskFile(Path(path).name, content(path)) for path in params.files),
         cwd=params.cwd,
         outputs=params.outputs,
         image=params.image,
     )
-
-
-def _content(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} can't be read: {error.strerror or error}") from error
 
 
 def _read(logs: Mapping[str, Path], params: CommandParams) -> Reading:

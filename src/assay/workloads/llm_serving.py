@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,15 +10,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from assay.errors import InputError
-from assay.records import Metric, Reading, Shape, Task
+from assay.errors import InputError, Problem
+from assay.records import Metric, Reading, Shape, Task, TaskFile
 from assay.workloads import payload_log
-from assay.workloads.program import Params, program_task
+from assay.workloads.payload_log import MOST_PROBLEMS
+from assay.workloads.program import Params, absolute, content, program_task
 from assay.workloads.workload import Workload
 
 CONFIDENCE = 0.99  # of LoadGen's early stopping, by which the client calls a run VALID
+LENGTHS = "lengths.csv"  # the table where it lies beside the client
 REQUESTS = "requests.jsonl"  # every request's times, kept beside the log
 
 MAX_RATE = Metric(
@@ -98,6 +101,11 @@ class LlmServingParams(Params):
         128, description="Tokens of a prompt: `128`, `uniform 64 256`, `normal 128 32`, `lognormal 128 0.5`."
     )
     output_tokens: Lengths = Field(128, description="The most tokens of an answer, in the same ways.")
+    lengths: str | None = Field(
+        None,
+        description="Instead of these two: a CSV file with the columns input_tokens and output_tokens, of "
+        "which each request takes a row; below the suite's directory where it is relative.",
+    )
     tokens: Literal["server", "pieces", "none"] = Field(
         "server",
         description="Who counts output tokens: the server (`usage`), the client by pieces of the stream (for "
@@ -140,6 +148,11 @@ class LlmServingParams(Params):
             raise ValueError(f"{lengths}: {numbers[0]} is above {numbers[1]}; write the smaller number first")
         return lengths
 
+    @field_validator("lengths")
+    @classmethod
+    def _is_absolute(cls, lengths: str | None, info: ValidationInfo) -> str | None:
+        return None if lengths is None else absolute(lengths, info)
+
     @model_validator(mode="after")
     def _bounds_can_be_shown(self) -> Self:
         bounds = (self.ttft_bound_s, self.tpot_bound_s)
@@ -153,6 +166,10 @@ class LlmServingParams(Params):
                 f"{self.requests} requests can't show {self.percent:g} % in time; write at least {least}"
             )
         return self
+
+
+def _is_count(text: str | None) -> bool:
+    return text is not None and text.strip().isdecimal() and int(text) > 0
 
 
 def _is_port(parts: SplitResult) -> bool:
@@ -180,7 +197,26 @@ def _metrics(params: LlmServingParams) -> tuple[Metric, ...]:
 def _task(params: LlmServingParams, shape: Shape, seed: int) -> Task:
     if shape.ranks > 1:
         raise InputError("llm-serving is one client, whatever the server runs on; write the shape 1x1")
-    return replace(program_task("llm_client.py", params, seed=seed), outputs=(REQUESTS,))
+    travels = params.model_copy(update={"lengths": params.lengths and LENGTHS})
+    task = program_task("llm_client.py", travels, seed=seed)
+    tables = (TaskFile(LENGTHS, _lengths(params.lengths)),) if params.lengths else ()
+    return replace(task, files=(*task.files, *tables), outputs=(REQUESTS,))
+
+
+def _lengths(path: str) -> bytes:
+    """The table that travels. Raises InputError where a row holds no two lengths."""
+    data = content(path)
+    rows = list(csv.DictReader(data.decode("utf-8-sig", errors="replace").splitlines()))
+    if not rows or not {"input_tokens", "output_tokens"} <= rows[0].keys():
+        raise InputError(f"{path}: no rows with the columns input_tokens and output_tokens")
+    wrong = [
+        Problem(f"{path}:{line}", "input_tokens and output_tokens are whole numbers, at least 1")
+        for line, row in enumerate(rows, 2)
+        if not (_is_count(row["input_tokens"]) and _is_count(row["output_tokens"]))
+    ]
+    if wrong:
+        raise InputError(wrong[:MOST_PROBLEMS])
+    return data
 
 
 def _read(logs: Mapping[str, Path], params: LlmServingParams) -> Reading:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from importlib import resources
+from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationInfo
 
+from assay.errors import InputError
 from assay.records import Task, TaskFile
 
 
@@ -19,18 +21,26 @@ class Params(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def program_task(program: str, params: Params, *, seed: int | None = None, data: Sequence[str] = ()) -> Task:
+def program_task(
+    program: str,
+    params: Params,
+    *,
+    seed: int | None = None,
+    data: Sequence[str] = (),
+    without: Collection[str] = (),
+) -> Task:
     """Run `program` with every parameter as the option of the same name.
 
     program  file name in payloads/; it travels with the job, and so does what it imports from there
     seed     given as `--seed` where the program has one
     data     files in payloads/data/ that travel with it and lie beside it
+    without  parameters that are not its business
 
     A parameter that is None isn't given, so the program decides.
     """
     argv = ["{python}", program]
     for name, value in params.model_dump().items():
-        if value is not None:
+        if value is not None and name not in without:
             argv += _option(name.replace("_", "-"), value)
     if seed is not None:
         argv += ["--seed", str(seed)]
@@ -54,6 +64,20 @@ def travelling(program: str) -> tuple[str, ...]:
             named = [f"{module}.py" for module in modules]
             files += [name for name in named if name not in files and _is_payload(name)]
     return tuple(files)
+
+
+def absolute(path: str, info: ValidationInfo) -> str:
+    """`path` from the suite's directory where the context names it, else from the current one."""
+    start = (info.context or {}).get("directory", "")
+    return str(Path(start, Path(path).expanduser()).absolute())
+
+
+def content(path: str) -> bytes:
+    """A file of the user's that is to travel. Raises InputError where it can't be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} can't be read: {error.strerror or error}") from error
 
 
 def _option(name: str, value: bool | float | str | tuple[object, ...] | dict[str, object]) -> list[str]:
