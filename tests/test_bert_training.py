@@ -43,10 +43,11 @@ class TestBertTraining(TrainingContract):
     real: ClassVar = {
         **SMALL,
         "batch_size": 32,
-        "learning_rate": 0.1,
+        "learning_rate": 0.05,
+        "lr_warmup_steps": 10,
         "beta_2": 0.98,
         "dropout": 0.0,
-        "max_steps": 96,
+        "max_steps": 192,
         "eval_every": 6,
         "target": 0.9,
     }

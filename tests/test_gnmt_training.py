@@ -31,7 +31,7 @@ class TestGnmtTraining(TrainingContract):
         "lr_warmup_steps": 20,
         "remain_steps": 160,
         "decay_interval": 40,
-        "max_epochs": 16,
+        "max_epochs": 32,
         "eval_every": 8,
         "target": 0.9,
     }
