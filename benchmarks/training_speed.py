@@ -14,6 +14,7 @@ import re
 import statistics
 import subprocess
 import sys
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,10 +89,16 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / counters.TICKS_PER_S
 
 
-def in_blocks(programs: Sequence[Program], blocks: int, *, seed: int = 1) -> dict[str, list[Ran]]:
-    """What each program gave, block by block; one that fails is said, and left out of all blocks."""
-    draw, found = random.Random(seed), {program.name: list[Ran]() for program in programs}
+def in_blocks(programs: Sequence[Program], blocks: int, minutes: float = math.inf) -> dict[str, list[Ran]]:
+    """What each program gave, block by block; one that fails is said, and left out of all blocks.
+
+    minutes  after which no further block is begun
+    """
+    draw, found = random.Random(1), {program.name: list[Ran]() for program in programs}
+    end = time.monotonic() + 60 * minutes
     for block in range(blocks):
+        if block and time.monotonic() > end:
+            break
         for program in draw.sample(programs, len(programs)):
             if program.name not in found:
                 continue
@@ -107,18 +114,20 @@ def in_blocks(programs: Sequence[Program], blocks: int, *, seed: int = 1) -> dic
     return found
 
 
-def measure(title: str, programs: Sequence[Program], blocks: int, *, sample: str) -> None:
+def measure(
+    title: str, programs: Sequence[Program], blocks: int, minutes: float = math.inf, *, sample: str
+) -> None:
     """Run all in blocks and print a table; the first program is ours, that the others are held against.
 
     Above 1 ours is the better: more samples a second, less CPU time a sample.
     """
     first = programs[0].name
     before = counters.look()
-    found = in_blocks(programs, blocks)
+    found = in_blocks(programs, blocks, minutes)
     met = counters.between(before, counters.look())
     if first not in found:
         sys.exit(f"{first} gave no figure: there is nothing to hold the others against")
-    print(f"\n{title}; {blocks} blocks, each program once a block, in a random order")
+    print(f"\n{title}; blocks: {len(found[first])}, each program once a block, in a random order")
     print("on " + ", ".join(f"{name} {value}" for name, value in sorted(found[first][0].facts.items())))
     print(f"{_others_share(met):.0%} of the CPUs' time went to others meanwhile; ratios have 95 % intervals")
     print(f"{'':46} {f'{sample}/s':>9}  {'ours / its':>20}  {'CPU ms':>7}  {'its / ours':>20}")
@@ -168,8 +177,9 @@ def sizes(doc: str | None, **defaults: object) -> argparse.ArgumentParser:
     parser.add_argument("--steps", type=int, help="that count")
     parser.add_argument("--warmup", type=int, help="steps before them")
     parser.add_argument("--window", type=int, help="steps between two readings of the clock")
+    parser.add_argument("--minutes", type=float, help="of a table, after which no further block is begun")
     parser.add_argument("--only", help="of the tables, the one of this name")
-    parser.set_defaults(**defaults)
+    parser.set_defaults(minutes=math.inf, **defaults)
     return parser
 
 
@@ -199,4 +209,4 @@ def tables(options: argparse.Namespace, found: Mapping[str, Sequence[Program]], 
         sys.exit(f"--only {options.only}: there is {', '.join(found)}")
     for title, programs in found.items():
         if options.only in (None, title):
-            measure(title, programs, options.blocks, sample=sample)
+            measure(title, programs, options.blocks, options.minutes, sample=sample)

@@ -116,6 +116,11 @@ def test_a_program_that_fails_is_said_and_left_out_and_the_others_are_compared(
     assert not any(line.startswith("broken") for line in out.splitlines())
 
 
+def test_no_block_is_begun_after_the_time_is_up() -> None:
+    found = training_speed.in_blocks([printing("ours", 2.0), printing("theirs", 1.0)], 50, minutes=0)
+    assert {name: len(runs) for name, runs in found.items()} == {"ours": 1, "theirs": 1}
+
+
 def test_without_our_own_figure_there_is_no_table() -> None:
     with pytest.raises(SystemExit, match="nothing to hold the others against"):
         training_speed.measure(
