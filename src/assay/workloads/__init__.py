@@ -13,6 +13,7 @@ from assay.workloads.maskrcnn import MASKRCNN
 from assay.workloads.matmul import MATMUL
 from assay.workloads.membw import MEMBW
 from assay.workloads.minigo import MINIGO
+from assay.workloads.nccl_tests import NCCL_TESTS
 from assay.workloads.ncf import NCF
 from assay.workloads.resnet50 import RESNET50
 from assay.workloads.segmentation import SEGMENTATION
@@ -28,6 +29,6 @@ WORKLOADS: dict[str, Workload] = {
     for workload in (
         *(RESNET50, SSD, MASKRCNN, UNET3D, SEGMENTATION),
         *(BERT, GNMT, TRANSFORMER, NCF, MINIGO, DIGITS),
-        *(MATMUL, MEMBW, ALLREDUCE, INFERENCE, LLM_SERVING, COMMAND),
+        *(MATMUL, MEMBW, ALLREDUCE, NCCL_TESTS, INFERENCE, LLM_SERVING, COMMAND),
     )
 }

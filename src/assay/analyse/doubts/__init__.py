@@ -35,6 +35,7 @@ DOUBTS: dict[str, Callable[[Case], Doubt | None]] = {
     "different-parameters": sides.different_parameters,
     "different-work": sides.different_work,
     "provenance-contradicts": machine.contradicts_itself,
+    "other-transport": paths.other_transport,
     "failed-runs-left-out": design.failed_runs_left_out,
     "not-interleaved": design.not_interleaved,
     "different-lengths": serving.different_lengths,

@@ -19,6 +19,13 @@ _LOST = (
 LARGE_BYTES = 16 * 2**20  # from so large a payload on, an all-reduce is limited by bandwidth, not by latency
 PCIE_4_X16 = 32e9  # B/s in one direction: what GPUs without NVLink or a switch between them have at most
 
+_BETWEEN_NODES = frozenset({"GPUDirect RDMA", "InfiniBand", "sockets", "network"})
+_MEANT = {  # what NCCL is told by a mode, and the ways that this leaves
+    "tcp": ("sockets",),
+    "infiniband": ("InfiniBand",),
+    "gpudirect": ("GPUDirect RDMA",),
+}
+
 _SWITCHED_OFF = {  # variable → values that switch the path off, the path
     "env.NCCL_P2P_DISABLE": (("1",), "NVLink and PCIe between GPUs"),
     "env.NCCL_P2P_LEVEL": (("LOC", "0"), "NVLink and PCIe between GPUs"),
@@ -50,6 +57,31 @@ def fast_path_off(case: Case) -> Doubt | None:
                 f"{side.name}: {'; '.join(found)}",
                 "Unset it unless that path is what is to be measured; prove the path from NCCL_DEBUG=INFO",
             )
+    return None
+
+
+def other_transport(case: Case) -> Doubt | None:
+    """NCCL was to use one way between nodes, and its own lines tell of another."""
+    for side in case.sides:
+        for sample in side.group.samples:
+            facts = sample.result.reading.facts
+            kinds = _MEANT.get(str(facts.get("nccl_mode")))
+            used = {
+                name.removeprefix("nccl_links."): int(str(links))
+                for name, links in facts.items()
+                if name.startswith("nccl_links.")
+            }
+            others = {
+                kind: links for kind, links in used.items() if kind in _BETWEEN_NODES - set(kinds or ())
+            }
+            if kinds and others:
+                told = ", ".join(f"{counted(links, 'link')} by {kind}" for kind, links in others.items())
+                return Doubt(
+                    "other-transport",
+                    f"{side.name}: asked for {facts['nccl_mode']}, and NCCL's lines tell {told}",
+                    "Read the network's notes in the log of rank 0: a device, a right to it or a driver is "
+                    "missing in the pod or on the node",
+                )
     return None
 
 

@@ -52,6 +52,14 @@ EXPLANATIONS: dict[str, Explanation] = {
         "The figure belongs to another configuration than the one that is shown beside it.",
         "Find out which is true: another interpreter, container or node than believed took part.",
     ),
+    "other-transport": Explanation(
+        "invalid",
+        "NCCL was told to use TCP, InfiniBand or GPUDirect RDMA between nodes, and its own lines name "
+        "another way for some links.",
+        "The figure stands under a mode that was not measured: sockets have a tenth of InfiniBand's rate.",
+        "See that the pod or process has the device (/dev/infiniband), the right to lock memory (memlock, "
+        "IPC_LOCK) and, for GPUDirect, nvidia-peermem or DMA-BUF; run again and read the table of links.",
+    ),
     "above-best-known": Explanation(
         "invalid",
         "Arithmetic or memory bandwidth is above the peak that the maker states for the accelerator, or a "
