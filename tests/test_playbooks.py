@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from ruamel.yaml import YAML
 
 from assay.cli import assay
 from assay.logs.tf_cnn_benchmarks import cnn_run, is_cnn_log
@@ -114,6 +115,21 @@ def test_with_horovod_the_total_of_all_workers_scales_and_not_a_workers_own_line
         )
         efficiency = found["1x4", "throughput", block] / 4 / found["1x1", "throughput", block]
         assert efficiency == pytest.approx(0.97, rel=0.001)
+
+
+@pytest.mark.parametrize(("shape", "pods", "gpus"), [("2x8", 2, 8), ("16x1x2", 16, 1)])
+def test_horovod_is_sent_as_an_mpijob_of_as_many_pods_and_gpus_as_its_shape_says(
+    shape: str, pods: int, gpus: int
+) -> None:
+    suite = EXAMPLES / "tf-cnn-benchmarks" / "horovod.yaml"
+    ran = CliRunner().invoke(assay, ["plan", str(suite), "--show", f"resnet50-{shape}-r01"])
+    assert ran.exit_code == 0, ran.output
+    [job] = [d for d in YAML(typ="safe").load_all(ran.output) if d["kind"] == "MPIJob"]
+    worker = job["spec"]["mpiReplicaSpecs"]["Worker"]
+    [container] = worker["template"]["spec"]["containers"]
+    assert worker["replicas"] == pods
+    assert str(container["resources"]["limits"]["nvidia.com/gpu"]) == str(gpus)
+    assert "TF_CNN_BENCHMARKS" in ran.output
 
 
 @pytest.mark.parametrize(
