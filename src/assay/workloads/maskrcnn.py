@@ -88,16 +88,24 @@ def _metrics(params: MaskRcnnParams) -> tuple[Metric, ...]:
     return training_metrics(params, "images")
 
 
+def image_flops(height: int, width: int, regions: int = 512, *, frozen: bool = True) -> float:
+    """FLOPs to train on an image of so many pixels, in whole strides of 32; with its objects' masks alone.
+
+    >>> round(image_flops(800, 1067) / 1e9)
+    990
+    """
+    pixels = math.prod(32 * math.ceil(side / 32) for side in (height, width))
+    heads = regions * FLOPS_A_REGION + OBJECTS * FLOPS_A_MASK
+    return 3 * heads + (3 * FLOPS_A_PIXEL - 2 * FROZEN_FLOPS_A_PIXEL * frozen) * pixels
+
+
 def _flops(params: MaskRcnnParams) -> float | None:
-    """Of an image of COCO's commonest shape, 4:3, as synthetic ones are, with its objects' masks alone."""
+    """Of an image of COCO's commonest shape, 4:3, as synthetic ones are."""
     if params.mode == "data-only" or params.blocks != RESNET50 or params.width != WIDTH:
         return None
-    scale = min(1.0, params.max_size / (params.min_size * 4 // 3))
-    sides = (params.min_size * scale, params.min_size * 4 // 3 * scale)
-    pixels = math.prod(32 * math.ceil(int(side) / 32) for side in sides)
-    heads = params.regions * FLOPS_A_REGION + OBJECTS * FLOPS_A_MASK
-    frozen = 2 * FROZEN_FLOPS_A_PIXEL if params.backbone is not None else 0.0
-    return 3 * heads + (3 * FLOPS_A_PIXEL - frozen) * pixels
+    longer = min(params.min_size * 4 // 3, params.max_size)
+    frozen = params.backbone is not None
+    return image_flops(longer * 3 // 4, longer, params.regions, frozen=frozen)
 
 
 def _task(params: MaskRcnnParams, shape: Shape, seed: int) -> Task:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from assay.logs.rounds import Round, number
+from assay.workloads.maskrcnn import image_flops
 from assay.workloads.resnet50 import TRAINING_FLOPS_AT_224
 
 
@@ -61,8 +62,8 @@ SAMPLE_FLOPS: Final = (
         f"{_TORCH}: torchvision's RetinaNet on ResNeXt-50 32x4d, 264 classes",
     ),
     SampleFlops(
-        "maskrcnn", (0, 5), (3, 1), 3 * 2 * 134.38e9, "image, about 800 × 1,200",
-        "torchvision, MaskRCNN_ResNet50_FPN_Weights.COCO_V1: 134.38 G multiply-adds forward",
+        "maskrcnn", (0, 5), (3, 1), image_flops(800, 1067), "image, 800 × 1,067",
+        f"{_TORCH}: torchvision's maskrcnn_resnet50_fpn, 512 regions, 7 masks; stem and first stage frozen",
     ),
     SampleFlops(
         "unet3d", (1, 0), (4, 0), 3 * 954.6e9, "patch, 128 × 128 × 128",
