@@ -6,7 +6,7 @@ file that a sample stands in, for messages; `stored_bytes(index)`, what is read 
 Where no chance takes part in a sample, `draws = False` saves its seeding, which takes longer than a sentence.
 
 One that lies in memory may have `batch(indices)` in place of `data[index]`: the rank itself makes all of a
-batch at once, of a tensor of indices.
+batch at once, of a tensor of indices on its device. Its samples are alike: `stored_bytes` is asked of one.
 """
 
 from __future__ import annotations
@@ -175,8 +175,9 @@ class Feed:
     ) -> Iterator[tuple[list[Micro], int]]:
         """Each step of an epoch, from 0, but its first `skip`: micro batches, and samples on all ranks."""
         batch, ranks = self.options.batch_size, self.rank.size
-        shuffled = torch.Generator().manual_seed(self.options.seed + epoch)
-        order = torch.randperm(len(data), generator=shuffled)
+        where = self.rank.device if hasattr(data, "batch") else torch.device("cpu")
+        shuffled = torch.Generator(where).manual_seed(self.options.seed + epoch)
+        order = torch.randperm(len(data), generator=shuffled, device=where)
         if not hasattr(data, "batch"):
             order = order.tolist()
         if hasattr(data, "arranged"):
@@ -232,6 +233,13 @@ def moved(batch: Any, device: torch.device, *, channels_last: bool) -> Any:
         values = [moved(value, device, channels_last=channels_last) for value in batch]
         return type(batch)(*values) if hasattr(batch, "_fields") else type(batch)(values)
     return batch
+
+
+def stored_bytes(data: Any, micros: Sequence[Micro]) -> int:
+    """What has to be read for some micro batches."""
+    if hasattr(data, "batch"):
+        return int(data.stored_bytes(0)) * sum(len(micro.indices) for micro in micros)
+    return sum(data.stored_bytes(index) for micro in micros for index in micro.indices)
 
 
 def samples_in(batch: Any) -> int:

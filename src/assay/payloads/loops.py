@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from checkpoint import Checkpoint
-from feed import Micro, clear_caches, samples_in
+from feed import Micro, clear_caches, samples_in, stored_bytes
 from operators import SKIPPED, Profile
 from rank import END, START, Rank
 from step import Stepper
@@ -113,7 +113,7 @@ def data_only(benchmark: Benchmark) -> None:
         rank.over_ranks([0.0], "MAX")
         start = rank.clock()
         for micros, _ in islice(steps, length):
-            read += sum(data.stored_bytes(index) for micro in micros for index in micro.indices)
+            read += stored_bytes(data, micros)
             counted += sum(benchmark.samples(micro.batch) for micro in micros if micro.samples)
         elapsed = rank.over_ranks([rank.clock() - start], "MAX")[0]
         return elapsed, rank.over_ranks([float(counted)], "SUM")[0], {}

@@ -98,6 +98,7 @@ class Positions:
 
     def batch(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Planes, shares of the visits and outcomes of some of them."""
+        index = index.cpu()
         drawn, go = self.drawn[index], self.go
         planes = go.planes(self.games.stones[drawn], self.games.turn[drawn])
         visits = self.games.visits[drawn]

@@ -61,7 +61,7 @@ def play(players: Sequence[Search], games: range, total: int, seed: Sequence[int
             break
         now, here = boards[live], numbers[live.cpu()]
         chance = np.random.default_rng([*seed, played])
-        drawn = torch.from_numpy(chance.random(total)).to(device, torch.float32)[here]
+        drawn = torch.from_numpy(chance.random(total).astype(np.float32))[here]
         noise = _noise(chance, go.points, total)[here].to(device) if explore else None
         visits = torch.zeros(len(live), go.points + 1, device=device)
         for number, player in enumerate(players):
@@ -93,7 +93,8 @@ def _choose(visits: Tensor, drawn: Tensor, played: int) -> Tensor:
     points = visits.shape[1] - 1
     if played >= max(4, points // 12):
         return visits.argmax(1)
-    return (visits.cumsum(1) < drawn.unsqueeze(1)).sum(1).clamp(max=points)
+    shares = visits.cpu().cumsum(1)  # sums of a GPU are of no fixed order
+    return (shares < drawn.unsqueeze(1)).sum(1).clamp(max=points).to(visits.device)
 
 
 class GameFiles:
