@@ -606,7 +606,7 @@ def transformers_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
 
 
 def wait_for_health(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         assert server.poll() is None, log.read_text()
         with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as reply:
