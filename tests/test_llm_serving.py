@@ -122,6 +122,32 @@ def test_times_are_those_at_which_the_server_sent_its_tokens(
     assert min(abs(more) for more in per_token) < 0.0005
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [Answers(), Answers(chunked=False)])
+def test_openais_own_client_reads_the_server_of_these_tests_as_ours_does(
+    tmp_path: Path, how: Answers
+) -> None:
+    require("torch", find_spec("openai") is not None, "openai comes with what `transformers serve` needs")
+    import openai
+
+    with serving(how) as server, openai.OpenAI(base_url=server.url, api_key="none") as client:
+        ours = load(tmp_path, server.url, requests=1, endpoint="chat").requests[0]
+        theirs = list(
+            client.chat.completions.create(
+                model="tiny",
+                messages=[{"role": "user", "content": server.asked[-1].body["messages"][0]["content"]}],
+                max_tokens=8,
+                stream=True,
+                stream_options={"include_usage": True},
+            )
+        )
+    texts = [chunk.choices[0].delta.content for chunk in theirs if chunk.choices and chunk.choices[0].delta]
+    usage = theirs[-1].usage
+    assert usage is not None
+    assert len(list(filter(None, texts))) == ours["pieces"] == 8
+    assert (usage.prompt_tokens, usage.completion_tokens) == (ours["prompt_tokens"], ours["output_tokens"])
+
+
 def test_every_figure_follows_from_the_file_of_requests(tmp_path: Path) -> None:
     with serving(Answers(0.01, 0.002)) as server:
         ran = load(tmp_path, server.url, requests=30)
