@@ -31,10 +31,11 @@ class TestUNet3DTraining(TrainingContract):
         "learning_rate": 0.3,
         "warmup_epochs": 0,
         "max_epochs": 6,
-        "eval_every": 3,
+        "eval_every": 1,
+        "first_eval": 3,
         "target": 0.85,
     }
-    learnt_nothing: ClassVar = {"learning_rate": 1e-12, "max_epochs": 1, "eval_every": 1}
+    learnt_nothing: ClassVar = {"learning_rate": 1e-12, "max_epochs": 1}
     ruleset = "4.0.0"
     make_data = staticmethod(make_kits19)
 

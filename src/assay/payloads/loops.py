@@ -205,8 +205,10 @@ class RealTraining:
         self.per_epoch = benchmark.steps_per_epoch
         self.steps = self._all_steps()
         self.block = max(1, round(self.options.eval_every * self.per_epoch))
+        self.first = round(self.options.first_eval * self.per_epoch)
         # epochs are marked where evaluations fall between them
-        self.marks_epochs = benchmark.progress == "epochs" and self.block % self.per_epoch == 0
+        between = self.block % self.per_epoch == self.first % self.per_epoch == 0
+        self.marks_epochs = benchmark.progress == "epochs" and between
 
     def run(self) -> None:
         """From run_start to run_stop."""
@@ -218,7 +220,8 @@ class RealTraining:
         self.log("run_start", event=START)
         reached = False
         while self.step < last and not reached:
-            self.train_block(min(self.step + self.block - self.step % self.block, last))
+            following = self.step + self.block - self.step % self.block
+            self.train_block(min(max(following, self.first), last))
             quality = self.evaluate()
             reached = options.target is not None and self.benchmark.reached(quality, options.target)
         success = reached or options.target is None

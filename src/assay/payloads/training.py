@@ -157,6 +157,7 @@ def arguments(doc: str | None, **defaults: Any) -> argparse.ArgumentParser:
     add("--max-steps", type=int, help="of a real training, instead of epochs")
     add("--target", type=float, help="quality at which a real training ends; default: it has none")
     add("--eval-every", type=float, default=1.0, help="epochs between two evaluations")
+    add("--first-eval", type=float, default=0.0, help="epochs before the first evaluation")
     add("--division", choices=["closed", "open"], default="open", help="MLPerf's, as the log states it")
     add("--deterministic", action=switch, default=False, help="kernels that always add in the same order")
     add("--profile", type=int, default=0, metavar="STEPS", help="steps that torch.profiler watches")

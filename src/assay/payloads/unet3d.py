@@ -158,7 +158,9 @@ def network(filters: list[int]) -> nn.Module:
 
 def main() -> None:
     """Read the command line and train."""
-    parser = arguments(__doc__, batch_size=2, learning_rate=2.0, max_epochs=4000, eval_every=20)
+    parser = arguments(
+        __doc__, batch_size=2, learning_rate=2.0, max_epochs=4000, eval_every=20, first_eval=1000
+    )
     add = parser.add_argument
     add("--patch-size", type=int, default=128, help="voxels along each edge")
     add("--filters", type=int, nargs="+", default=[32, 64, 128, 256, 320, 320], help="of each level")

@@ -67,6 +67,7 @@ class TrainingParams(Params):
         None, description="Quality at which a real training ends; without one it ends with its last epoch."
     )
     eval_every: float = Field(1.0, gt=0, description="Epochs between two evaluations.")
+    first_eval: float = Field(0.0, ge=0, description="Epochs that are trained before the first of them.")
     division: Literal["closed", "open"] = Field("open", description="MLPerf's, as the log states it.")
     deterministic: bool = Field(False, description="Kernels that always add in the same order.")
     profile: int = Field(

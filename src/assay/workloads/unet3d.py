@@ -40,6 +40,7 @@ class UNet3DParams(TrainingParams):
     oversampling: float = Field(0.4, ge=0, le=1, description="Share of patches that must show foreground.")
     max_epochs: float = Field(4000, gt=0, description="Epochs after which a real training ends.")
     eval_every: float = Field(20, gt=0, description="Epochs between two evaluations.")
+    first_eval: float = Field(1000, ge=0, description="Epochs that are trained before the first of them.")
 
     @model_validator(mode="after")
     def _patch_can_be_halved(self) -> Self:
