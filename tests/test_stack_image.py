@@ -39,7 +39,7 @@ OVER_SSH = """
 mkdir -p ~/.ssh && ssh-keygen -q -t rsa -N '' -f ~/.ssh/id_rsa && cp ~/.ssh/id_rsa.pub ~/.ssh/authorized_keys
 /usr/sbin/sshd -De & until ssh localhost true 2>/dev/null; do sleep 0.1; done
 mpirun --host localhost:2 --mca plm_rsh_no_tree_spawn 1 sh -c 'echo rank $OMPI_COMM_WORLD_RANK is $(id -u)'
-ssh localhost 'echo over ssh $(id -u)'
+ssh localhost 'echo $(id -u) over ssh finds $(command -v python3)'
 """
 
 
@@ -110,7 +110,11 @@ def test_the_image_says_what_it_is_runs_as_nobody_special_and_leaves_nothing_beh
 def test_any_user_serves_ssh_so_that_mpirun_starts_ranks(image: str) -> None:
     inside = ["run", "--rm", "--network=none", *stack_image.LIMITS, f"--user={ANYBODY}", image]
     said = podman(*inside, "sh", "-euc", OVER_SSH).splitlines()
-    assert sorted(said) == ["over ssh 1000660000", "rank 0 is 1000660000", "rank 1 is 1000660000"]
+    assert sorted(said) == [
+        "1000660000 over ssh finds /opt/assay/bin/python3",
+        "rank 0 is 1000660000",
+        "rank 1 is 1000660000",
+    ]
 
 
 # On a cluster --------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ _SSH_SERVER: Final = (  # what sshd needs to run as a user; the key is one that 
     "PasswordAuthentication no",
     "UsePAM no",
     "PidFile none",
+    f"SetEnv PATH={VENV}/bin:/usr/local/bin:/usr/bin:/bin",  # a session has nothing of the image's ENV
 )
 
 
