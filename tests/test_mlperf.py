@@ -275,6 +275,16 @@ def test_the_round_comes_from_the_form_then_the_nearest_folder_then_the_caller(t
     assert training_run(tmp_path / "result_0.txt", round_="v4.0").round == "v4.0"
 
 
+def test_a_program_of_ours_states_its_round_and_that_it_was_resumed(tmp_path: Path) -> None:
+    folder = tmp_path / "v3.0"
+    folder.mkdir()
+    assert read(folder, [line("mlperf_round", -20, "v4.0"), *whole_run()]).round == "v4.0"
+    assert read(folder, [line("mlperf_round", -20, "spring"), *whole_run()]).round == "v3.0"
+    resumed = read(tmp_path, [line("resumed_from_step", -1, 3), *whole_run()])
+    assert (resumed.status, resumed.minutes) == ("invalid", None)
+    assert resumed.problem == "resumed from a checkpoint at step 3: the time before it is in another log"
+
+
 def test_a_run_of_v05_is_read_from_its_values(tmp_path: Path) -> None:
     head = ":::MLPv0.5.0 ssd {} (train.py:1) "
     run = read(

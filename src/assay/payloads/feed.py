@@ -247,6 +247,5 @@ def samples_in(batch: Any) -> int:
     if isinstance(batch, torch.Tensor):
         return len(batch)
     values = list(batch.values()) if isinstance(batch, dict) else batch
-    return (
-        samples_in(values[0]) if len(values) and not isinstance(values[0], str | int | float) else len(values)
-    )
+    nested = len(values) and isinstance(values[0], torch.Tensor | dict | list | tuple)
+    return samples_in(values[0]) if nested else len(values)
