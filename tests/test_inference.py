@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -44,12 +45,12 @@ PERFORMANCE: Mapping[str, Mapping[str, Any]] = {
     "single": {"scenario": "SingleStream"},
     "multi": {"scenario": "MultiStream", "batch_size": 8},
     "server": {"scenario": "Server", **SERVER, "max_wait_s": 0.005},
-    "offline": {"scenario": "Offline", "batch_size": 8},
+    "offline": {"scenario": "Offline", "batch_size": 8, "min_queries": 100},
     "onnx-single": {"scenario": "SingleStream", "backend": "onnxruntime"},
     "onnx-multi": {"scenario": "MultiStream", "backend": "onnxruntime", "batch_size": 8},
     "onnx-server": {"scenario": "Server", **SERVER, "backend": "onnxruntime"},
-    "onnx-offline": {"scenario": "Offline", "backend": "onnxruntime", "batch_size": 8},
-    "two": {"scenario": "Offline", "batch_size": 8, "instances": 2},
+    "onnx-offline": {"scenario": "Offline", "backend": "onnxruntime", "batch_size": 8, "min_queries": 100},
+    "two": {"scenario": "Offline", "batch_size": 8, "min_queries": 1, "instances": 2, "seeds": "round"},
 }
 OTHERS: Mapping[str, Mapping[str, Any]] = {
     "invalid": {"scenario": "Server", **SERVER, "latency_bound_s": 1e-6},
@@ -83,6 +84,14 @@ def run(*folders: Path) -> subprocess.CompletedProcess[str]:
 
 def read(folder: Path, params: Mapping[str, Any]) -> Reading:
     return INFERENCE.read({"rank-0.log": folder / "rank-0.log"}, INFERENCE.params(**SMALL | dict(params)))
+
+
+def mlperf_conf() -> bytes:
+    """The library of LoadGen, which holds the rules' settings as text."""
+    found = importlib.util.find_spec("mlperf_loadgen")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +162,9 @@ def test_server_runs_what_waits_in_batches(ran: Path) -> None:
     assert 1.2 < waited <= 8, "300 queries/s in 5 ms are 1.5 beside the first"
     assert read(ran / "single", PERFORMANCE["single"]).facts["mean_batch"] == 1.0
     assert read(ran / "multi", PERFORMANCE["multi"]).facts["mean_batch"] == 8.0
+    whole = read(ran / "offline", PERFORMANCE["offline"]).facts["mean_batch"]
+    assert isinstance(whole, float)
+    assert 7 < whole <= 8, "all but the last batch are whole"
 
 
 @pytest.mark.torch
@@ -164,6 +176,10 @@ def test_the_seeds_of_loadgen_follow_from_the_repeats_and_are_not_its_default(ra
     ]
     assert found[0] == found[1]
     assert len({0, *found[0]}) == 4
+    of_round = [read(ran / "two", PERFORMANCE["two"]).facts[seed] for seed in seeds]
+    held = mlperf_conf()
+    for seed, value in zip(seeds, of_round, strict=True):
+        assert f"\n*.*.{seed.removeprefix('effective_')} = {value}\n".encode() in held, "in its mlperf.conf"
 
 
 @pytest.mark.torch
@@ -342,6 +358,19 @@ def test_the_flops_of_a_sample_are_what_torch_counts(model: str, scale: float) -
     assert INFERENCE.flops(INFERENCE.params(model=model, size=64)) is None
 
 
+@pytest.mark.usefixtures("payloads")
+@pytest.mark.torch
+@pytest.mark.slow
+def test_latency_bounds_are_those_of_the_mlperf_conf_that_loadgen_carries() -> None:
+    from loadgen_models import MODELS
+
+    held = mlperf_conf()
+    names = {"mobilenet": "*", "ssd-mobilenet": "*", "bert-large": "bert", "bert-tiny": "bert"}
+    for name, model in MODELS.items():
+        line = f"\n{names.get(name, name)}.Server.target_latency = {model.bound_s * 1e3:g}\n"
+        assert line.encode() in held
+
+
 def test_the_flops_of_bert_are_those_of_its_layers() -> None:
     """A layer of BERT: 12 products with weights of hidden², and two of tokens with tokens."""
     for model, layers, hidden, tokens in (("bert-large", 24, 1024, 384), ("bert-tiny", 2, 128, 128)):
@@ -375,7 +404,7 @@ def test_a_backend_that_crashes_ends_the_run_with_its_cause(
         check=False,
     )
     assert done.returncode == 1
-    assert f"failed at a batch of {'4' if scenario == 'Offline' else '1'} samples: {told}" in done.stderr
+    assert re.search(rf"failed at a batch of [1-4] samples: {told}", done.stderr)
     assert 'raise {"MemoryError"' in done.stderr, "the traceback names the line"
 
 
@@ -406,6 +435,20 @@ def test_a_log_that_is_cut_is_no_result(tmp_path: Path) -> None:
     reading = read(tmp_path, {})
     assert reading.measurements == ()
     assert reading.problems == ("no log holds a line of the program: it printed nothing, or elsewhere",)
+
+
+# The document --------------------------------------------------------------------------------------------
+
+
+def test_the_documents_suite_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = (ROOT / "docs" / "inference.md").read_text()
+    suite, systems = re.findall(r"^```yaml\n(.*?)^```", document, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("suite.yaml").write_text(suite)
+    Path("systems.yaml").write_text(systems)
+    ran = CliRunner().invoke(assay, ["plan", "suite.yaml", "--json"])
+    assert ran.exit_code == 0, ran.output
+    assert len(json.loads(ran.stdout)["trials"]) == (1 + 1 + 4 + 4) * 2 * 5
 
 
 # The whole way -------------------------------------------------------------------------------------------

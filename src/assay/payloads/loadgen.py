@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,8 @@ from rank import Rank
 
 SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline")
 QUEUED = ("Server", "Offline")
-LEAST_QUERIES = {"SingleStream": 100, "MultiStream": 662, "Server": 662, "Offline": 1}  # for early stopping
+# For early stopping; in Offline, whose one query has them all, the samples that the rules ask for.
+LEAST_QUERIES = {"SingleStream": 100, "MultiStream": 662, "Server": 662, "Offline": 24_576}
 STATED = ("effective_", "result_", "early_stopping_", "num_", "loadgen_version", "error_", "generated_")
 CONDITIONS = (
     "result_perf_constraints_met",
@@ -128,9 +131,8 @@ class Bench:
         settings.server_target_latency_ns = round(bound_s(options) * 1e9)
         if qps is not None:
             settings.server_target_qps = settings.offline_expected_qps = qps
-        seeds = (
-            options.rng_seeds or np.random.SeedSequence(options.seed).generate_state(3, np.uint64).tolist()
-        )
+        own = np.random.SeedSequence(options.seed).generate_state(3, np.uint64).tolist()
+        seeds = round_seeds() if options.seeds == "round" else own
         settings.qsl_rng_seed, settings.sample_index_rng_seed, settings.schedule_rng_seed = seeds
         return settings
 
@@ -167,6 +169,17 @@ def stated(detail: Path) -> dict[str, Any]:
         if entry["key"].startswith(STATED) and not isinstance(entry["value"], list | dict):
             found[entry["key"]] = entry["value"]
     return found
+
+
+@cache
+def round_seeds() -> tuple[int, int, int]:
+    """The round's seeds (qsl, sample index, schedule) in the mlperf.conf that LoadGen carries.
+
+    LoadGen applies that file to the first settings of a process alone, so these are read once.
+    """
+    official = lg.TestSettings()
+    official.FromConfig(os.devnull, "resnet50", "Server")
+    return official.qsl_rng_seed, official.sample_index_rng_seed, official.schedule_rng_seed
 
 
 def bound_s(options: argparse.Namespace) -> float:
@@ -269,10 +282,15 @@ def parsed() -> argparse.Namespace:
     add("--target-qps", type=float, help="Server: rate sent; Offline: rate expected; default: found")
     add("--latency-bound-s", type=float, help="Server's, at the 99th percentile; default: the rules'")
     add("--min-duration-s", type=float, default=600.0)
-    add("--min-queries", type=int, help="default: as many as early stopping needs")
+    add("--min-queries", type=int, help="Offline: samples; default: early stopping's, the rules'")
     add("--search-s", type=float, default=60.0, help="duration of a try")
     add("--search-resolution", type=float, default=0.02, help="share that the rate is found to")
-    add("--rng-seeds", type=int, nargs=3, help="LoadGen's: qsl, sample_index, schedule; default: from --seed")
+    add(
+        "--seeds",
+        choices=["repeat", "round"],
+        default="repeat",
+        help="LoadGen's: from --seed, or the round's",
+    )
     add(
         "--trace", action=argparse.BooleanOptionalAction, default=False, help="LoadGen's trace of every query"
     )

@@ -105,13 +105,13 @@ class SystemUnderTest:
             threading.Thread(target=self._serve, args=(one,), daemon=True).start()
 
     def issue(self, samples: Sequence[Any]) -> None:
-        """LoadGen's callback: a query of one sample, of several, or (Offline) of all."""
-        if self._queued:
-            for sample in samples:
-                self._waiting.put(sample)
-            return
+        """LoadGen's callback: a query of one sample, of several, or (Offline) of all, in whole batches."""
         for start in range(0, len(samples), self._batch_size):
-            self._run(self._predict[0], samples[start : start + self._batch_size])
+            some = samples[start : start + self._batch_size]
+            if self._queued:
+                self._waiting.put(some)
+            else:
+                self._run(self._predict[0], some)
 
     def flush(self) -> None:
         """LoadGen's callback: nothing more will come. A batch waits no longer than `max_wait_s` anyway."""
@@ -121,17 +121,20 @@ class SystemUnderTest:
             self._run(predict, self._next_batch())
 
     def _next_batch(self) -> list[Any]:
-        """The sample that waited longest and those that come in time, up to a whole batch."""
-        batch = [self._waiting.get()]
+        """What waited longest and what comes in time, up to a whole batch."""
+        batch = list(self._waiting.get())
         until = time.monotonic() + self._max_wait_s
         while len(batch) < self._batch_size:
             try:
-                batch.append(self._waiting.get(timeout=max(0.0, until - time.monotonic())))
+                batch += self._waiting.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
                 break
         return batch
 
     def _run(self, predict: Predict, samples: Sequence[Any]) -> None:
+        with self._counting:  # before LoadGen hears of the last answer and the run is over
+            self.batches += 1
+            self.samples += len(samples)
         with EndsTheRun(f"a batch of {len(samples)} samples"):
             outputs = predict(self._library.batch([sample.index for sample in samples]))
             answers = [np.ascontiguousarray(answer) for answer in self._answers(outputs, len(samples))]
@@ -141,6 +144,3 @@ class SystemUnderTest:
                     for sample, answer in zip(samples, answers, strict=True)
                 ]
             )
-        with self._counting:
-            self.batches += 1
-            self.samples += len(samples)

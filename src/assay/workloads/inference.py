@@ -100,14 +100,17 @@ class InferenceParams(Params):
     )
     min_duration_s: float = Field(600.0, gt=0, description="LoadGen's minimum; the rules ask for 600.")
     min_queries: int | None = Field(
-        None, ge=1, description="LoadGen's minimum; default: as many as early stopping needs."
+        None,
+        ge=1,
+        description="LoadGen's minimum, of samples in Offline; default: as many as early stopping needs, in "
+        "Offline the rules' 24,576.",
     )
     search_s: float = Field(60.0, gt=0, description="Server: duration of each rate that is tried.")
     search_resolution: float = Field(0.02, gt=0, le=1, description="Server: share that the rate is found to.")
-    rng_seeds: tuple[int, int, int] | None = Field(
-        None,
-        description="LoadGen's seeds (qsl, sample_index, schedule), as a round publishes them; default: "
-        "three from the repeat's seed.",
+    seeds: Literal["repeat", "round"] = Field(
+        "repeat",
+        description="LoadGen's: from the repeat's seed, so that repeats differ in order and "
+        "arrivals; or those of the round whose mlperf.conf LoadGen carries.",
     )
     trace: bool = Field(False, description="Keep LoadGen's trace of every query.")
 

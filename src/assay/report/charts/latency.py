@@ -75,17 +75,15 @@ def _percentiles(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
     upward = alt.Scale(domain=domain, zero=False, nice=not cut)
     y = alt.Y("value:Q", title=axis_title(point.metric, unit), scale=upward)
     base = alt.Chart(alt.NamedData("rows")).encode(x=x, color=side_colour(sides, legend=True))
-    spec = plain(
-        base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=side_dash(sides, legend=True))
-        + base.mark_rule(strokeWidth=2, clip=True).encode(y=alt.Y("low:Q", scale=upward), y2="high:Q")
-        + base.mark_point(filled=True, size=45, opacity=1).encode(
-            y=y,
-            shape=side_shape(sides, legend=True),
-            tooltip=tooltip("side", "percentile", "value", "low", "high"),
-        ),
-        rows=rows,
-        height=220,
+    line = base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=side_dash(sides, legend=True))
+    if any(end is not None for end in ends):
+        line += base.mark_rule(strokeWidth=2, clip=True).encode(y=alt.Y("low:Q", scale=upward), y2="high:Q")
+    dots = base.mark_point(filled=True, size=45, opacity=1).encode(
+        y=y,
+        shape=side_shape(sides, legend=True),
+        tooltip=tooltip("side", "percentile", "value", "low", "high"),
     )
+    spec = plain(line + dots, rows=rows, height=220)
     place = ", ".join(filter(None, (figures.shape(point.shape), figures.labels(_others(group[0])))))
     words = listed(
         f"{s.side} at {s.point.labels[PERCENTILE]:g} %: {figures.measured(s.estimate)[0]}" for s in group
