@@ -114,7 +114,7 @@ class Seeded(Dataset):
             return self._read(index)
         seed = hash((self.seed, index)) % SEED_RANGE
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)  # the CPU's: torch.manual_seed takes a GPU's along
             random.seed(seed)
             if "numpy" in sys.modules:
                 sys.modules["numpy"].random.seed(seed)
