@@ -73,7 +73,7 @@ def fail(
 # Each travels with what it imports from its directory ----------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES[:-1], "collectives"])
 def test_a_program_imports_the_standard_library_torch_and_what_travels_beside_it(name: str) -> None:
     beside = {Path(file).stem for file in travelling(f"{name}.py")}
     assert "rank" in beside
@@ -288,10 +288,10 @@ def test_ranks_that_can_not_meet_say_why(
 @pytest.mark.torch
 @pytest.mark.usefixtures("_torch")
 def test_an_allreduce_of_one_rank_fails_with_a_message(tmp_path: Path) -> None:
-    code, out, errors = fail(tmp_path, "allreduce", "--device=cpu")
+    code, out, errors = fail(tmp_path, "collectives", "--device=cpu")
     assert code == 1
     assert errors == (
-        "allreduce.py: rank 0: an all-reduce needs at least 2 ranks: start it with torchrun, srun or mpirun\n"
+        "collectives.py: rank 0: an exchange needs at least 2 ranks: start it with torchrun, srun or mpirun\n"
     )
     assert '"unit"' not in out
 
@@ -299,7 +299,7 @@ def test_an_allreduce_of_one_rank_fails_with_a_message(tmp_path: Path) -> None:
 @pytest.mark.torch
 @pytest.mark.usefixtures("_torch")
 def test_wrong_options_are_usage_errors(tmp_path: Path) -> None:
-    for name, option in [("allreduce", "--payload-bytes=6"), ("digits", "--global-batch-size=60")]:
+    for name, option in [("collectives", "--payload-bytes=6"), ("digits", "--global-batch-size=60")]:
         code, out, errors = fail(tmp_path, name, option)
         assert (code, out) == (2, "")
         assert "multiples of 4" in errors or "must divide" in errors
@@ -311,7 +311,7 @@ def test_wrong_options_are_usage_errors(tmp_path: Path) -> None:
 def test_ranks_started_by_slurm_or_open_mpi_meet_as_well(tmp_path: Path, names: tuple[str, str, str]) -> None:
     argv = [
         "{python}",
-        str(PAYLOADS / "allreduce.py"),
+        str(PAYLOADS / "collectives.py"),
         "--payload-bytes=8",
         "--min-time-s=0.01",
         "--device=cpu",
@@ -344,20 +344,67 @@ def test_a_product_that_lost_a_part_of_its_sum_is_found_and_a_right_one_passes(l
 
 
 @pytest.mark.torch
-def test_an_allreduce_that_loses_one_element_is_found(
-    load: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("operation", ["all_reduce", "all_gather", "alltoall", "sendrecv"])
+def test_an_exchange_that_loses_one_element_is_found(
+    load: Any, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    allreduce = load("allreduce")
+    collectives = load("collectives")
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}.items():
         monkeypatch.setenv(name, value)
-    rank = allreduce.Rank()
-    rank.device = allreduce.torch.device("cpu")
-    monkeypatch.setattr(allreduce.dist, "all_reduce", lambda _data: None)
-    allreduce.check(rank, 1000)  # the sum over one rank is the rank's own
+    rank = collectives.Rank()
+    rank.device = collectives.torch.device("cpu")
+    lost = 0
 
-    def lose_one(data: Any) -> None:
-        data[7] += 1
+    def alone(send: Any, receive: Any, _rank: Any) -> None:  # what one rank exchanges with itself
+        receive.copy_(send)
+        receive[7] += lost
 
-    monkeypatch.setattr(allreduce.dist, "all_reduce", lose_one)
-    with pytest.raises(SystemExit, match="1 of 1000 elements are not the sum"):
-        allreduce.check(rank, 1000)
+    changed = collectives.OPERATIONS[operation]._replace(exchange=alone)
+    monkeypatch.setitem(collectives.OPERATIONS, operation, changed)
+    collectives.Exchange(rank, operation, 4000).check()
+    lost = 1
+    with pytest.raises(SystemExit, match=f"1 of 1000 elements are not what {operation} gives"):
+        collectives.Exchange(rank, operation, 4000).check()
+
+
+EVERY_OPERATION = """
+import collectives
+rank = collectives.Rank()
+rank.join("cpu")
+for name in collectives.OPERATIONS:
+    collectives.Exchange(rank, name, 4096).measure(0.01)
+rank.leave()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.usefixtures("_torch")
+def test_every_exchange_between_three_ranks_is_right_and_counted_as_nccl_tests_do(tmp_path: Path) -> None:
+    for file in travelling("collectives.py"):
+        (tmp_path / file).write_bytes((PAYLOADS / file).read_bytes())
+    (tmp_path / "every.py").write_text(EVERY_OPERATION)
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
+    started = [
+        start(
+            ["{python}", "every.py"],
+            tmp_path,
+            meeting | {"RANK": str(rank), "WORLD_SIZE": "3", "LOCAL_RANK": str(rank)},
+            tmp_path / f"rank-{rank}.log",
+        )
+        for rank in range(3)
+    ]
+    assert [end(process)[0] for process in started] == [0, 0, 0]
+    lines = [line.partition(" ")[2] for line in (tmp_path / "rank-0.log").read_text().splitlines()]
+    told = [json.loads(line) for line in lines if '"unit"' in line]
+    figures = [(line["value"], line["metadata"]["labels"]["payload_bytes"]) for line in told]
+    found = [
+        (busbw / algbw, size, algbw * latency)
+        for (busbw, size), (algbw, _), (latency, _) in zip(*[iter(figures)] * 3, strict=True)
+    ]
+    expected = {"all_reduce": (4 / 3, 4096), "all_gather": (2 / 3, 4092), "reduce_scatter": (2 / 3, 4092)}
+    expected |= {"alltoall": (2 / 3, 4092), "broadcast": (1.0, 4096), "sendrecv": (1.0, 4096)}
+    assert len(found) == len(expected)
+    for (bus, size, moved), (factor, whole) in zip(found, expected.values(), strict=True):
+        assert (bus, moved) == (pytest.approx(factor), pytest.approx(whole))
+        assert size == whole

@@ -28,7 +28,7 @@ def gpus_here(environment: dict[str, str]) -> int:
     if size > local_size and not any(name in environment for name in MPI_OF_EACH_WORKER):
         sys.exit(
             f"nccl_tests.py: {size} ranks in workers of {local_size} find each other by MPI, and there is "
-            "none: use kind: mpijob, or srun with PMIx; workload allreduce needs no MPI"
+            "none: use kind: mpijob, or srun with PMIx; workload collectives needs no MPI"
         )
     return 0 if local_rank else local_size
 

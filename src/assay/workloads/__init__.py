@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from assay.workloads.allreduce import ALLREDUCE
 from assay.workloads.bert import BERT
+from assay.workloads.collectives import COLLECTIVES
 from assay.workloads.command import COMMAND
 from assay.workloads.digits import DIGITS
 from assay.workloads.gnmt import GNMT
@@ -29,6 +30,6 @@ WORKLOADS: dict[str, Workload] = {
     for workload in (
         *(RESNET50, SSD, MASKRCNN, UNET3D, SEGMENTATION),
         *(BERT, GNMT, TRANSFORMER, NCF, MINIGO, DIGITS),
-        *(MATMUL, MEMBW, ALLREDUCE, NCCL_TESTS, INFERENCE, LLM_SERVING, COMMAND),
+        *(MATMUL, MEMBW, ALLREDUCE, COLLECTIVES, NCCL_TESTS, INFERENCE, LLM_SERVING, COMMAND),
     )
 }

@@ -46,7 +46,7 @@ def _metrics(_params: AllreduceParams) -> tuple[Metric, ...]:
 def _task(params: AllreduceParams, shape: Shape, _seed: int) -> Task:
     if shape.ranks < 2:
         raise InputError("an all-reduce needs at least 2 ranks; write a shape like 1x2 or 2x1")
-    return program_task("allreduce.py", params)
+    return program_task("collectives.py", params)
 
 
 def _read(logs: Mapping[str, Path], _params: AllreduceParams) -> Reading:
