@@ -9,6 +9,7 @@ data is a UnreadableSampleError that names the file.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import pickle
 import sys
@@ -23,11 +24,14 @@ from pycocotools import mask as rle
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 from torch import nn
+from torch.utils.data import Dataset
 from torchvision.transforms.functional import pil_to_tensor
 
 from feed import UnreadableSampleError
 from rank import Rank
+from training import Benchmark
 
+MOMENTUM = 0.9
 Target = dict[str, torch.Tensor]
 
 
@@ -139,6 +143,59 @@ class Coco:
                 mask = (found["masks"][index, 0] > 0.5).to(torch.uint8).cpu().numpy()
                 entry["segmentation"] = rle.encode(mask.copy(order="F"))
             yield entry
+
+
+class CocoImages(Dataset):
+    """What reads images of a split: the files behind them, as feed.py wants to know them."""
+
+    def __init__(self, coco: Coco, *, training: bool) -> None:
+        self.coco, self.training = coco, training
+
+    def __len__(self) -> int:
+        return len(self.coco.ids)
+
+    def where(self, index: int) -> Path:
+        return self.coco.file(self.coco.ids[index])
+
+    def stored_bytes(self, index: int) -> int:
+        return self.where(index).stat().st_size
+
+
+class Detection(Benchmark):
+    """What the benchmarks on COCO have in common: the splits, the number of classes, the optimiser."""
+
+    sample, quality = "images", "AP"
+
+    def __init__(self, rank: Rank, options: argparse.Namespace) -> None:
+        super().__init__(rank, options)
+        if options.cuda_graphs:
+            rank.fail(
+                "--cuda-graphs needs steps that are all alike; how much is computed depends on the images"
+            )
+        self.classes = options.classes
+        if options.mode != "synthetic":
+            self.training = Coco(options.data, "train2017", training=True)
+            self.validation = Coco(options.data, "val2017", training=False)
+            self.classes = len(self.training.names)
+
+    def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
+        trained = [weights for weights in model.parameters() if weights.requires_grad]
+        rate, decay = self.options.learning_rate, self.options.weight_decay
+        return torch.optim.SGD(trained, rate, MOMENTUM, weight_decay=decay)
+
+    def train_samples(self) -> int:
+        """Images that have objects: 117,266 of COCO's 118,287."""
+        return len(self.training.ids)
+
+    def eval_samples(self) -> int:
+        """All images of val2017."""
+        return len(self.validation.ids)
+
+    def stated(self) -> dict[str, object]:
+        facts: dict[str, object] = {"pretrained_backbone": self.options.backbone is not None}
+        if self.options.mode != "synthetic":
+            facts["boxes_without_area"] = self.training.flat_boxes  # which aren't trained on
+        return facts
 
 
 def load_weights(trunk: nn.Module, path: Path) -> None:

@@ -17,18 +17,15 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import Dataset
 from torchvision.models.detection.backbone_utils import BackboneWithFPN
 from torchvision.models.detection.faster_rcnn import FastRCNNPredictor, TwoMLPHead
 from torchvision.models.detection.mask_rcnn import MaskRCNN, MaskRCNNHeads, MaskRCNNPredictor
 from torchvision.models.resnet import Bottleneck, ResNet
 from torchvision.ops.misc import FrozenBatchNorm2d
 
-from coco import Coco, Target, average_precision, load_weights
-from rank import Rank
-from training import Benchmark, arguments, train
+from coco import CocoImages, Detection, Target, average_precision, load_weights
+from training import arguments, train
 
-MOMENTUM = 0.9
 FROZEN = ("conv1", "bn1", "layer1")  # with weights of a classifier: what sees edges needs no training
 OBJECTS = 7  # a synthetic image has; COCO's have 7.3 on average
 DECAY = 0.1
@@ -75,22 +72,8 @@ def detector(options: argparse.Namespace, classes: int) -> MaskRCNN:
     )
 
 
-class Images(Dataset):  # type: ignore[misc]
+class Images(CocoImages):  # type: ignore[misc]
     """Images (uint8, 3 × H × W) with their objects, every other one mirrored; or with their number."""
-
-    def __init__(self, coco: Coco, *, training: bool) -> None:
-        self.coco, self.training = coco, training
-
-    def __len__(self) -> int:
-        return len(self.coco.ids)
-
-    def where(self, index: int) -> Path:
-        """The file of an image."""
-        return self.coco.file(self.coco.ids[index])
-
-    def stored_bytes(self, index: int) -> int:
-        """Its size."""
-        return self.where(index).stat().st_size
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, Target | int]:
         image = self.coco.ids[index]
@@ -104,19 +87,11 @@ class Images(Dataset):  # type: ignore[misc]
         return pixels, target
 
 
-class MaskRcnn(Benchmark):
+class MaskRcnn(Detection):
     """What there is to train and to evaluate."""
 
-    name, round, sample, quality = "maskrcnn", "v3.1", "images", "AP"
+    name, round = "maskrcnn", "v3.1"
     collate: Callable[..., Any] = staticmethod(list)  # images differ in size
-
-    def __init__(self, rank: Rank, options: argparse.Namespace) -> None:
-        super().__init__(rank, options)
-        self.classes = options.classes
-        if options.mode != "synthetic":
-            self.training = Coco(options.data, "train2017", training=True)
-            self.validation = Coco(options.data, "val2017", training=False)
-            self.classes = len(self.training.names)
 
     def model(self) -> MaskRCNN:
         """The detector, on the CPU."""
@@ -124,12 +99,6 @@ class MaskRcnn(Benchmark):
             for name in INITIALIZED:
                 self.rank.log("weights_initialization", tensor=name)
         return detector(self.options, self.classes)
-
-    def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
-        """SGD with momentum, for what isn't frozen."""
-        trained = [weights for weights in model.parameters() if weights.requires_grad]
-        options = self.options
-        return torch.optim.SGD(trained, options.learning_rate, MOMENTUM, weight_decay=options.weight_decay)
 
     @property
     def decay_steps(self) -> list[int]:
@@ -172,14 +141,6 @@ class MaskRcnn(Benchmark):
         """Images that have objects."""
         return Images(self.training, training=True)
 
-    def train_samples(self) -> int:
-        """Images that have objects: 117,266 of COCO's 118,287."""
-        return len(self.training.ids)
-
-    def eval_samples(self) -> int:
-        """All images of val2017."""
-        return len(self.validation.ids)
-
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """COCO's average precision of boxes and of masks, over all images of val2017."""
         found: list[dict[str, Any]] = []
@@ -197,7 +158,7 @@ class MaskRcnn(Benchmark):
     def stated(self) -> dict[str, object]:
         """What MLPerf's rules want of this benchmark, and its form."""
         options = self.options
-        return {
+        return super().stated() | {
             "opt_base_learning_rate": options.learning_rate,
             "opt_learning_rate_warmup_factor": 1 / options.lr_warmup_steps,
             "opt_learning_rate_warmup_steps": options.lr_warmup_steps,
@@ -207,7 +168,6 @@ class MaskRcnn(Benchmark):
             "num_image_candidates": options.proposals,
             "min_image_size": options.min_size,
             "max_image_size": options.max_size,
-            "pretrained_backbone": options.backbone is not None,
         }
 
 

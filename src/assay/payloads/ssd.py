@@ -21,23 +21,20 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.utils.data import Dataset
 from torchvision import tv_tensors
 from torchvision.models.detection.anchor_utils import DefaultBoxGenerator
 from torchvision.models.detection.ssd import SSD
 from torchvision.models.resnet import BasicBlock, ResNet
 from torchvision.transforms import v2
 
-from coco import Coco, Target, average_precision, load_weights
-from rank import Rank
-from training import Benchmark, arguments, train
+from coco import Coco, CocoImages, Detection, Target, average_precision, load_weights
+from training import arguments, train
 
 # Each further map: channels inside, channels of the map, stride, padding.
 EXTRA = ((256, 512, 2, 1), (256, 512, 2, 1), (128, 256, 2, 1), (128, 256, 1, 0), (128, 256, 1, 0))
 ASPECT_RATIOS = ((2,), (2, 3), (2, 3), (2, 3), (2,), (2,))
 SCALES = (0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05)  # of default boxes, to the image's side: 21 of 300 pixels
 STRIDES = (8, 16, 32, 64, 100, 300)
-MOMENTUM = 0.9
 OBJECTS = 7  # a synthetic image has; COCO's have 7.3 on average
 Batch = tuple[torch.Tensor, list[Target]]
 
@@ -148,7 +145,7 @@ def mlperf_tensors(model: Detector) -> Iterator[str]:
         yield from (f"ssd0_convpredictor{number}_conv0_{part}" for part in ("weight", "bias"))
 
 
-class Images(Dataset):  # type: ignore[misc]
+class Images(CocoImages):  # type: ignore[misc]
     """Images of one size (uint8, 3 × S × S) with their objects, in pixels of that size.
 
     For training they are changed by chance as MLPerf's reference does: cropped, mirrored, recoloured. For
@@ -156,22 +153,11 @@ class Images(Dataset):  # type: ignore[misc]
     """
 
     def __init__(self, coco: Coco, image_size: int, *, training: bool) -> None:
-        self.coco, self.training = coco, training
+        super().__init__(coco, training=training)
         scale = v2.Resize((image_size, image_size))
         colour = v2.ColorJitter(brightness=0.125, contrast=0.5, saturation=0.5, hue=0.05)
         changes = (v2.RandomIoUCrop(trials=1), scale, v2.RandomHorizontalFlip(), colour)
         self.change = v2.Compose([*changes, v2.SanitizeBoundingBoxes()]) if training else scale
-
-    def __len__(self) -> int:
-        return len(self.coco.ids)
-
-    def where(self, index: int) -> Path:
-        """The file of an image."""
-        return self.coco.file(self.coco.ids[index])
-
-    def stored_bytes(self, index: int) -> int:
-        """Its size."""
-        return self.where(index).stat().st_size
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, Target]:
         image = self.coco.ids[index]
@@ -196,19 +182,11 @@ def collate(samples: list[tuple[torch.Tensor, Target]]) -> Batch:
     return torch.stack(images), list(targets)
 
 
-class Ssd(Benchmark):
+class Ssd(Detection):
     """What there is to train and to evaluate."""
 
-    name, round, sample, quality = "ssd", "v1.1", "images", "AP"
+    name, round = "ssd", "v1.1"
     collate = staticmethod(collate)
-
-    def __init__(self, rank: Rank, options: argparse.Namespace) -> None:
-        super().__init__(rank, options)
-        self.classes = options.classes
-        if options.mode != "synthetic":
-            self.training = Coco(options.data, "train2017", training=True)
-            self.validation = Coco(options.data, "val2017", training=False)
-            self.classes = len(self.training.names)
 
     def model(self) -> Detector:
         """The detector, on the CPU."""
@@ -217,13 +195,6 @@ class Ssd(Benchmark):
             for name in mlperf_tensors(model):
                 self.rank.log("weights_initialization", tensor=name)
         return model
-
-    def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
-        """SGD with momentum."""
-        options = self.options
-        return torch.optim.SGD(
-            model.parameters(), options.learning_rate, MOMENTUM, weight_decay=options.weight_decay
-        )
 
     def learning_rate(self, step: int) -> float:
         """Rises over the first steps, falls to a tenth at each of two epochs."""
@@ -251,14 +222,6 @@ class Ssd(Benchmark):
         """Images that have objects."""
         return Images(self.training, self.options.image_size, training=True)
 
-    def train_samples(self) -> int:
-        """Images that have objects: 117,266 of COCO's 118,287."""
-        return len(self.training.ids)
-
-    def eval_samples(self) -> int:
-        """All images of val2017."""
-        return len(self.validation.ids)
-
     def evaluate(self, model: nn.Module) -> float:
         """COCO's average precision of boxes, over all images of val2017."""
         found: list[dict[str, Any]] = []
@@ -272,7 +235,7 @@ class Ssd(Benchmark):
     def stated(self) -> dict[str, object]:
         """What MLPerf's rules want of this benchmark, and its form."""
         options = self.options
-        return {
+        return super().stated() | {
             "opt_base_learning_rate": options.learning_rate,
             "opt_learning_rate_warmup_factor": 0,
             "opt_learning_rate_warmup_steps": options.lr_warmup_steps,
@@ -281,7 +244,6 @@ class Ssd(Benchmark):
             "model_bn_span": options.batch_size,
             "max_samples": 1,  # tries of a crop before another kind of crop is drawn
             "image_size": options.image_size,
-            "pretrained_backbone": options.backbone is not None,
         }
 
 
