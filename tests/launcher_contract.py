@@ -15,6 +15,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Mapping
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import ClassVar
 
@@ -382,9 +383,11 @@ class LauncherContract(RanksContract):
     ) -> None:
         code = "import time\nfor i in range(20): print(i, flush=True); time.sleep(0.05)"
         asked = job(python(code))
-        assay = multiprocessing.get_context("fork").Process(target=_submit_and_hang, args=(launcher, asked))
+        forked = multiprocessing.get_context("fork")
+        submitted = forked.Event()
+        assay = forked.Process(target=_submit_and_hang, args=(launcher, asked, submitted))
         assay.start()
-        time.sleep(0.6)
+        assert submitted.wait(60)
         assay.kill()
         assay.join()
         later = self.make(tmp_path / "jobs", grace_s=0.5)
@@ -497,6 +500,7 @@ os.symlink("/etc", "directory")
         later.discard([asked.token])  # twice is once
 
 
-def _submit_and_hang(launcher: Launcher, asked: Job) -> None:
+def _submit_and_hang(launcher: Launcher, asked: Job, submitted: Event) -> None:
     launcher.submit(asked)
+    submitted.set()
     time.sleep(60)
