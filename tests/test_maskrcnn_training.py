@@ -184,6 +184,17 @@ def test_ranks_that_find_all_in_their_share_of_the_images_have_a_precision_of_on
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("_payloads")
+def test_graphs_are_refused_because_the_images_decide_what_is_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    given = {"batch_size": 1, "global_batch_size": None, "cuda_graphs": True}
+    with pytest.raises(SystemExit, match="--cuda-graphs needs steps that are all alike"):
+        import_module("maskrcnn").MaskRcnn(import_module("rank").Rank(), Namespace(**given))
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("_payloads")
 def test_boxes_and_masks_both_have_to_reach_their_target() -> None:
     benchmark = import_module("maskrcnn").MaskRcnn
     reached = partial(benchmark.reached, Namespace(options=Namespace(mask_target=0.3)), target=0.4)
