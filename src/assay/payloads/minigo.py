@@ -156,7 +156,10 @@ class MiniGo(Benchmark):
             found = torch.load(path, weights_only=True, map_location="cpu")
             self.opponent.load_state_dict(found["model"])
         except (OSError, RuntimeError, EOFError, LookupError, TypeError, pickle.UnpicklingError) as error:
-            self.rank.fail(f"--opponent {path} is no checkpoint of this network: {told(error)}")
+            self.rank.fail(
+                f"--opponent {path} is no checkpoint of a network with this --board-size, --blocks, "
+                f"--filters and --hidden: {told(error)}"
+            )
 
     def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
         """SGD with momentum; the decay is the paper's c."""
