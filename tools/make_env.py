@@ -42,7 +42,7 @@ def main() -> None:
         print("installing torch, the CPU build", flush=True)
         subprocess.run([*pip, "--index-url", index, "torch", "torchvision"], check=True)
     print("installing Assay, its extras and what the tests need (a few minutes the first time)", flush=True)
-    subprocess.run([*pip, "--editable", ".[training,inference,kubernetes,test,check]"], check=True)
+    subprocess.run([*pip, "--editable", ".[training,inference,mpi,kubernetes,test,check]"], check=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""An exchange between all ranks by torch.distributed, one payload size after another: bandwidth and latency.
+"""An exchange between all ranks by torch.distributed or MPI, one payload size after another.
 
     torchrun --nproc-per-node 2 collectives.py --operation all_gather --payload-bytes 1024 1048576
 
@@ -121,8 +121,8 @@ class Exchange:
     elements  of the whole payload: as many as were asked for, less what does not divide among the ranks
     """
 
-    def __init__(self, rank: Rank, name: str, payload_bytes: int) -> None:
-        self.rank, self.name, self.operation = rank, name, OPERATIONS[name]
+    def __init__(self, rank: Rank, name: str, operation: Operation, payload_bytes: int) -> None:
+        self.rank, self.name, self.operation = rank, name, operation
         parts = rank.size if self.operation.cuts else 1
         self.elements = payload_bytes // ELEMENT_BYTES // parts * parts
         if not self.elements:
@@ -198,7 +198,10 @@ def main() -> None:
     parser.add_argument("--min-time-s", type=float, default=0.5, help="timed seconds for each size")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     parser.add_argument(
-        "--backend", choices=["auto", "gloo", "nccl"], default="auto", help="auto: nccl on GPUs"
+        "--backend",
+        choices=["auto", "gloo", "nccl", "mpi"],
+        default="auto",
+        help="auto: nccl on GPUs, else gloo; mpi: mpi4py, on the CPU, below mpirun",
     )
     options = parser.parse_args()
     if any(size < ELEMENT_BYTES or size % ELEMENT_BYTES for size in options.payload_bytes):
@@ -209,8 +212,14 @@ def main() -> None:
     if rank.size < 2:
         rank.fail("an exchange needs at least 2 ranks: start it with torchrun, srun or mpirun")
     rank.join(options.device, options.backend)
+    operation = OPERATIONS[options.operation]
+    if options.backend == "mpi":
+        import mpi_exchange
+
+        mpi_exchange.join(rank)
+        operation = operation._replace(exchange=getattr(mpi_exchange, options.operation))
     for payload_bytes in options.payload_bytes:
-        Exchange(rank, options.operation, payload_bytes).measure(options.min_time_s)
+        Exchange(rank, options.operation, operation, payload_bytes).measure(options.min_time_s)
     rank.leave()
 
 

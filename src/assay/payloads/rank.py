@@ -84,8 +84,11 @@ class Rank:
             backend = "nccl" if device == "cuda" else "gloo"
         if backend == "nccl" and device == "cpu":
             self.fail("nccl connects GPUs and the device is cpu; use gloo")
-        if self.size > 1:
-            dist.init_process_group(backend, rank=self.rank, world_size=self.size)
+        if backend == "mpi" and device == "cuda":
+            self.fail("mpi exchanges what lies in the hosts' memory and the device is cuda; use --device cpu")
+        if self.size > 1:  # beside MPI's own exchanges the ranks meet by gloo
+            group = "gloo" if backend == "mpi" else backend
+            dist.init_process_group(group, rank=self.rank, world_size=self.size)
         facts = {"world_size": self.size, "backend": backend if self.size > 1 else "none", "device": device}
         for key, value in (facts | self._software()).items():
             self.log(key, value)

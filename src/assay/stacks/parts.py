@@ -162,6 +162,7 @@ ROOTS: Final = (
     "h5py",
     "mlcommons-loadgen",
     "monai",
+    "mpi4py",
     "numpy",
     "onnx",
     "onnxruntime",

@@ -22,7 +22,7 @@ METRICS = (
 
 
 class AllreduceParams(Params):
-    """All-reduce (sum of float32) with torch.distributed, one payload size after another.
+    """All-reduce (sum of float32) by torch.distributed or MPI, one payload size after another.
 
     On two CPU cores, about 3 s: `{payload_bytes: [1024, 1048576, 16777216], min_time_s: 0.3}`.
     """
@@ -36,7 +36,11 @@ class AllreduceParams(Params):
     )
     min_time_s: float = Field(0.5, gt=0, description="Timed seconds for each size.")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU where there is one.")
-    backend: Literal["auto", "gloo", "nccl"] = Field("auto", description="auto: nccl on GPUs, else gloo.")
+    backend: Literal["auto", "gloo", "nccl", "mpi"] = Field(
+        "auto",
+        description="auto: nccl on GPUs, else gloo. mpi: mpi4py between CPUs, on a launcher that starts the "
+        "ranks by mpirun (`kind: mpijob`).",
+    )
 
 
 def _metrics(_params: AllreduceParams) -> tuple[Metric, ...]:

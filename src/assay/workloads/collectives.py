@@ -1,4 +1,4 @@
-"""Bandwidth and latency of any exchange between all ranks, by torch.distributed."""
+"""Bandwidth and latency of any exchange between all ranks, by torch.distributed or MPI."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from assay.workloads.workload import Workload
 
 
 class CollectivesParams(AllreduceParams):
-    """An exchange between all ranks by torch.distributed, where nccl-tests are not at hand.
+    """An exchange between all ranks by torch.distributed, where nccl-tests are not at hand, or by MPI.
 
     Sizes and bandwidths are counted as nccl-tests count them. On two CPU cores, about 3 s:
     `{operation: alltoall, payload_bytes: [1024, 1048576], min_time_s: 0.3}`.
@@ -34,7 +34,7 @@ def _task(params: CollectivesParams, shape: Shape, _seed: int) -> Task:
 
 COLLECTIVES = Workload(
     name="collectives",
-    about="an exchange between all ranks by torch.distributed: bandwidth and latency by size, checked",
+    about="an exchange between all ranks by torch.distributed or MPI: bandwidth and latency, checked",
     params=CollectivesParams,
     metrics=lambda _params: METRICS,
     sample="",
