@@ -75,9 +75,10 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
     assert broken_links(page) == ["b.md", "#two", "i.png"]
 
 
-def test_the_command_reference_is_what_the_commands_say() -> None:
+@pytest.mark.parametrize("tool", ["command_reference.py", "workloads_page.py"])
+def test_a_reference_is_what_commands_and_workloads_say(tool: str) -> None:
     ran = subprocess.run(
-        [sys.executable, ROOT / "tools" / "command_reference.py", "--check"],
+        [sys.executable, ROOT / "tools" / tool, "--check"],
         capture_output=True,
         text=True,
         check=False,

@@ -1,0 +1,95 @@
+"""Write docs/workloads.md from the workloads themselves: `python tools/workloads_page.py [--check]`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from assay.units import human
+from assay.workloads import WORKLOADS, Workload
+from assay.workloads.training import TrainingParams, training_metrics
+
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "workloads.md"
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    trainings = [w for w in WORKLOADS.values() if issubclass(w.params, TrainingParams)]
+    others = [w for w in WORKLOADS.values() if w not in trainings]
+    yield "# Workloads"
+    yield "What a suite can run. A parameter is checked with file and line before anything starts, and a list"
+    yield "of values is swept. `assay plan` shows what each trial becomes. This page is made by"
+    yield "`python tools/workloads_page.py`.\n"
+    yield "| workload | does |\n|---|---|"
+    yield from (f"| [{w.name}](#{w.name}) | {w.about} |" for w in WORKLOADS.values())
+    yield "\n## Training"
+    yield "Each travels with the job as a few files that need the framework and the library of its model, and"
+    yield "nothing of Assay. `mode: real` writes the log that MLPerf's rules of its round ask for, so that"
+    yield "`assay score` and MLPerf's own compliance checker read it; a result of yours is not verified by MLCommons.\n"
+    yield "| mode | measures |\n|---|---|"
+    for mode in ("synthetic", "real", "data-only"):
+        found = training_metrics(TrainingParams(mode=mode, data="/data", target=1.0), "samples")
+        yield f"| `{mode}` | {'; '.join(f'`{m.name}`: {m.about}' for m in found)} |"
+    yield "\nParameters that all of them have; a benchmark's own defaults stand with it.\n"
+    yield from _table(TrainingParams.model_fields.items())
+    for workload in trainings:
+        yield from _section(workload, TrainingParams)
+    yield "\n## Arithmetic, memory, communication, inference, and programs of your own"
+    for workload in others:
+        yield from _section(workload, None)
+
+
+def _section(workload: Workload, common: type[BaseModel] | None) -> Iterator[str]:
+    known = common.model_fields if common else {}
+    fields = workload.params.model_fields
+    own = [(name, field) for name, field in fields.items() if name not in known]
+    changed = [(name, field) for name, field in fields.items() if _differs(field, known.get(name))]
+    yield f"\n### {workload.name}"
+    yield f"{workload.about[0].upper()}{workload.about[1:]}.\n"
+    yield inspect.cleandoc(workload.params.__doc__ or "")
+    flops = workload.flops(workload.params()) if common else None
+    if flops is not None:
+        yield f"\nTraining takes {human(flops, 'FLOP')} for each {workload.sample}, as the defaults have it."
+    if changed:
+        yield "\nOther defaults: " + ", ".join(f"`{name}: {_value(field)}`" for name, field in changed) + "."
+    yield ""
+    yield from _table(own)
+
+
+def _table(fields: Iterable[tuple[str, FieldInfo]]) -> Iterator[str]:
+    yield "| parameter | default | |\n|---|---|---|"
+    for name, field in fields:
+        default = "required" if field.is_required() else f"`{_value(field)}`"
+        yield f"| `{name}` | {default} | {field.description or ''} |"
+
+
+def _differs(field: FieldInfo, common: FieldInfo | None) -> bool:
+    return common is not None and field.default != common.default
+
+
+def _value(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
+    return json.dumps(value, default=list) if not isinstance(value, str) else value
+
+
+def main() -> None:
+    """Write the file, or with --check fail where it is stale."""
+    text = page()
+    if "--check" not in sys.argv[1:]:
+        TARGET.write_text(text)
+    elif not TARGET.is_file() or TARGET.read_text() != text:
+        sys.exit("docs/workloads.md is stale; run: python tools/workloads_page.py")
+
+
+if __name__ == "__main__":
+    main()
