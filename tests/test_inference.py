@@ -361,7 +361,7 @@ def test_the_flops_of_a_sample_are_what_torch_counts(model: str, scale: float) -
 @pytest.mark.usefixtures("payloads")
 @pytest.mark.torch
 @pytest.mark.slow
-def test_latency_bounds_are_those_of_the_mlperf_conf_that_loadgen_carries() -> None:
+def test_bounds_are_those_of_the_mlperf_conf_that_loadgen_carries_and_sizes_those_of_the_models() -> None:
     from loadgen_models import MODELS
 
     held = mlperf_conf()
@@ -369,6 +369,7 @@ def test_latency_bounds_are_those_of_the_mlperf_conf_that_loadgen_carries() -> N
     for name, model in MODELS.items():
         line = f"\n{names.get(name, name)}.Server.target_latency = {model.bound_s * 1e3:g}\n"
         assert line.encode() in held
+        assert INFERENCE.flops(INFERENCE.params(model=name, size=model.size)) is not None
 
 
 def test_the_flops_of_bert_are_those_of_its_layers() -> None:
