@@ -1,9 +1,9 @@
-"""All tests, those of a Kubernetes cluster beside the others: they wait most of their time.
+"""All tests: trainings, those of a Kubernetes cluster and the rest side by side, since most of them wait.
 
     python tools/run_tests.py
 
-What takes a part of the cluster away comes last and alone. The cluster's output follows the others' when
-both have ended; the exit code is the worst one.
+What takes a part of the cluster away comes last and alone. The output of what ran beside follows when all
+have ended; the exit code is the worst one.
 """
 
 from __future__ import annotations
@@ -11,32 +11,40 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO
 
 PYTEST = [sys.executable, "-m", "pytest"]
-CLUSTER = [*PYTEST, "-p", "no:cacheprovider"]
-SIDE_BY_SIDE = ["-n", "3", "--dist", "loadfile"]  # a file's tests share a namespace
+BESIDE = [*PYTEST, "-p", "no:cacheprovider"]
+THREE_FILES_AT_ONCE = ["-n", "3", "--dist", "loadfile"]  # a file's tests share a namespace
+TRAININGS = [[*BESIDE, "-m", "torch and not kubernetes"]]
+CLUSTER = [
+    [*BESIDE, *THREE_FILES_AT_ONCE, "-m", "kubernetes and not disruptive"],
+    [*BESIDE, "-m", "kubernetes and disruptive"],
+]
+REST = [*PYTEST, "-m", "not kubernetes and not torch"]
 
 
-def cluster_tests(output: IO[bytes]) -> int:
-    """Those that bear each other, then those that don't."""
-    calm = [*CLUSTER, *SIDE_BY_SIDE, "-m", "kubernetes and not disruptive"]
-    disruptive = [*CLUSTER, "-m", "kubernetes and disruptive"]
+def worst_of(runs: Sequence[Sequence[str]], output: IO[bytes]) -> int:
+    """Run one after the other, all of them."""
     return max(
-        subprocess.run(argv, check=False, stdout=output, stderr=subprocess.STDOUT).returncode
-        for argv in (calm, disruptive)
+        subprocess.run(argv, check=False, stdout=output, stderr=subprocess.STDOUT).returncode for argv in runs
     )
 
 
 def main() -> int:
     """Run all to their ends."""
-    with tempfile.TemporaryFile() as output, ThreadPoolExecutor(1) as beside:
-        cluster = beside.submit(cluster_tests, output)
-        others = subprocess.run([*PYTEST, "-m", "not kubernetes"], check=False).returncode
-        worst = max(others, cluster.result())
-        output.seek(0)
-        print("\nKubernetes:", output.read().decode(errors="replace"), flush=True)
+    beside = {"trainings": TRAININGS, "Kubernetes": CLUSTER}
+    with ThreadPoolExecutor(len(beside)) as threads:
+        outputs = {name: tempfile.TemporaryFile() for name in beside}  # noqa: SIM115  (gone when printed)
+        going = {name: threads.submit(worst_of, runs, outputs[name]) for name, runs in beside.items()}
+        worst = subprocess.run(REST, check=False).returncode
+        for name, ended in going.items():
+            worst = max(worst, ended.result())
+            outputs[name].seek(0)
+            print(f"\n{name}:", outputs[name].read().decode(errors="replace"), flush=True)
+            outputs[name].close()
     return worst
 
 

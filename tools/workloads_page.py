@@ -34,9 +34,9 @@ def _lines() -> Iterator[str]:
     yield from (f"| [{w.name}](#{w.name}) | {w.about} |" for w in WORKLOADS.values())
     yield "\n## Training"
     yield "Each travels with the job as a few files that need the framework and the library of its model, and"
-    yield "nothing of Assay ([training.md](training.md) tells how a training is run). `mode: real` writes the log"
-    yield "that MLPerf's rules of its round ask for, so that `assay score` and MLPerf's own compliance checker read"
-    yield "it; a result of yours is not verified by MLCommons.\n"
+    yield "nothing of Assay ([training.md](training.md) tells how a training is run). `mode: real` writes the"
+    yield "log that MLPerf's rules of its round ask for, so that `assay score` and MLPerf's own compliance"
+    yield "checker read it; a result of yours is not verified by MLCommons.\n"
     yield "| mode | measures |\n|---|---|"
     for mode in ("synthetic", "real", "data-only"):
         found = training_metrics(TrainingParams(mode=mode, data="/data", target=1.0), "samples")
