@@ -11,11 +11,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from assay.logs.figures import LONGEST_LINE, Figure, Found
 from assay.records import Better, Measurement, Metric, Reading, Series, Shape, Task, TaskFile
 from assay.units import factor
 from assay.workloads import printed
 from assay.workloads.payload_log import few
-from assay.workloads.printed import Figure
 from assay.workloads.program import Params, absolute, content
 from assay.workloads.workload import Workload
 
@@ -49,7 +49,7 @@ class CommandMetric(Params):
         max_length=_LONGEST_PATTERN,
         description="Regular expression (Python's) searched in every line of rank 0. The group named `value` "
         "is the figure; groups named `step` and `epoch` make a series of all figures; other named groups are "
-        f"labels. Only the first {printed.LONGEST_LINE} characters of a line are searched.",
+        f"labels. Only the first {LONGEST_LINE} characters of a line are searched.",
     )
     reader: Literal["mllog", "mlperf", "tf_cnn_benchmarks"] | None = Field(
         None,
@@ -179,7 +179,7 @@ def _read(logs: Mapping[str, Path], params: CommandParams) -> Reading:
     name = "rank-0.log"
     if name not in logs:
         return Reading(problems=(f"there is no {name}: nothing printed to look for figures in",))
-    found = printed.Found()
+    found = Found()
     patterns = {
         m: re.compile(asked.pattern) for m, asked in params.metrics.items() if asked.pattern is not None
     }

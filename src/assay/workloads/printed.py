@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from assay.logs.figures import Axis, Figure, Found, lines, number
 from assay.logs.mllog import EventReader
 from assay.logs.mlperf import training_run
 from assay.logs.tf_cnn_benchmarks import Step, cnn_run
@@ -15,11 +15,6 @@ from assay.records import Scalar, TrainingRun
 from assay.units import convert
 from assay.workloads.payload_log import finite
 
-# Characters of a line that are searched. A pattern that backtracks takes time that grows with the line, and
-# no figure stands this far in.
-LONGEST_LINE = 2000
-
-Axis = Literal["step", "epoch"]
 VALUE = "value"
 # What MLPerf's rules make of a log: metric → its unit and how it is had from a training that succeeded.
 TRAINING: Mapping[str, tuple[str, Callable[[TrainingRun], float | None]]] = {
@@ -41,54 +36,23 @@ CNN: Mapping[str, tuple[str, Callable[[Step], float | None]]] = {
 STEPS: tuple[Axis, ...] = ("step", "epoch")
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One number as it stands in a log.
-
-    labels  what tells it from others of its metric
-    at      step or epoch where the line says one
-    line    from 1
-    """
-
-    metric: str
-    value: float
-    labels: Mapping[str, Scalar]
-    at: Mapping[Axis, float]
-    line: int
-
-
-@dataclass
-class Found:
-    """What a log holds.
-
-    problems  matches that are no figure, each with its line
-    skipped   lines that could not be understood
-    facts     what the program says of itself
-    """
-
-    figures: list[Figure] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    skipped: int = 0
-    facts: dict[str, Scalar] = field(default_factory=dict)
-
-
 def by_patterns(path: Path, patterns: Mapping[str, re.Pattern[str]], found: Found) -> None:
     """Every match of each metric's pattern in each line.
 
     The group `value` is the figure, `step` and `epoch` its place, other named groups its labels.
     A carriage return ends a line as well, so that progress bars are read, but isn't counted as one.
     """
-    for number, text in _lines(path):
+    for line, text in lines(path):
         for metric, pattern in patterns.items():
             for match in pattern.finditer(text):
                 groups = match.groupdict()
-                value = _number(groups.pop(VALUE))
-                at = {axis: _number(groups.pop(axis)) for axis in STEPS if axis in groups}
+                value = number(groups.pop(VALUE))
+                at = {axis: number(groups.pop(axis)) for axis in STEPS if axis in groups}
                 places = {axis: x for axis, x in at.items() if x is not None}
                 if value is None or len(places) < len(at):
-                    found.problems.append(f"{path.name}:{number}: {metric}: {match[0]!r} holds no number")
+                    found.problems.append(f"{path.name}:{line}: {metric}: {match[0]!r} holds no number")
                 else:
-                    found.figures.append(Figure(metric, value, groups, places, number))
+                    found.figures.append(Figure(metric, value, groups, places, line))
 
 
 def by_keys(path: Path, units: Mapping[str, str], found: Found) -> None:
@@ -153,20 +117,6 @@ def by_tf_cnn_benchmarks(path: Path, units: Mapping[str, str], found: Found) -> 
             for value, line, place in printed
             if value is not None
         ]
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    with path.open("rb") as log:
-        for number, line in enumerate(log, 1):
-            for part in line.rstrip(b"\r\n").split(b"\r"):
-                yield number, part[:LONGEST_LINE].decode(errors="replace")
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        return finite(float(text)) if text is not None else None
-    except ValueError:
-        return None
 
 
 def _labels(metadata: Mapping[str, Any]) -> dict[str, Scalar]:

@@ -1,0 +1,235 @@
+"""What perftest (ib_write_bw, ib_read_lat and the others) prints: its table of any version, or its JSON.
+
+     #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]
+     65536      5000             11030.78            11030.45             0.176487
+
+Columns and units are named by the header. The JSON names no unit of its bandwidth, and `MB` was 2^20 bytes
+before it was called MiB; so the unit is the one in which bandwidth is message size times message rate, as it
+is by definition. A row where it is that in no unit is torn and is counted. Some versions write JSON without
+quotes, and with commas before a closing brace.
+
+Source: linux-rdma/perftest, src/perftest_parameters.{h,c}: RESULT_FMT…, print_full_bw_report.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from assay.logs.figures import Figure, Found, lines, number, rounding, whole
+from assay.records import Metric, Scalar
+from assay.units import factor
+
+MARK: Final = re.compile(rb'#bytes\s+(?:#sl\s+)?#iterations\s|"?MsgSize"?\s*:\s*\d')
+METRICS: Final = (
+    Metric("bandwidth", "B/s", "higher", "average over the test", scales=False),
+    Metric("bandwidth_peak", "B/s", "higher", "of the fastest message", scales=False),
+    Metric("message_rate", "messages/s", "higher", "messages a second", scales=False),
+    Metric("latency", "s", "lower", "mean, half of a round trip but for reads and atomics", scales=False),
+    Metric("latency_median", "s", "lower", "what perftest calls typical", scales=False),
+    Metric("latency_min", "s", "lower", "of the fastest message", scales=False),
+    Metric("latency_max", "s", "lower", "of the slowest message", scales=False),
+    Metric("latency_stdev", "s", "lower", "standard deviation", scales=False),
+    Metric("latency_p99", "s", "lower", "99th percentile", scales=False),
+    Metric("latency_p99_9", "s", "lower", "99.9th percentile", scales=False),
+)
+
+_COLUMN: Final = re.compile(r"#(\w+)|(tps average)|(?!\s)([\w.% ]*[\w.%])\[([^\]]*)\]")
+_PORT: Final = re.compile(r"(.+) Port(\d)$")
+_SIDE: Final = re.compile(r"^\s*(Local|Remote) results:")
+_TITLE: Final = re.compile(r"^\s*(\S.* (?:BW|Latency) Test)\s*$")
+_FACT: Final = re.compile(
+    r"(Device|Transport type|Connection type|Link type|Mtu|Number of qps)\s*: (\S+?)(?:\[B\])?(?=\s|$)"
+)
+_FAILED: Final = re.compile(
+    r"^\s*((?:Completion with error|Couldn't |Unable to |Failed |Failed: |ERROR|Can't ).*)", re.IGNORECASE
+)
+_PAIR: Final = re.compile(r'"?([A-Za-z][\w.]*)"?\s*:\s*(?:"([^"]*)"|([^\s,{}"]+))')
+_LATENCIES: Final = {
+    "t_min": "latency_min",
+    "t_max": "latency_max",
+    "t_typical": "latency_median",
+    "t_avg": "latency",
+    "t_stdev": "latency_stdev",
+    "99% percentile": "latency_p99",
+    "99.9% percentile": "latency_p99_9",
+    "percentile_99": "latency_p99",
+    "percentile_99.9": "latency_p99_9",
+}
+_BANDWIDTHS: Final = {"BW average": "bandwidth", "BW": "bandwidth", "BW peak": "bandwidth_peak"}
+_UNITS: Final = {
+    "MB/sec": ("MiB/s", "MB/s"),
+    "MiB/sec": ("MiB/s",),
+    "Gb/sec": ("Gb/s",),
+    "": ("MiB/s", "Gb/s"),
+}
+_SLACK: Final = 1e-6  # of floating point
+_RATE_HALF: Final = 5e-7  # of its last digit: every version prints six
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One of the header's: its name, its unit as printed, and its port where it is of one."""
+
+    name: str
+    unit: str
+    port: int | None = None
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Texts of a row by their columns."""
+
+    cells: Mapping[_Column, str]
+    side: str
+    line: int
+
+    def text(self, name: str, port: int | None = None) -> str:
+        """A cell's; empty where there is no such column."""
+        found = [t for column, t in self.cells.items() if column.name == name and column.port == port]
+        return found[0] if found else ""
+
+
+def perftest(path: Path) -> Found:
+    """What a log or a JSON report says. Raises InputError where it can't be read."""
+    found = Found()
+    text = whole(path)
+    rows = _of_json(text, found) if text.lstrip().startswith("{") else _of_table(path, found)
+    for row in rows:
+        figures = list(_figures(row))
+        found.figures += figures
+        found.skipped += not figures
+    return found.missing("no row of a table: the test did not measure anything")
+
+
+def _of_table(path: Path, found: Found) -> Iterator[_Row]:
+    columns: Sequence[_Column] = ()
+    side = ""
+    for line, text in lines(path):
+        if "#bytes" in text and "#iterations" in text:
+            columns = _columns(text[text.index("#bytes") :])
+        elif said := _SIDE.match(text):
+            side = said[1].lower()
+        elif said := _FAILED.match(text):
+            found.problems.append(f"line {line}: {said[1].strip()}")
+        elif said := _TITLE.match(text):
+            found.facts["test"] = said[1]
+        elif columns and (cells := _cells(text, len(columns))):
+            if len(cells) == len(columns):
+                yield _Row(dict(zip(columns, cells, strict=True)), side, line)
+            else:
+                found.skipped += 1
+        else:
+            for name, value in _FACT.findall(text):
+                found.facts.setdefault(name.lower().replace(" ", "_"), value)
+
+
+def _columns(header: str) -> list[_Column]:
+    columns = []
+    for count, rate, name, unit in _COLUMN.findall(header):
+        port = _PORT.match(name)
+        columns.append(_Column(port[1], unit, int(port[2])) if port else _Column(count or rate or name, unit))
+    return columns
+
+
+def _cells(text: str, most: int) -> list[str]:
+    """The numbers at the end of a line that begins as a row does; [] where it begins otherwise.
+
+    Words that a launcher put before are left out.
+    """
+    begin = re.search(r"(?:^|[\s>:])(\d+\s+\d+(?:\s.*)?)$", text)
+    if begin is None:
+        return []
+    cells = begin[1].split()
+    return cells if len(cells) <= most and all(number(cell) is not None for cell in cells) else cells[:1]
+
+
+def _of_json(text: str, found: Found) -> Iterator[_Row]:
+    """Rows begin with `MsgSize`; a report whose braces are not all closed was cut off."""
+    cells: dict[_Column, str] = {}
+    begin = 0
+    if text.count("{") != text.count("}"):
+        found.problems.append("no whole JSON report: a brace is not closed; was it cut off?")
+        return
+    for pair in _PAIR.finditer(text):
+        key, value = pair[1], pair[2] if pair[2] is not None else pair[3]
+        if key == "MsgSize":
+            if cells:
+                yield _Row(cells, "", begin)
+            cells, begin = {_Column("bytes", ""): value}, text.count("\n", 0, pair.start()) + 1
+        elif cells:
+            unit = {"MsgRate": "Mpps"}.get(key, "usec" if key in _LATENCIES else "")
+            cells[_Column(key.replace("BW_", "BW "), unit)] = value
+        elif key not in ("test_info", "results"):
+            found.facts[key.lower()] = value
+    if cells:
+        yield _Row(cells, "", begin)
+
+
+# Of one row ----------------------------------------------------------------------------------------------
+
+
+def _figures(row: _Row) -> Iterator[Figure]:
+    """All of a row; none where it is torn."""
+    size = number(row.text("bytes"))
+    if size is None or size <= 0 or any(number(cell) is None for cell in row.cells.values() if cell):
+        return
+    for port in sorted({column.port for column in row.cells}, key=lambda port: port or 0):
+        labels: dict[str, Scalar] = {"payload_bytes": int(size)}
+        labels |= {"port": port} if port is not None else {}
+        labels |= {"side": row.side} if row.side else {}
+        for metric, value, unit in (*_exchanged(row, size, port), *_latencies(row, port)):
+            yield Figure(metric, value, labels, {}, row.line, unit)
+
+
+def _latencies(row: _Row, port: int | None) -> Iterator[tuple[str, float, str]]:
+    """Times; none where their order is none, which a torn row's seldom is."""
+    times = {
+        _LATENCIES[column.name]: float(text)
+        for column, text in row.cells.items()
+        if column.name in _LATENCIES and column.unit == "usec" and column.port == port
+    }
+    order = [
+        times[f"latency_{name}"]
+        for name in ("min", "median", "p99", "p99_9", "max")
+        if f"latency_{name}" in times
+    ]
+    if order != sorted(order) or times.get("latency", 1.0) <= 0:
+        return
+    yield from ((metric, value, "us") for metric, value in times.items())
+
+
+def _exchanged(row: _Row, size: float, port: int | None) -> Iterator[tuple[str, float, str]]:
+    """Bandwidth and message rate; none where one is not the other times the size."""
+    named = {column.name: column.unit for column in row.cells if column.port == port}
+    name = next((name for name in ("BW average", "BW") if name in named), None)
+    if name is None:
+        return
+    average, rate = row.text(name, port), row.text("MsgRate", port)
+    units = _UNITS.get(named[name], ())
+    if not rate:  # as before 2013
+        units = units[:1] if named[name] else ()
+    unit = next((u for u in units if not rate or _agree(average, u, rate, size)), None)
+    if unit is None or (float(average) <= 0 and float(rate or 0) <= 0):
+        return
+    scale = factor(unit)[0]
+    sharper = not rate or rounding(average) * float(rate) <= _RATE_HALF * float(average)
+    exact = float(average) * scale if sharper else float(rate) * 1e6 * size
+    yield "bandwidth", exact, "B/s"
+    if (
+        peak := float(row.text("BW peak", port) or 0)
+    ) > 0:  # 0 where the test took none: --noPeak, a duration
+        yield "bandwidth_peak", peak * scale, "B/s"
+    if rate and float(rate) > 0:
+        yield "message_rate", float(rate) * 1e6, "messages/s"
+
+
+def _agree(average: str, unit: str, rate: str, size: float) -> bool:
+    """Whether bandwidth is size times rate, as far as both were printed."""
+    scale = factor(unit)[0]
+    low, high = ((float(average) + side * rounding(average)) * scale for side in (-1, 1))
+    least, most = ((float(rate) + side * _RATE_HALF) * 1e6 * size for side in (-1, 1))
+    return low <= most * (1 + _SLACK) and least <= high * (1 + _SLACK)
