@@ -1,0 +1,138 @@
+"""What NVIDIA's nvbandwidth prints: the matrices of its tests, or its JSON (`-j`).
+
+    Running device_to_device_memcpy_read_ce.
+    memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)
+               0         1
+     0       N/A     26.34
+     1     26.34       N/A
+
+    SUM device_to_device_memcpy_read_ce 52.68
+
+A cell without a figure (`N/A`: a device with itself, or pairs that don't reach each other) is no figure. A
+test that was waived is told; one that failed is a problem.
+
+Source: NVIDIA/nvbandwidth, output.cpp, json_output.cpp, common.h (PeerValueMatrix), 0.2 to 0.8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from assay.logs.figures import Figure, Found, document, line_of, lines, number, whole
+from assay.records import Metric, Scalar
+
+MARK: Final = re.compile(rb'nvbandwidth Version|"bandwidth_matrix"|"nvbandwidth"\s*:|^memcpy \w+ .*\(GB/s\)')
+METRICS: Final = (
+    Metric(
+        "bandwidth", "B/s", "higher", "of one pair of devices, or of one device and its host", scales=False
+    ),
+    Metric("bandwidth_sum", "B/s", "higher", "of all pairs of a test", scales=False),
+    Metric("latency", "s", "lower", "of one access to memory", scales=False),
+)
+
+_RUNNING: Final = re.compile(r"Running (\w+)\.?\s*$")
+_TITLE: Final = re.compile(r"(\S.*\(row\).*\(column\).*) \((GB/s|ns)\)\s*$")
+_HEADER: Final = re.compile(r"\s*0(?:\s+\d+)*\s*$")
+_SUM: Final = re.compile(r"SUM (\w+)\s+(\S+)\s*$")
+_FAILED: Final = re.compile(r"((?:ERROR|Error|Invalid |CUDA_ERROR|\[?CUDA|Assertion).*)")
+_VERSION: Final = re.compile(r"(nvbandwidth|CUDA Runtime|Driver) Version: v?(\S+)")
+
+
+def nvbandwidth(path: Path) -> Found:
+    """What a log or a JSON report says. Raises InputError where it can't be read."""
+    found = Found()
+    text = whole(path)
+    if text.lstrip().startswith("{"):
+        _of_json(text, found)
+    else:
+        _of_text(path, found)
+    return found.missing("no matrix: no test measured anything")
+
+
+def _of_text(path: Path, found: Found) -> None:
+    test, unit, columns = "", "", 0
+    for line, text in lines(path):
+        if said := _RUNNING.search(text):
+            test, unit, columns = said[1], "", 0
+        elif said := _TITLE.search(text):
+            unit, columns = said[2], 0
+        elif said := _SUM.search(text):
+            value = number(said[2])
+            found.skipped += value is None
+            if value is not None and unit == "GB/s":
+                found.figures.append(Figure("bandwidth_sum", value, {"test": said[1]}, {}, line, unit))
+            columns = 0
+        elif said := _VERSION.search(text):
+            found.facts[f"{said[1].lower().replace(' ', '_')}_version"] = said[2]
+        elif text.startswith("Waived"):
+            _waive(found)
+        elif said := _FAILED.match(text):
+            found.problems.append(f"line {line}: {test}: {said[1]}" if test else f"line {line}: {said[1]}")
+        elif unit and not columns and _HEADER.match(text):
+            columns = len(text.split())
+        elif columns and (cells := text.split()):
+            row, *values = cells
+            figures = _row(test, unit, row, values, line) if len(values) == columns else None
+            found.skipped += figures is None
+            found.figures += figures or []
+
+
+def _of_json(text: str, found: Found) -> None:
+    try:
+        told = document(text)["nvbandwidth"]
+        tests = told.get("testcases", [])
+        found.problems += [str(told["error"])] if "error" in told else []
+        for key in ("version", "CUDA Runtime Version", "Driver Version"):
+            if key in told:
+                found.facts[f"nvbandwidth_{key}" if key == "version" else key.lower().replace(" ", "_")] = (
+                    str(told[key])
+                )
+        for test in tests:
+            _testcase(test, line_of(text, f'"{test["name"]}"'), found)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        found.problems.append(
+            str(error) if type(error) is ValueError else f"no report of nvbandwidth: {error}"
+        )
+
+
+def _waive(found: Found) -> None:
+    before = found.facts.get("waived_tests")
+    found.facts["waived_tests"] = 1 + (before if isinstance(before, int) else 0)
+
+
+def _testcase(test: Mapping[str, Any], line: int, found: Found) -> None:
+    name, status = test["name"], test["status"]
+    if status == "Waived":
+        _waive(found)
+    elif status != "Passed":
+        found.problems.append(
+            f"line {line}: {name} is {status!r}: {test.get('error', 'it does not say why')}"
+        )
+    else:
+        unit = "ns" if "(ns)" in test["bandwidth_description"] else "GB/s"
+        for row, values in enumerate(test["bandwidth_matrix"]):
+            figures = _row(name, unit, str(row), values, line)
+            found.skipped += figures is None
+            found.figures += figures or []
+        total = number(test.get("sum"))
+        if total is not None and unit == "GB/s":
+            found.figures.append(Figure("bandwidth_sum", total, {"test": name}, {}, line, unit))
+
+
+def _row(test: str, unit: str, row: str, values: Sequence[object], line: int) -> list[Figure] | None:
+    """Figures of a row of a matrix; None where it is torn."""
+    if not row.isdecimal() or any(value != "N/A" and not (number(value) or 0) > 0 for value in values):
+        return None
+    return list(_cells(test, unit, int(row), values, line))
+
+
+def _cells(test: str, unit: str, row: int, values: Sequence[object], line: int) -> Iterator[Figure]:
+    metric = "latency" if unit == "ns" else "bandwidth"
+    for column, text in enumerate(values):
+        value = number(text)
+        if value is not None:
+            labels: dict[str, Scalar] = {"test": test, "row": row, "column": column}
+            yield Figure(metric, value, labels, {}, line, unit)
