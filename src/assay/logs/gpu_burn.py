@@ -1,0 +1,113 @@
+"""What gpu-burn prints: a line of progress that is redrawn, then its verdict of each GPU.
+
+    100.0%  proc'd: 3760 (4837 Gflop/s) - 3750 (4800 Gflop/s)   errors: 0 - 0   temps: 62 C - 60 C
+    Tested 2 GPUs:
+        GPU 0: OK
+        GPU 1: FAULTY
+
+A GPU that computed wrongly, died or was left without a verdict makes the run no result: what a faulty GPU
+computes fast is no speed.
+
+Source: wilicc/gpu-burn, gpu_burn-drv.cpp (listenClients).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from assay.logs.figures import Figure, Found, lines
+from assay.records import Metric
+
+MARK: Final = re.compile(rb"proc'd: -?\d+ \(|^\s*GPU \d+: (?:OK|FAULTY)\s*$")
+METRICS: Final = (
+    Metric(
+        "flop_rate",
+        "FLOP/s",
+        "higher",
+        "of one GPU's matrix products, median of what it printed",
+        scales=False,
+    ),
+    Metric("temperature", "C", "lower", "of one GPU, the highest that it printed", scales=False),
+    Metric("power", "W", None, "of one GPU, the highest that it printed", scales=False),
+)
+
+_BEGIN: Final = re.compile(r"\d+(?:\.\d+)?%\s+proc'd:")
+_PROGRESS: Final = re.compile(
+    r"\d+(?:\.\d+)?%\s+proc'd: (?P<done>.+?)\s+errors: (?P<errors>.+?)\s+temps: (?P<temps>.+?)"
+    r"(?:\s+power: (?P<powers>.+?))?\s*$"
+)
+_DONE: Final = re.compile(r"(-?\d+) \((\d+) Gflop/s\)")
+_ERRORS: Final = re.compile(r"(\d+)\s*(?:\((DIED|WARNING)!\))?")
+_READ: Final = re.compile(r"(\d+) [CW]|--")
+_TESTED: Final = re.compile(r"Tested (\d+) GPUs?:")
+_VERDICT: Final = re.compile(r"^\s*GPU (\d+): (OK|FAULTY)\s*$")
+_FAILED: Final = re.compile(
+    r"(No clients are alive|Couldn't init .*|Failure during compute.*|No CUDA devices.*)"
+)
+
+
+def gpu_burn(path: Path) -> Found:
+    """What a log says. Raises InputError where it can't be read."""
+    found = Found()
+    tested: int | None = None
+    verdicts: dict[int, str] = {}
+    wrong: set[int] = set()
+    for line, text in lines(path):
+        if _BEGIN.search(text):
+            figures = _progress(text, line, wrong)
+            found.skipped += figures is None
+            found.figures += figures or []
+        elif said := _TESTED.search(text):
+            tested = int(said[1])
+        elif said := _VERDICT.match(text):
+            verdicts[int(said[1])] = said[2]
+        elif said := _FAILED.search(text):
+            found.problems.append(f"line {line}: {said[1]}")
+    wrong |= {gpu for gpu, verdict in verdicts.items() if verdict == "FAULTY"}
+    found.problems += [f"GPU {gpu} is faulty: it computed wrong results or died" for gpu in sorted(wrong)]
+    if tested is None or len(verdicts) != tested:
+        found.problems.append(
+            f"{len(verdicts)} verdicts of {tested or 'no'} GPUs: it did not come to its end"
+        )
+    found.facts |= {"gpus": tested} if tested is not None else {}
+    return found.missing("no line of progress has a rate")
+
+
+def _progress(text: str, line: int, wrong: set[int]) -> list[Figure] | None:
+    """Figures of one drawing of the line; None where it is torn. GPUs with errors are added to `wrong`."""
+    said = _PROGRESS.search(text)
+    if said is None:
+        return None
+    done, errors = _each(_DONE, said["done"]), _each(_ERRORS, said["errors"])
+    temps = _each(_READ, said["temps"])
+    powers = _each(_READ, said["powers"]) if said["powers"] else ()
+    if not (done and errors and temps) or not len(done) == len(errors) == len(temps) or powers is None:
+        return None
+    if powers and len(powers) != len(done):
+        return None
+    wrong |= {gpu for gpu, found in enumerate(errors) if int(found[1]) > 0 or found[2] == "DIED"}
+    wrong |= {gpu for gpu, found in enumerate(done) if int(found[1]) < 0}
+    return list(_figures(done, temps, powers, line))
+
+
+def _each(pattern: re.Pattern[str], text: str) -> Sequence[re.Match[str]] | None:
+    """One match for each GPU; None where a part is none."""
+    found = [pattern.fullmatch(part.strip()) for part in re.split(r"\s+- ", text)]
+    return [one for one in found if one] if all(found) else None
+
+
+def _figures(
+    done: Sequence[re.Match[str]], temps: Sequence[re.Match[str]], powers: Sequence[re.Match[str]], line: int
+) -> Iterator[Figure]:
+    """A rate of 0 is one that isn't measured yet."""
+    for metric, unit, texts in (
+        ("flop_rate", "GFLOP/s", [one[2] for one in done]),
+        ("temperature", "C", [one[1] for one in temps]),
+        ("power", "W", [one[1] for one in powers]),
+    ):
+        for gpu, text in enumerate(texts):
+            if text and float(text) > 0:
+                yield Figure(metric, float(text), {"gpu": gpu}, {}, line, unit)
