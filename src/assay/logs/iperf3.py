@@ -1,0 +1,90 @@
+"""What iperf3 writes as JSON: `-J` (one document) or `--json-stream` (one event a line).
+
+The figure is what arrived: bits a second at the receiver, over all streams. A test with an `error` is no
+result, whatever it had sent before.
+
+Source: esnet/iperf, src/iperf_api.c (iperf_print_results, JSON_write), 3.1 to 3.19.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from assay.logs.figures import Figure, Found, document, line_of, number, whole
+from assay.records import Metric, Scalar
+
+MARK: Final = re.compile(rb'"version"\s*:\s*"iperf 3')
+METRICS: Final = (
+    Metric("bandwidth", "B/s", "higher", "what the receiver got, all streams", scales=False),
+    Metric("bandwidth_sent", "B/s", "higher", "what the sender gave away, all streams", scales=False),
+    Metric("retransmits", "", "lower", "segments that TCP sent again", scales=False),
+    Metric("jitter", "s", "lower", "of UDP", scales=False),
+    Metric("lost", "", "lower", "share of UDP's datagrams that did not arrive", scales=False),
+)
+
+_STREAMED: Final = re.compile(r'^\s*\{\s*"event"')
+# Where a sum stands, and what tells it from the other direction of the same test.
+_SUMS: Final[Mapping[str, tuple[str, dict[str, Scalar]]]] = {
+    "sum_received": ("bandwidth", {}),
+    "sum_sent": ("bandwidth_sent", {}),
+    "sum_received_bidir_reverse": ("bandwidth", {"direction": "reverse"}),
+    "sum_sent_bidir_reverse": ("bandwidth_sent", {"direction": "reverse"}),
+}
+_FACTS: Final = ("protocol", "num_streams", "blksize", "duration", "reverse", "bidir")
+
+
+def iperf3(path: Path) -> Found:
+    """What a report says. Raises InputError where it can't be read."""
+    found = Found()
+    text = whole(path)
+    try:
+        told = _events(text, found) if _STREAMED.match(text) else document(text[text.find("{") :])
+        if told.get("error"):
+            found.problems.append(f"line {line_of(text, chr(34) + 'error')}: {told['error']}")
+            return found
+        start = told["start"]
+        found.facts |= {"iperf3_version": str(start["version"]).removeprefix("iperf ")}
+        asked = start.get("test_start", {})
+        found.facts |= {key: asked[key] for key in _FACTS if isinstance(asked.get(key), str | int | float)}
+        found.figures += list(_figures(told["end"], text))
+    except ValueError as error:
+        found.problems.append(str(error))
+    except (KeyError, TypeError, AttributeError) as error:
+        found.problems.append(f"no whole report of iperf3: {error} is missing; was the test cut off?")
+    return found.missing("no sum of what arrived: the test did not come to its end")
+
+
+def _events(text: str, found: Found) -> dict[str, Any]:
+    """The document that a stream of events makes; a torn line is counted."""
+    told: dict[str, Any] = {}
+    for line in text.splitlines():
+        try:
+            event = document(line)
+            told[event["event"]] = event["data"]
+        except (ValueError, KeyError):
+            found.skipped += bool(line.strip())
+    return told
+
+
+def _figures(end: Mapping[str, Any], text: str) -> Iterator[Figure]:
+    begin = max(text.find('"end"'), 0)
+    for key, (metric, labels) in _SUMS.items():
+        told = end.get(key, {})
+        line = line_of(text, f'"{key}"', begin)
+        rate = number(told.get("bits_per_second"))
+        if rate is not None and rate > 0:
+            yield Figure(metric, rate, labels, {}, line, "b/s")
+        retransmits = number(told.get("retransmits"))
+        if retransmits is not None:
+            yield Figure("retransmits", retransmits, labels, {}, line)
+    udp, line = end.get("sum", {}), line_of(text, '"sum"', begin)
+    for metric, key, unit in (("lost", "lost_percent", "%"), ("jitter", "jitter_ms", "ms")):
+        value = number(udp.get(key))
+        if value is not None:
+            yield Figure(metric, value, {}, {}, line, unit)
+    sent = number(udp.get("bits_per_second"))
+    if sent and "sum_sent" not in end:  # UDP before 3.10, which says what was sent and what was lost
+        yield Figure("bandwidth_sent", sent, {}, {}, line, "b/s")

@@ -1,0 +1,123 @@
+"""Reports of iperf3, whole and spoilt."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.logs.figures import Found
+from assay.logs.iperf3 import iperf3
+
+START = {
+    "connected": [{"socket": 5, "local_host": "10.0.0.1"}],
+    "version": "iperf 3.16",
+    "test_start": {"protocol": "TCP", "num_streams": 4, "blksize": 131072, "duration": 10, "reverse": 0},
+}
+TCP = {
+    "streams": [],
+    "sum_sent": {"seconds": 10.0, "bytes": 1250, "bits_per_second": 9.42e9, "retransmits": 12},
+    "sum_received": {"seconds": 10.0, "bytes": 1249, "bits_per_second": 9.41e9},
+}
+UDP = {"sum": {"bits_per_second": 1e9, "jitter_ms": 0.02, "lost_packets": 5, "lost_percent": 0.5}}
+
+
+def report(end: dict[str, Any], **more: Any) -> str:
+    return json.dumps({"start": START, "intervals": [], "end": end} | more, indent="\t")
+
+
+def read(tmp_path: Path, text: str) -> Found:
+    log = tmp_path / "log"
+    log.write_text(text)
+    return iperf3(log)
+
+
+def values(found: Found) -> dict[str, float]:
+    return {figure.metric: figure.value for figure in found.figures}
+
+
+def test_the_bandwidth_is_what_arrived(tmp_path: Path) -> None:
+    found = read(tmp_path, report(TCP))
+    assert values(found) == {"bandwidth": 9.41e9, "bandwidth_sent": 9.42e9, "retransmits": 12}
+    [received] = [figure for figure in found.figures if figure.metric == "bandwidth"]
+    assert received.unit == "b/s"
+    assert "sum_received" in report(TCP).splitlines()[received.line - 1]
+    assert (found.facts["protocol"], found.facts["num_streams"], found.facts["iperf3_version"]) == (
+        "TCP",
+        4,
+        "3.16",
+    )
+
+
+def test_both_directions_are_told_apart(tmp_path: Path) -> None:
+    end = TCP | {"sum_received_bidir_reverse": {"bits_per_second": 8e9}}
+    found = read(tmp_path, report(end))
+    assert {f.labels.get("direction"): f.value for f in found.figures if f.metric == "bandwidth"} == {
+        None: 9.41e9,
+        "reverse": 8e9,
+    }
+
+
+def test_udp_says_what_was_sent_and_what_was_lost(tmp_path: Path) -> None:
+    assert values(read(tmp_path, report(UDP))) == {"lost": 0.5, "jitter": 0.02, "bandwidth_sent": 1e9}
+
+
+def test_a_stream_of_events_is_read_as_the_document_is(tmp_path: Path) -> None:
+    events = [
+        {"event": "start", "data": START},
+        {"event": "interval", "data": {}},
+        {"event": "end", "data": TCP},
+    ]
+    text = "".join(json.dumps(event) + "\n" for event in events)
+    found = read(tmp_path, text.replace('{"event": "interval"', '{"event": "inter', 1))
+    assert values(found)["bandwidth"] == 9.41e9
+    assert (found.problems, found.skipped) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (report({}, error="unable to connect to server: Connection refused"), "Connection refused"),
+        (report(TCP, error="control socket has closed unexpectedly"), "control socket"),
+        (report(TCP)[:-40], "cut off"),
+        (report({}), "did not come to its end"),
+        ("[1]", "JSON"),
+        ("{}", "'start' is missing"),
+        (report({"sum_sent": None}), "cut off"),
+        (report({"sum_received": {"bits_per_second": "N/A"}}), "did not come to its end"),
+    ],
+)
+def test_what_failed_or_measured_nothing_is_a_problem(tmp_path: Path, text: str, words: str) -> None:
+    found = read(tmp_path, text)
+    assert words in found.problems[0]
+    assert found.figures == []
+
+
+@given(st.integers(0, len(report(TCP)) - 1))
+def test_a_report_cut_anywhere_has_no_figure(tmp_path_factory: pytest.TempPathFactory, length: int) -> None:
+    log = tmp_path_factory.mktemp("cut") / "log"
+    log.write_text(report(TCP)[:length])
+    assert not iperf3(log).figures
+
+
+@given(
+    st.recursive(
+        st.none() | st.floats() | st.text(max_size=5),
+        lambda x: st.dictionaries(
+            st.sampled_from(
+                ["start", "end", "error", "version", "test_start", "sum", "sum_sent", "bits_per_second"]
+            ),
+            x,
+        ),
+        max_leaves=12,
+    )
+)
+def test_any_json_is_a_report_or_a_problem(tmp_path_factory: pytest.TempPathFactory, told: Any) -> None:
+    log = tmp_path_factory.mktemp("fuzz") / "log"
+    log.write_text(json.dumps(told))
+    found = iperf3(log)
+    assert found.figures or found.problems
