@@ -371,7 +371,8 @@ def test_curves_of_inference_draw_their_marks(opened: Opened, tmp_path: Path) ->
     path.write_text(page.html(gather(served_runs.served(), served_runs.metrics)))
     shown, seen = opened(path)
     figure = shown.locator("figure.served")
-    assert figure.locator("svg .mark-symbol.role-mark path").count() == 3 * (5 + 3) + 3 * 2  # runs and crosses
+    runs_and_crosses = 3 * (5 + 3) + 3 * 2
+    assert figure.locator("svg .mark-symbol.role-mark path").count() == runs_and_crosses
     assert figure.locator("svg .mark-line.role-mark path").count() == 2
     assert shown.locator("figure.latency").count() == 5
     ticks = shown.locator("figure.latency").first.locator("svg .role-axis-label text").all_text_contents()
