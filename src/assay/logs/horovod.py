@@ -1,0 +1,92 @@
+"""What Horovod's synthetic benchmarks print, with PyTorch, TensorFlow or Keras.
+
+    Model: resnet50
+    Batch size: 32
+    Number of GPUs: 4
+    Iter #0: 108.5 img/sec per GPU
+    Img/sec per GPU: 108.2 +-1.2
+    Total img/sec on 4 GPU(s): 432.8 +-4.9
+
+`+-` is 1.96 standard deviations of the iterations. A total that is not as many times the rate of one is torn
+and counted.
+
+Source: horovod/horovod, examples/*/*_synthetic_benchmark.py.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from assay.logs.figures import Figure, Found, crash, lines, number, rounding
+from assay.records import Metric
+
+MARK: Final = re.compile(rb"Img/sec per \w+: |Total img/sec on \d+ |Iter #\d+: .* img/sec per ")
+METRICS: Final = (
+    Metric("throughput", "images/s", "higher", "images of all workers a second"),
+    Metric("worker_throughput", "images/s", "higher", "of one worker, mean over iterations", scales=False),
+    Metric("iteration_throughput", "images/s", "higher", "of one worker, of one iteration", scales=False),
+    Metric(
+        "spread", "images/s", "lower", "1.96 standard deviations of one worker's iterations", scales=False
+    ),
+)
+
+_ITERATION: Final = re.compile(r"Iter #(\d+): (\S+) img/sec per \w+")
+_WORKER: Final = re.compile(r"Img/sec per \w+: (\S+) \+-\s?(\S+)")
+_TOTAL: Final = re.compile(r"Total img/sec on (\d+) \w+\(s\): (\S+) \+-\s?(\S+)")
+_ANY: Final = re.compile(r"Iter #\d+:|[Ii]mg/sec (?:per|on) ")
+_FACT: Final = re.compile(r"(?:^|[\s>:])(Model|Batch size|Number of \w+): (\S+)\s*$")
+
+
+def horovod(path: Path) -> Found:
+    """What a log says. Raises InputError where it can't be read."""
+    found = Found()
+    worker: str = ""
+    totals = 0
+    for line, text in lines(path):
+        if (said := _TOTAL.search(text)) and _is_total(worker, said):
+            totals += 1
+            found.figures.append(_figure("throughput", said[2], line))
+        elif (said := _WORKER.search(text)) and _positive(said[1]) and number(said[2]) is not None:
+            worker = said[1]
+            found.figures.append(_figure("worker_throughput", said[1], line))
+            found.figures.append(_figure("spread", said[2], line))
+        elif (said := _ITERATION.search(text)) and _positive(said[2]):
+            at = float(said[1])
+            figure = Figure("iteration_throughput", float(said[2]), {}, {"step": at}, line, "images/s")
+            found.figures.append(figure)
+        elif _ANY.search(text):
+            found.skipped += 1
+        elif said := _FACT.search(text):
+            found.facts.setdefault(*_fact(said[1], said[2]))
+        elif why := crash(text):
+            found.problems.append(f"line {line}: {why}")
+    if not totals:
+        found.problems.append("no line `Total img/sec`: the benchmark did not come to its end")
+    return found
+
+
+def _figure(metric: str, text: str, line: int) -> Figure:
+    return Figure(metric, float(text), {}, {}, line, "images/s")
+
+
+def _positive(text: str) -> bool:
+    value = number(text)
+    return value is not None and value > 0
+
+
+def _is_total(worker: str, said: re.Match[str]) -> bool:
+    """Whether it is a number and, as far as both were printed, that of one worker times the workers."""
+    if not _positive(said[2]) or number(said[3]) is None:
+        return False
+    if not worker:
+        return True
+    workers = int(said[1])
+    apart = abs(float(said[2]) - workers * float(worker))
+    return apart <= 1.01 * (rounding(said[2]) + workers * rounding(worker))
+
+
+def _fact(name: str, text: str) -> tuple[str, str | int]:
+    key = {"Model": "model", "Batch size": "batch_size"}.get(name, "workers")
+    return key, int(text) if text.isdecimal() else text
