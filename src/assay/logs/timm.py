@@ -1,0 +1,100 @@
+"""What timm's train.py and benchmark.py print.
+
+    Train: 9 [1250/1299 ( 96%)]  Loss: 3.821 (3.89)  Time: 0.161s, 6350.47/s  (0.245s, 4182.58/s)  LR: …
+    Test: [  48/48]  Time: 0.10 (0.20)  Loss:  0.91 (1.21)  Acc@1:  80.11 ( 77.12)  Acc@5:  94.5 ( 93.1)
+    Train benchmark of resnet50 done. 456.78 samples/sec, 561.10 ms/sample
+
+Of two figures side by side the first is the last interval's, the one in brackets is over the epoch so far.
+What the benchmark of training calls `ms/sample` is the time of a step.
+
+Source: huggingface/pytorch-image-models, train.py (train_one_epoch, validate), benchmark.py, 0.4 to 1.0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from assay.logs.figures import Figure, Found, crash, lines, number
+from assay.records import Metric, Scalar
+
+MARK: Final = re.compile(
+    rb"Train: \d+ \[ *\d+/\d+ |(?:Infer|Train) \[\d+/\d+\]\. .* samples/sec|(?:Inference|Train) benchmark of "
+)
+METRICS: Final = (
+    Metric("throughput", "samples/s", "higher", "of all workers, over the epoch so far or the benchmark"),
+    Metric("interval_throughput", "samples/s", "higher", "of all workers, of the last interval"),
+    Metric("step_time", "s", "lower", "of one step, over the epoch so far or the benchmark", scales=False),
+    Metric("loss", "", None, "of training, over the epoch so far", scales=False),
+    Metric("top_1_accuracy", "", "higher", "over the validation so far", scales=False),
+    Metric("top_5_accuracy", "", "higher", "over the validation so far", scales=False),
+)
+
+_N: Final = r"([^\s,()/]+)"
+_TRAIN: Final = re.compile(
+    rf"Train: (\d+) \[ *(\d+)/(\d+) .*?\]\s+Loss: +{_N} \( *{_N}\)\s+"
+    rf"Time: {_N}s, +{_N}/s +\({_N}s, +{_N}/s\)"
+)
+_TEST: Final = re.compile(
+    rf"Test(?: \(EMA\))?: \[ *\d+/\d+\].*Acc@1: +{_N} \( *{_N}\) +Acc@5: +{_N} \( *{_N}\)"
+)
+_DONE: Final = re.compile(
+    rf"(Inference|Train) benchmark of (\S+) done\. {_N} samples/sec, {_N} ms/(?:step|sample)"
+)
+_BEGUN: Final = re.compile(
+    r"(?:Train: \d+ \[|Test(?: \(EMA\))?: \[|(?:Inference|Train) benchmark of \S+ done)"
+)
+_FAILED: Final = re.compile(r'^\s*"error": "(.*)"')
+_PROGRESS: Final = re.compile(r"(?:Infer|Train) \[\d+/\d+\]\. ")
+
+
+def timm(path: Path) -> Found:
+    """What a log says. Raises InputError where it can't be read."""
+    found = Found()
+    begun = False
+    for line, text in lines(path):
+        if said := _FAILED.match(text):
+            found.problems.append(f"line {line}: {said[1]}")
+        elif why := crash(text):
+            found.problems.append(f"line {line}: {why}")
+        elif _BEGUN.search(text):
+            figures = list(_figures(text, line, found))
+            found.figures += figures
+            found.skipped += not figures
+        elif _PROGRESS.search(text):
+            begun = True  # a benchmark's; its last line has the figures
+    return found.missing(
+        "no line `benchmark of … done`: it did not come to its end" if begun else "no line has a figure"
+    )
+
+
+def _figures(text: str, line: int, found: Found) -> Iterator[Figure]:
+    """All of a line; none where it is torn. A loss that is no number is no training."""
+    if said := _TRAIN.search(text):
+        epoch, step = int(said[1]), int(said[1]) * int(said[3]) + int(said[2])
+        rates = [number(said[group]) for group in (6, 7, 8, 9)]
+        loss = number(said[5])
+        if loss is None and said[5].lower().lstrip("-") in ("nan", "inf"):
+            found.problems.append(f"line {line}: the loss is {said[5]}; that is no training")
+        if loss is None or None in rates or not all(rate and rate > 0 for rate in rates):
+            return
+        for metric, value, unit in (
+            ("throughput", rates[3], "samples/s"),
+            ("interval_throughput", rates[1], "samples/s"),
+            ("step_time", rates[2], "s"),
+            ("loss", loss, ""),
+        ):
+            yield Figure(metric, value or 0.0, {}, {"step": float(step), "epoch": float(epoch)}, line, unit)
+    elif said := _TEST.search(text):
+        labels: dict[str, Scalar] = {"weights": "averaged"} if "(EMA)" in text else {}
+        for metric, value in (("top_1_accuracy", number(said[2])), ("top_5_accuracy", number(said[4]))):
+            if value is not None and 0 <= value <= 100:
+                yield Figure(metric, value, labels, {}, line, "%")
+    elif said := _DONE.search(text):
+        rate, time = number(said[3]), number(said[4])
+        if rate and time and rate > 0 and time > 0:
+            labels = {"phase": said[1].lower(), "model": said[2]}
+            yield Figure("throughput", rate, labels, {}, line, "samples/s")
+            yield Figure("step_time", time, labels, {}, line, "ms")
