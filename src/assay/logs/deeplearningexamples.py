@@ -1,0 +1,121 @@
+"""What NVIDIA's DeepLearningExamples log through DLLogger: on the terminal, or into a file of JSON lines.
+
+    DLL 2024-08-02 12:42:44.292511 - Epoch: 1 Iteration: 97  train.loss : 2.32 None train.total_ips : 3099 img/s
+    DLL 2024-08-02 12:50:11.104310 - Summary: train.loss : 2.31 None train.total_ips : 3101 img/s
+
+    DLLL {"timestamp": "…", "type": "LOG", "step": [1, 97], "data": {"train.total_ips": 3099}}
+
+Metrics are named by the program. A line without a step is the summary of the run; a log without one is of a
+run that did not come to its end.
+
+Source: NVIDIA/dllogger, dllogger/logger.py (StdOutBackend, JSONStreamBackend).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from assay.logs.figures import Axis, Figure, Found, crash, lines, number
+
+MARK: Final = re.compile(rb"(?:^|[\s>:])DLL \d{4}-\d\d-\d\d |(?:^|[\s>:])DLLL \{")
+
+_LINE: Final = re.compile(r"(?:^|[\s>:])DLL \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? - (.*)")
+_JSON: Final = re.compile(r"(?:^|[\s>:])DLLL (\{.*)")
+_BEGUN: Final = re.compile(r"(?:^|[\s>:])DLLL? (?:\d{4}-|\{)")
+_METRIC: Final = re.compile(r"(\S+) : (\S+)(?: (?!\S+ : )(\S+))?")
+_EPOCH: Final = re.compile(r"[Ee]poch: (\d+)")
+_STEP: Final = re.compile(r"(?:[Ii]teration|[Ss]tep)s?: (\d+)")
+_TUPLE: Final = re.compile(r"\((\d*),? ?(\d*),?\)|(\d+)$")
+_SPELLING: Final = {"img/s": "images/s", "imgs/s": "images/s", "sec": "s", "None": ""}
+
+
+def deeplearningexamples(path: Path) -> Found:
+    """What a log says. Raises InputError where it can't be read."""
+    found = Found()
+    units: dict[str, str] = {}
+    for line, text in lines(path):
+        if said := _JSON.search(text):
+            _of_json(said[1], line, units, found)
+        elif said := _LINE.search(text):
+            _of_text(said[1], line, found)
+        elif _BEGUN.search(text):
+            found.skipped += 1
+        elif why := crash(text):
+            found.problems.append(f"line {line}: {why}")
+    if not any(not figure.at for figure in found.figures):
+        found.problems.append("no line of a summary: the run did not come to its end")
+    return found
+
+
+def _of_text(said: str, line: int, found: Found) -> None:
+    if said.startswith("PARAMETER"):
+        for name, value, _ in _METRIC.findall(said):
+            found.facts[name] = value
+        return
+    first = _METRIC.search(said)
+    if first is None:
+        return  # words for people
+    words = said[: first.start()].strip()
+    at = _place(words)
+    if at is None:
+        found.skipped += 1
+        return
+    for name, text, unit in _METRIC.findall(said):
+        _take(name, text, _SPELLING.get(unit, unit), at, line, found)
+
+
+def _place(words: str) -> dict[Axis, float] | None:
+    """Step and epoch of a line; {} of a summary; None where it has words that are neither."""
+    if words.rstrip(":").lower() in ("", "summary", "()"):
+        return {}
+    at: dict[Axis, float] = {}
+    if said := _TUPLE.fullmatch(words):
+        return _numbered([int(part) for part in said.groups() if part])
+    if epoch := _EPOCH.search(words):
+        at["epoch"] = float(epoch[1])
+    if step := _STEP.search(words):
+        at["step"] = float(step[1])
+    return at or None
+
+
+def _numbered(parts: list[int]) -> dict[Axis, float]:
+    """DLLogger's own places: (epoch, step), (epoch,) or a step alone is not told apart from it."""
+    axes: tuple[Axis, ...] = ("epoch", "step")
+    return {axis: float(part) for axis, part in zip(axes, parts, strict=False)}
+
+
+def _of_json(text: str, line: int, units: dict[str, str], found: Found) -> None:
+    try:
+        told = json.loads(text)
+        if told["type"] == "METADATA":
+            unit = str(told["metadata"].get("unit") or "")
+            units[told["metric"]] = _SPELLING.get(unit, unit)
+        elif told["step"] == "PARAMETER":
+            found.facts |= {k: v for k, v in told["data"].items() if isinstance(v, str | int | float)}
+        else:
+            step = told["step"] if isinstance(told["step"], list) else [told["step"]]
+            _points(told["data"], _numbered([int(part) for part in step]), line, units, found)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        found.skipped += 1
+
+
+def _points(
+    data: Mapping[str, Any], at: dict[Axis, float], line: int, units: Mapping[str, str], found: Found
+) -> None:
+    for name, value in data.items():
+        _take(name, value, units.get(name, ""), at, line, found)
+
+
+def _take(name: str, told: object, unit: str, at: dict[Axis, float], line: int, found: Found) -> None:
+    """One figure. What is no number is counted; a loss that is none is no training."""
+    value = number(told)
+    if value is not None:
+        found.figures.append(Figure(name, value, {}, at, line, unit))
+    elif "loss" in name and str(told).lower().lstrip("-") in ("nan", "inf", "infinity"):
+        found.problems.append(f"line {line}: {name} is {told}; that is no training")
+    else:
+        found.skipped += 1
