@@ -12,8 +12,8 @@ from assay.logs.figures import Found
 from assay.logs.timm import timm
 
 OLD = (
-    "Train: 9 [1250/1299 ( 96%)]  Loss: 3.821 (3.89)  Time: 0.161s, 6350.47/s  (0.245s, 4182.58/s)  "
-    "LR: 1.000e-01  Data: 0.006 (0.011)\n"
+    "Train: 9 [1250/1299 ( 96%)]  Loss: 3.821 (3.89)  Time: 0.161s, 6350.47/s  "
+    "(0.245s, 4182.58/s)  LR: 1.000e-01  Data: 0.006 (0.011)\n"
 )
 NEW = (
     "Train: 0 [   0/312 (  0%)]  Loss:  6.957210 (6.9572)  Time: 3.161s,   80.99/s  "
@@ -23,7 +23,7 @@ TEST = (
     "Test: [  48/48]  Time: 0.107 (0.204)  Loss:  0.9104 (1.2117)  Acc@1: 80.1125 ( 77.1290)  "
     "Acc@5: 94.5755 ( 93.1040)\n"
 )
-BENCHMARK = """Running train benchmark on resnet50 for 40 steps w/ input size (3, 224, 224) and batch size 256.
+BENCHMARK = """Running train benchmark on resnet50 for 40 steps w/ batch size 256.
 Train [8/40]. 455.00 samples/sec. 562.637 ms/step.
 Train [40/40]. 456.90 samples/sec. 560.297 ms/step.
 Train benchmark of resnet50 done. 456.78 samples/sec, 561.10 ms/sample

@@ -15,11 +15,12 @@ from assay.workloads.loadgen_log import LOADGEN
 from assay.workloads.mlperf_log import MLPERF
 from assay.workloads.numbers import NUMBERS
 from assay.workloads.tf_cnn_log import TF_CNN
+from assay.workloads.tool_log import TOOL_LOG
 
 # Raised when a log would be read differently although its workload's reader stayed the same.
 READ_VERSION = 1
 _IMPORTED = {
-    w.name: w for w in (MLPERF, NUMBERS, LOADGEN, TF_CNN)
+    w.name: w for w in (MLPERF, NUMBERS, LOADGEN, TF_CNN, TOOL_LOG)
 }  # not in WORKLOADS: a suite can't ask for them
 VERSIONS = digest_of([READ_VERSION, {w.name: w.version for w in (*WORKLOADS.values(), *_IMPORTED.values())}])
 """Of all readers: changes when any log may be read differently."""

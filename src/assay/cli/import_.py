@@ -30,6 +30,12 @@ def _shape(_context: click.Context, _option: click.Parameter, text: str | None) 
 
 
 SHEETS = (".csv", ".tsv")
+# As `logs.tools` has them, which is too slow to import for a help text; tested to be the same.
+TOOLS = (
+    *("nccl-tests", "perftest", "iperf3", "param-comms", "nvbandwidth", "gpu-burn"),
+    *("horovod", "timm", "deeplearningexamples"),
+)
+FORMATS = ("auto", "mlperf", "tf-cnn-benchmarks", *TOOLS)
 
 
 @click.command()
@@ -43,6 +49,14 @@ SHEETS = (".csv", ".tsv")
     "--round", "round_", help="For logs: MLPerf round, like v3.1. [default: the log or its folders]"
 )
 @click.option("--benchmark", help="For logs that don't name it. [default: the folder]")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(FORMATS),
+    metavar="NAME",
+    default="auto",
+    help=f"For logs: whose they are, {', '.join(FORMATS[1:])}. [default: auto, by what stands in them]",
+)
 @RUNS
 @JSON
 def command(
@@ -52,6 +66,7 @@ def command(
     shape: Shape | None,
     round_: str | None,
     benchmark: str | None,
+    format_: str,
     runs_dir: Path,
     as_json: bool,
 ) -> None:
@@ -62,6 +77,10 @@ def command(
     need a --name; or run directories of another Assay (a session, a suite's or a whole runs directory),
     which keep theirs and merge with what is here by their suite; or spreadsheets of any figures as CSV,
     named as their file without a --name. Files are copied; importing the same again adds nothing.
+
+    Logs and reports of nccl-tests, perftest, iperf3, PARAM, nvbandwidth, gpu-burn, Horovod's synthetic
+    benchmark, timm and DeepLearningExamples are taken in as well, one file a run. Whose a file is shows in
+    its lines; it is said, and how many lines were not understood.
 
     A spreadsheet has one figure a row. Columns: system, metric, run, value; and as far as needed workload,
     shape (like 2x8), unit, session (runs that share a day or an allocation) and better (higher or lower).
@@ -91,7 +110,7 @@ def command(
     done = [_merged(merged) for path in runs for merged in merge(path, runs_dir)]
     done += [one for path in sheets for one in _numbers(path, runs_dir, name)]
     if logs and name is not None:
-        done += _imported(logs, runs_dir, (name, system, shape, round_, benchmark))
+        done += _imported(logs, runs_dir, (name, system, shape, round_, benchmark), format_)
     problems = update_index(runs_dir)
     if as_json:
         echo_json({"schema": "assay.import/1", "sessions": done})
@@ -116,22 +135,48 @@ def _imported(
     paths: Sequence[Path],
     runs_dir: Path,
     said: tuple[str, str | None, Shape | None, str | None, str | None],
+    format_: str,
 ) -> list[dict[str, Any]]:
-    """Training results, runs of inference and logs of tf_cnn_benchmarks become a session each."""
+    """Training results, runs of inference and each program's logs become a session each."""
     from assay.cli.inference import told_apart
     from assay.intake.loadgen import import_inference
     from assay.intake.tf_cnn import import_cnn_logs
+    from assay.intake.tool_logs import import_tool_logs
     from assay.intake.training_logs import Asked, import_sets
     from assay.logs.result_sets import find_sets
-    from assay.logs.tf_cnn_benchmarks import is_cnn_log
 
-    cnn = [path for path in paths if path.is_file() and is_cnn_log(path)]
-    training, inference = told_apart([path for path in paths if path not in cnn])
+    formats = {path: _format(path, format_) for path in paths}
+    of: dict[str, list[Path]] = {}
+    for path, name in formats.items():
+        of.setdefault(name, []).append(path)
+    training, inference = told_apart(of.pop("mlperf", []))
     asked = Asked(runs_dir, *said, ("assay", *sys.argv[1:]))
     imported = [import_sets(find_sets(training), asked)] if training else []
     imported += [import_inference(inference, asked)] if inference else []
-    imported += [import_cnn_logs(cnn, asked)] if cnn else []
+    imported += [import_cnn_logs(of.pop("tf-cnn-benchmarks"), asked)] if "tf-cnn-benchmarks" in of else []
+    imported += [import_tool_logs(files, tool, asked) for tool, files in of.items()]
     return [_document(one.session, one.runs, added=one.added, notes=one.notes) for one in imported]
+
+
+def _format(path: Path, asked: str) -> str:
+    """Whose log a path is: as asked, or as its lines say; MLPerf's where they have no program's mark.
+
+    Raises InputError where it has those of several, or where a folder is said to be one program's log.
+    """
+    from assay.logs.tf_cnn_benchmarks import is_cnn_log
+    from assay.logs.tools import tools_of
+
+    if path.is_dir():
+        if asked not in ("auto", "mlperf"):
+            raise InputError(f"{path}: --format {asked} reads files; name the files of the folder")
+        return "mlperf"
+    if asked != "auto":
+        return asked
+    found = [tool.name for tool in tools_of(path)]
+    found += ["tf-cnn-benchmarks"] if is_cnn_log(path) else []
+    if len(found) > 1:
+        raise InputError(f"{path}: it has lines of {' and '.join(found)}; say with --format which to read")
+    return found[0] if found else "mlperf"
 
 
 def _numbers(path: Path, runs_dir: Path, name: str | None) -> list[dict[str, Any]]:

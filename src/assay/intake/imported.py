@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,6 +80,20 @@ def imported_run(trial: Trial, source: str) -> Run:
         created_at=time.time(),
         source=source,
     )
+
+
+def numbered(
+    runs: Sequence[tuple[Run, tuple[Path, ...]]], content: str
+) -> list[tuple[Run, tuple[Path, ...]]]:
+    """The runs of one import: each point's repetitions in the order given."""
+    numbers: Counter[str] = Counter()
+    made = []
+    for run, logs in runs:
+        stem = run.trial.id
+        numbers[stem] += 1
+        trial = replace(run.trial, id=f"{stem}-r{numbers[stem]:02}", block=numbers[stem])
+        made.append((replace(run, trial=trial, plan_digest=content), logs))
+    return made
 
 
 def keep_logs(

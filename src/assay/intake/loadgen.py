@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from assay import read
 from assay.analyse.inference_rules import doubts_of_inference
 from assay.errors import InputError
 from assay.intake.content import sha256
-from assay.intake.imported import UNKNOWN, Imported, imported_run, imported_trial, keep_logs
+from assay.intake.imported import UNKNOWN, Imported, imported_run, imported_trial, keep_logs, numbered
 from assay.intake.training_logs import Asked
 from assay.logs.loadgen import SCENARIOS, logs_of
 from assay.records import InferenceRun, Run, RunState, Shape, digest_of
@@ -109,15 +108,7 @@ def _notes(found: Sequence[_Found], asked: Asked) -> list[str]:
 
 def _runs(found: Sequence[_Found], asked: Asked, content: str) -> list[tuple[Run, tuple[Path, ...]]]:
     """The runs with their logs; of one benchmark, scenario, system and shape in the order given."""
-    numbers: Counter[str] = Counter()
-    made = []
-    for one in found:
-        run = _run(one, asked)
-        stem = run.trial.id
-        numbers[stem] += 1
-        trial = replace(run.trial, id=f"{stem}-r{numbers[stem]:02}", block=numbers[stem])
-        made.append((replace(run, trial=trial, plan_digest=content), one.logs))
-    return made
+    return numbered([(_run(one, asked), one.logs) for one in found], content)
 
 
 def _run(found: _Found, asked: Asked) -> Run:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from assay import read
 from assay.intake.content import sha256
-from assay.intake.imported import UNKNOWN, Imported, imported_run, imported_trial, keep_logs
+from assay.intake.imported import UNKNOWN, Imported, imported_run, imported_trial, keep_logs, numbered
 from assay.intake.training_logs import Asked
 from assay.logs.tf_cnn_benchmarks import CnnRun, cnn_run
 from assay.records import Run, RunState, Shape, digest_of
@@ -24,14 +23,7 @@ def import_cnn_logs(paths: Sequence[Path], asked: Asked) -> Imported:
     """
     said = [asked.system, str(asked.shape), asked.benchmark]
     content = digest_of(["tf-cnn-benchmarks", said, sorted(sha256(path) for path in paths)])
-    numbers: Counter[str] = Counter()
-    runs = []
-    for path in paths:
-        run = _run(path, asked)
-        numbers[run.trial.id] += 1
-        number = numbers[run.trial.id]
-        trial = replace(run.trial, id=f"{run.trial.id}-r{number:02}", block=number)
-        runs.append((replace(run, trial=trial, plan_digest=content), (path,)))
+    runs = numbered([(_run(path, asked), (path,)) for path in paths], content)
     return keep_logs(
         asked.runs_dir,
         runs,
@@ -64,7 +56,10 @@ def _devices(stated: CnnRun) -> int | None:
 
 
 def _notes(paths: Sequence[Path], asked: Asked) -> tuple[str, ...]:
-    notes = []
+    notes = [
+        f"{path}: taken for a log of tf_cnn_benchmarks; lines not understood: {cnn_run(path).skipped}"
+        for path in paths
+    ]
     if asked.round is not None:
         notes.append("--round is a round of MLPerf; it says nothing about tf_cnn_benchmarks and was left out")
     if asked.shape is None:

@@ -1,9 +1,9 @@
 """What NVIDIA's DeepLearningExamples log through DLLogger: on the terminal, or into a file of JSON lines.
 
-    DLL 2024-08-02 12:42:44.292511 - Epoch: 1 Iteration: 97  train.loss : 2.32 None train.total_ips : 3099 img/s
-    DLL 2024-08-02 12:50:11.104310 - Summary: train.loss : 2.31 None train.total_ips : 3101 img/s
+    DLL 2024-08-02 12:42:44.292511 - Epoch: 1 Iteration: 97  train.loss : 2.3 None train.total_ips : 30 img/s
+    DLL 2024-08-02 12:50:11.104310 - Summary: train.loss : 2.3 None train.total_ips : 31 img/s
 
-    DLLL {"timestamp": "…", "type": "LOG", "step": [1, 97], "data": {"train.total_ips": 3099}}
+    DLLL {"timestamp": "…", "type": "LOG", "step": [1, 97], "data": {"train.total_ips": 30}}
 
 Metrics are named by the program. A line without a step is the summary of the run; a log without one is of a
 run that did not come to its end.
@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from assay.logs.figures import Axis, Figure, Found, crash, lines, number
 
-MARK: Final = re.compile(rb"(?:^|[\s>:])DLL \d{4}-\d\d-\d\d |(?:^|[\s>:])DLLL \{")
+MARK: Final = re.compile(rb"DLL \d{4}-\d\d-\d\d \d\d:|DLLL \{")
 
 _LINE: Final = re.compile(r"(?:^|[\s>:])DLL \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? - (.*)")
 _JSON: Final = re.compile(r"(?:^|[\s>:])DLLL (\{.*)")

@@ -21,7 +21,7 @@ from typing import Final
 from assay.logs.figures import Figure, Found, lines
 from assay.records import Metric
 
-MARK: Final = re.compile(rb"proc'd: -?\d+ \(|^\s*GPU \d+: (?:OK|FAULTY)\s*$")
+MARK: Final = re.compile(rb"proc'd: -?\d+ \(")
 METRICS: Final = (
     Metric(
         "flop_rate",

@@ -24,7 +24,7 @@ from typing import Any, Final
 from assay.logs.figures import Figure, Found, document, line_of, lines, number, whole
 from assay.records import Metric, Scalar
 
-MARK: Final = re.compile(rb'nvbandwidth Version|"bandwidth_matrix"|"nvbandwidth"\s*:|^memcpy \w+ .*\(GB/s\)')
+MARK: Final = re.compile(rb'nvbandwidth Version|"bandwidth_matrix"|"nvbandwidth"\s*:')
 METRICS: Final = (
     Metric(
         "bandwidth", "B/s", "higher", "of one pair of devices, or of one device and its host", scales=False

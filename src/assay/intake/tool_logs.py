@@ -1,0 +1,100 @@
+"""Logs of recognised programs that others made → a session of finished and failed runs, copied and read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from assay import read
+from assay.intake.content import sha256
+from assay.intake.imported import UNKNOWN, Imported, imported_run, imported_trial, keep_logs, numbered
+from assay.intake.training_logs import Asked
+from assay.logs.figures import Found
+from assay.logs.tools import TOOLS
+from assay.records import Run, RunState, Shape, digest_of
+from assay.rundir.files import word
+from assay.workloads.tool_log import TOOL_LOG, ToolLogParams
+
+_NAMES = ("model", "test", "operation")  # facts that tell what was run from what else the program can
+_RANKS = ("ranks", "workers", "gpus")
+
+
+@dataclass(frozen=True)
+class _Log:
+    """One file as the run that it becomes, and the metrics that it has figures of."""
+
+    path: Path
+    run: Run
+    measured: tuple[str, ...]
+    found: Found
+
+
+def import_tool_logs(paths: Sequence[Path], tool: str, asked: Asked) -> Imported:
+    """Keep each log of one tool as a run of one session; the same bytes under a name are kept once.
+
+    Raises InputError where the name is a suite's.
+    """
+    said = [tool, asked.system, str(asked.shape), asked.benchmark]
+    content = digest_of(["tool-log", said, sorted(sha256(path) for path in paths)])
+    logs = [_log(path, tool, asked) for path in paths]
+    return keep_logs(
+        asked.runs_dir,
+        numbered([(log.run, (log.path,)) for log in logs], content),
+        content=content,
+        primary_metric={log.run.trial.benchmark: _primary(log) for log in reversed(logs)},
+        command_line=asked.command_line,
+        notes=_notes(logs, tool, asked),
+    )
+
+
+def _log(path: Path, tool: str, asked: Asked) -> _Log:
+    found = TOOLS[tool].read(path)
+    name = next((found.facts[fact] for fact in _NAMES if isinstance(found.facts.get(fact), str)), "")
+    benchmark = word(asked.benchmark or f"{tool} {name}".strip()) or UNKNOWN
+    system = word(asked.system or "") or UNKNOWN
+    params = ToolLogParams(tool=tool, benchmark=asked.benchmark, named=_rates(tool, found))
+    shape = asked.shape or _shape(found) or Shape(1, 1)
+    trial = imported_trial(asked.name, benchmark, TOOL_LOG.name, system, shape, params.model_dump())
+    run = imported_run(trial, str(path))
+    reading = read.read({path.name: path}, run)
+    state = RunState.FAILED if reading.problems else RunState.FINISHED
+    run = replace(run, state=state, cause="; ".join(reading.problems))
+    return _Log(path, run, tuple(figure.metric for figure in found.figures), found)
+
+
+def _rates(tool: str, found: Found) -> tuple[str, ...]:
+    """Rates that the program named itself, of the whole before those of a part."""
+    if TOOLS[tool].metrics:
+        return ()
+    rates = dict.fromkeys(figure.metric for figure in found.figures if figure.unit.endswith("/s"))
+    return tuple(sorted(rates, key=lambda name: "total" not in name))
+
+
+def _shape(found: Found) -> Shape | None:
+    """Nodes × ranks of each, as the log says them; None where it doesn't."""
+    ranks = next((found.facts[fact] for fact in _RANKS if isinstance(found.facts.get(fact), int)), None)
+    nodes = found.facts.get("nodes", 1)
+    if not isinstance(ranks, int) or not isinstance(nodes, int) or ranks < 1 or ranks % nodes:
+        return None
+    return Shape(nodes, ranks // nodes)
+
+
+def _primary(log: _Log) -> str:
+    """The first of the tool's metrics that the log has figures of."""
+    names = [metric.name for metric in TOOL_LOG.metrics(ToolLogParams(**log.run.trial.params))]
+    measured = [name for name in names if name in log.measured] or names
+    return measured[0] if measured else next(iter(log.measured), UNKNOWN)
+
+
+def _notes(logs: Sequence[_Log], tool: str, asked: Asked) -> tuple[str, ...]:
+    notes = [
+        f"{log.path}: taken for a log of {tool}; lines not understood: {log.found.skipped}" for log in logs
+    ]
+    if asked.round is not None:
+        notes.append(f"--round is a round of MLPerf; it says nothing about {tool} and was left out")
+    if asked.shape is None and any("nodes" not in log.found.facts for log in logs):
+        notes.append("no log says on how many nodes it ran; they stand as one. Say it with --shape")
+    if asked.shape is None and any(_shape(log.found) is None for log in logs):
+        notes.append("logs that don't tell how many devices took part stand as 1x1")
+    return tuple(notes)

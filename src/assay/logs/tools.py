@@ -1,0 +1,137 @@
+"""The programs whose logs are recognised by what stands in them, one entry each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from assay.errors import InputError, Problem
+from assay.logs import (
+    deeplearningexamples,
+    gpu_burn,
+    horovod,
+    iperf3,
+    nvbandwidth,
+    param_comms,
+    perftest,
+    timm,
+)
+from assay.logs.figures import Figure, Found
+from assay.logs.nccl_tests import nccl_test
+from assay.records import Metric, Scalar
+
+Pick = Callable[[Sequence[float]], float]
+_SAME: Final = 1e-3  # server and client print one measurement, each as its own clock has it
+_OF_MLPERF: Final = b":::ML"  # such a log is MLPerf's, whatever else its program prints
+
+
+def _last(values: Sequence[float]) -> float:
+    return values[-1]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program and how its logs are read.
+
+    mark     stands in every log of it and in no other program's
+    metrics  the primary one first; () where the program names its own
+    picks    of metrics that one run prints several times: what counts of their figures
+    """
+
+    name: str
+    mark: re.Pattern[bytes]
+    read: Callable[[Path], Found]
+    metrics: tuple[Metric, ...]
+    picks: Mapping[str, Pick] = field(default_factory=dict)
+
+
+def tools_of(path: Path) -> list[Tool]:
+    """The programs whose marks stand in a file. Raises InputError where it can't be read."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InputError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error
+    return [] if _OF_MLPERF in text else [tool for tool in TOOLS.values() if tool.mark.search(text)]
+
+
+# nccl-tests, which its workload reads with more care than figures alone ----------------------------------
+
+_NCCL_MARK: Final = re.compile(
+    rb'#\s+(?:size|bytes)\s[^\n]*algbw[^\n]*busbw|"nccl_version"\s*:|# Collective test starting: '
+)
+_NCCL_METRICS: Final = (
+    Metric("busbw", "B/s", "higher", "bus bandwidth, as nccl-tests define it", scales=False),
+    Metric("algbw", "B/s", "higher", "size over time", scales=False),
+    Metric("latency", "s", "lower", "of one operation", scales=False),
+)
+
+
+def _nccl_tests(path: Path) -> Found:
+    try:
+        test = nccl_test(path)
+    except InputError as error:
+        if not path.is_file():
+            raise
+        return Found(problems=[problem.what for problem in error.problems])
+    found = Found(problems=[test.problem] if test.problem else [], skipped=test.skipped)
+    found.facts |= test.facts
+    found.facts |= {"operation": test.operation} if test.operation else {}
+    found.facts |= {"nodes": len({device.host for device in test.devices})} if test.devices else {}
+    for row in test.rows:
+        for place, way in (("out-of-place", row.out_of_place), ("in-place", row.in_place)):
+            if way is not None and way.algbw > 0:
+                labels: dict[str, Scalar] = {"payload_bytes": row.size_bytes, "buffers": place}
+                for metric, value in zip(_NCCL_METRICS, (way.busbw, way.algbw, way.time_s), strict=True):
+                    found.figures.append(Figure(metric.name, value, labels, {}, row.line, metric.unit))
+    return found
+
+
+TOOLS: Final[Mapping[str, Tool]] = {
+    tool.name: tool
+    for tool in (
+        Tool("nccl-tests", _NCCL_MARK, _nccl_tests, _NCCL_METRICS),
+        Tool("perftest", perftest.MARK, perftest.perftest, perftest.METRICS),
+        Tool("iperf3", iperf3.MARK, iperf3.iperf3, iperf3.METRICS),
+        Tool("param-comms", param_comms.MARK, param_comms.param_comms, param_comms.METRICS),
+        Tool("nvbandwidth", nvbandwidth.MARK, nvbandwidth.nvbandwidth, nvbandwidth.METRICS),
+        Tool(
+            "gpu-burn",
+            gpu_burn.MARK,
+            gpu_burn.gpu_burn,
+            gpu_burn.METRICS,
+            {"flop_rate": median, "temperature": max, "power": max},
+        ),
+        Tool("horovod", horovod.MARK, horovod.horovod, horovod.METRICS, {"iteration_throughput": median}),
+        Tool("timm", timm.MARK, timm.timm, timm.METRICS, {"top_1_accuracy": _last, "top_5_accuracy": _last}),
+        Tool(
+            "deeplearningexamples",
+            deeplearningexamples.MARK,
+            deeplearningexamples.deeplearningexamples,
+            (),
+        ),
+    )
+}
+
+
+def picked(tool: Tool, figures: Sequence[Figure]) -> Figure:
+    """What counts of figures with equal metric and labels, at least one.
+
+    That is the run's summary where there is one, else what the tool's pick takes, else the last.
+    Raises ValueError where they are of several runs.
+    """
+    stood = [figure for figure in figures if not figure.at] or figures
+    metric, last = figures[0].metric, stood[-1]
+    values = [figure.value for figure in stood]
+    value = tool.picks.get(metric, _last)(values)
+    once = tool.metrics and metric not in tool.picks and not last.at
+    if once and max(values) - min(values) > _SAME * abs(value):
+        raise ValueError(
+            f"lines {stood[0].line} and {last.line} have two figures of one {metric}: they are of several "
+            "runs; give each a file"
+        )
+    line = next((figure.line for figure in reversed(stood) if figure.value == value), last.line)
+    return Figure(metric, value, last.labels, {}, line, last.unit)

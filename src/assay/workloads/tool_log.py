@@ -1,0 +1,94 @@
+"""Logs of programs that Assay recognises, made by others: read, never run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from pydantic import Field, field_validator
+
+from assay.errors import InputError
+from assay.logs.figures import Figure
+from assay.logs.tools import TOOLS, picked
+from assay.records import Measurement, Metric, Reading, Series, Shape, Task
+from assay.units import factor
+from assay.workloads.payload_log import few
+from assay.workloads.program import Params
+from assay.workloads.workload import Workload
+
+
+class ToolLogParams(Params):
+    """What is known of a log beside its own lines."""
+
+    tool: str = Field(description="Whose log it is.")
+    benchmark: str | None = None
+    named: tuple[str, ...] = Field(
+        (), description="Rates that the program names itself, where it does; the primary one first."
+    )
+
+    @field_validator("tool")
+    @classmethod
+    def _is_known(cls, tool: str) -> str:
+        if tool not in TOOLS:
+            raise ValueError(f"logs of {tool!r} are not read; those of {', '.join(TOOLS)} are")
+        return tool
+
+
+def _metrics(params: ToolLogParams) -> tuple[Metric, ...]:
+    """The tool's; of names of the program's own the unit stands with each figure."""
+    named = tuple(Metric(name, "", "higher", "as the program names it") for name in params.named)
+    return named or TOOLS[params.tool].metrics
+
+
+def _task(params: ToolLogParams, _shape: Shape, _seed: int) -> Task:
+    raise InputError(f"imported logs of {params.tool} can't be run; they are what `assay import` makes")
+
+
+def _read(logs: Mapping[str, Path], params: ToolLogParams) -> Reading:
+    [(name, path), *more] = logs.items()
+    if more:
+        return Reading(problems=(f"{len(logs)} logs of one run; one is expected",))
+    tool = TOOLS[params.tool]
+    found = tool.read(path)
+    alike: dict[tuple[str, str], list[Figure]] = defaultdict(list)
+    for figure in found.figures:
+        alike[figure.metric, repr(sorted(figure.labels.items()))].append(figure)
+    problems = [f"{name}: {problem}" for problem in few(found.problems)]
+    measured = []
+    for figures in alike.values():
+        try:
+            measured.append(_measurement(picked(tool, figures), name))
+        except ValueError as error:
+            problems.append(f"{name}: {error}")
+    if problems:
+        return Reading(facts=found.facts, problems=tuple(problems), skipped_lines=found.skipped)
+    series = tuple(one for figures in alike.values() for one in _series(figures))
+    return Reading(tuple(measured), series, facts=found.facts, skipped_lines=found.skipped)
+
+
+def _measurement(figure: Figure, file: str) -> Measurement:
+    scale, unit = factor(figure.unit)
+    return Measurement(figure.metric, figure.value * scale, unit, figure.labels, file, figure.line)
+
+
+def _series(figures: Sequence[Figure]) -> Iterator[Series]:
+    """Over steps that go up, as one run's do."""
+    points = [(figure.at["step"], figure.value) for figure in figures if "step" in figure.at]
+    if len(points) > 1 and all(after[0] > before[0] for before, after in pairwise(points)):
+        scale, unit = factor(figures[0].unit)
+        x, y = zip(*points, strict=True)
+        yield Series(figures[0].metric, unit, "step", x, tuple(value * scale for value in y))
+
+
+TOOL_LOG = Workload(
+    name="tool-log",
+    about="logs of nccl-tests, perftest, Horovod and others that others made (by `assay import`)",
+    params=ToolLogParams,
+    metrics=_metrics,
+    sample="",
+    flops=lambda _params: None,
+    task=_task,
+    read=_read,
+)
