@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from pydantic import ValidationError
 
 import test_deeplearningexamples
 import test_gpu_burn
@@ -21,6 +22,8 @@ import test_timm
 from assay.cli import assay
 from assay.cli.import_ import TOOLS as ASKABLE
 from assay.logs.tools import TOOLS, tools_of
+from assay.records import Reading
+from assay.workloads import WORKLOADS
 
 EXAMPLES = {
     "nccl-tests": (test_nccl_tests.V2_13, json.dumps(test_nccl_tests.report())),
@@ -171,3 +174,51 @@ def test_a_log_that_follows_mlperfs_rules_is_mlperfs(tmp_path: Path) -> None:
     log = tmp_path / "one.log"
     log.write_text(test_deeplearningexamples.LOG + ":::MLLOG {}\n")
     assert tools_of(log) == []
+
+
+# As what `command` reads ---------------------------------------------------------------------------------
+
+
+def command(reader: str, metric: str, unit: str, text: str) -> Reading:
+    log = Path("rank-0.log")
+    log.write_text(text)
+    metrics = {metric: {"reader": reader, "unit": unit}}
+    params = WORKLOADS["command"].params(argv=["true"], metrics=metrics)
+    return WORKLOADS["command"].read({log.name: log}, params)
+
+
+@pytest.mark.parametrize(
+    ("reader", "metric", "unit", "text", "value"),
+    [
+        ("horovod", "throughput", "images/s", test_horovod.LOG, 432.8),
+        ("timm", "throughput", "samples/s", test_timm.NEW + test_timm.OLD, 4182.58),
+        ("timm", "step_time", "ms", test_timm.BENCHMARK, 0.5611),
+        ("deeplearningexamples", "train.compute_ips", "images/s", test_deeplearningexamples.LOG, 3101.2),
+    ],
+)
+def test_a_suite_that_runs_the_program_reads_its_lines(
+    reader: str, metric: str, unit: str, text: str, value: float
+) -> None:
+    reading = command(reader, metric, unit, text)
+    assert [found.value for found in reading.measurements] == pytest.approx([value])
+    assert reading.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("unit", "text", "words"),
+    [
+        ("s", test_deeplearningexamples.LOG, "is in 'images/s', expected 's'"),
+        ("images/s", test_deeplearningexamples.STEP, "did not come to its end"),
+    ],
+)
+def test_a_run_that_broke_or_another_unit_is_a_problem_and_no_figure(
+    unit: str, text: str, words: str
+) -> None:
+    reading = command("deeplearningexamples", "train.compute_ips", unit, text)
+    assert any(words in problem for problem in reading.problems)
+    assert reading.measurements == ()
+
+
+def test_a_metric_that_the_program_has_not_is_said_when_the_suite_is_read() -> None:
+    with pytest.raises(ValidationError, match="the reader timm gives throughput"):
+        command("timm", "speed", "samples/s", "")

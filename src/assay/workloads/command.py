@@ -28,6 +28,11 @@ _RUNAWAY = re.compile(r"\((?:\?:|\?P<\w+>)?(?:\\.|\[[^\]]*\]|[^\\()\[\]])[*+]\??
 _KNOWN: Mapping[str | None, Mapping[str, str]] = {
     "mlperf": {name: unit for name, (unit, _) in printed.TRAINING.items()},
     "tf_cnn_benchmarks": {name: unit for name, (unit, _) in printed.CNN.items()},
+    **{
+        name: {metric.name: metric.unit for metric in tool.metrics}
+        for name, tool in printed.PROGRAMS.items()
+        if tool.metrics
+    },
 }
 
 NonEmpty = Annotated[str, Field(min_length=1)]
@@ -51,11 +56,15 @@ class CommandMetric(Params):
         "is the figure; groups named `step` and `epoch` make a series of all figures; other named groups are "
         f"labels. Only the first {LONGEST_LINE} characters of a line are searched.",
     )
-    reader: Literal["mllog", "mlperf", "tf_cnn_benchmarks"] | None = Field(
+    reader: (
+        Literal["mllog", "mlperf", "tf_cnn_benchmarks", "horovod", "timm", "deeplearningexamples"] | None
+    ) = Field(
         None,
         description="Instead of a pattern. mllog: MLPerf log lines whose key is the metric's name. mlperf: "
         f"what MLPerf's rules make of a training log; the metric is one of {', '.join(printed.TRAINING)}. "
-        f"tf_cnn_benchmarks: what that program prints; the metric is one of {', '.join(printed.CNN)}.",
+        f"tf_cnn_benchmarks: what that program prints; the metric is one of {', '.join(printed.CNN)}. "
+        "horovod (its synthetic benchmarks), timm (train.py, benchmark.py), deeplearningexamples (by their "
+        "own names, like train.total_ips): what those print, a run that broke being no result.",
     )
     unit: str = Field("", description="Unit of the figure as printed: images/s, MB/s, ms; none for a count.")
     better: Better | None = Field(
@@ -191,6 +200,9 @@ def _read(logs: Mapping[str, Path], params: CommandParams) -> Reading:
     training = printed.by_rules(logs[name], rules, found) if rules else None
     if of_cnn := _units(params, "tf_cnn_benchmarks"):
         printed.by_tf_cnn_benchmarks(logs[name], of_cnn, found)
+    for program, tool in printed.PROGRAMS.items():
+        if of_program := _units(params, program):
+            printed.by_tool(logs[name], tool, of_program, found)
     figures = {m: [figure for figure in found.figures if figure.metric == m] for m in params.metrics}
     missing = [f"no figure for {m}: {_searched(params.metrics[m])}" for m in figures if not figures[m]]
     return Reading(
@@ -212,7 +224,7 @@ def _units(params: CommandParams, reader: str) -> dict[str, str]:
 def _searched(asked: CommandMetric) -> str:
     if asked.pattern is not None:
         return f"no line of rank 0 matches {asked.pattern!r}"
-    if asked.reader in _KNOWN:
+    if asked.reader != "mllog":
         return "the log of rank 0 doesn't say"
     return "no MLPerf log line of rank 0 has this key"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from assay.logs.figures import Axis, Figure, Found, lines, number
 from assay.logs.mllog import EventReader
 from assay.logs.mlperf import training_run
 from assay.logs.tf_cnn_benchmarks import Step, cnn_run
+from assay.logs.tools import TOOLS, Tool
 from assay.records import Scalar, TrainingRun
 from assay.units import convert
 from assay.workloads.payload_log import finite
@@ -33,6 +35,8 @@ CNN: Mapping[str, tuple[str, Callable[[Step], float | None]]] = {
     "loss": ("", lambda step: step.loss),
     "top_1_accuracy": ("", lambda step: step.accuracies[0] if step.accuracies else None),
 }
+# Programs that a suite may run and whose lines are read; DeepLearningExamples name their own metrics.
+PROGRAMS: Mapping[str, Tool] = {name: TOOLS[name] for name in ("horovod", "timm", "deeplearningexamples")}
 STEPS: tuple[Axis, ...] = ("step", "epoch")
 
 
@@ -117,6 +121,27 @@ def by_tf_cnn_benchmarks(path: Path, units: Mapping[str, str], found: Found) -> 
             for value, line, place in printed
             if value is not None
         ]
+
+
+def by_tool(path: Path, tool: Tool, units: Mapping[str, str], found: Found) -> None:
+    """Those of a tool's figures that are asked for, in the units asked for. What failed is a problem."""
+    run = tool.read(path)
+    found.facts.update(run.facts)
+    found.skipped += run.skipped
+    if run.problems:
+        found.problems += [f"{path.name}: {problem}" for problem in run.problems]
+        return
+    for figure in run.figures:
+        if figure.metric not in units:
+            continue
+        asked = units[figure.metric]
+        try:
+            value = convert(figure.value, figure.unit, asked)
+        except ValueError:
+            where = f"{path.name}:{figure.line}: {figure.metric}"
+            found.problems.append(f"{where} is in {figure.unit!r}, expected {asked!r}")
+            continue
+        found.figures.append(replace(figure, value=value, unit=asked))
 
 
 def _labels(metadata: Mapping[str, Any]) -> dict[str, Scalar]:
