@@ -47,7 +47,11 @@ def read(tmp_path: Path, text: str) -> Found:
 
 
 def rates(found: Found) -> list[tuple[float, str, dict[str, float]]]:
-    return [(f.value, f.unit, dict(f.at)) for f in found.figures if f.metric.endswith("ips")]
+    return [
+        (f.value, f.unit, {str(axis): x for axis, x in f.at.items()})
+        for f in found.figures
+        if f.metric.endswith("ips")
+    ]
 
 
 @pytest.mark.parametrize("text", [LOG, DEFAULTS, JSON], ids=["ConvNets' words", "default words", "JSON"])

@@ -190,4 +190,4 @@ def test_whatever_falls_into_a_log_makes_no_other_bandwidth(
             [rate] = values(
                 Found([f for f in perftest(log).figures if f.line == figure.line]), "message_rate"
             )
-            assert figure.value == pytest.approx(float(figure.labels["payload_bytes"]) * rate, rel=0.5)
+            assert figure.value == pytest.approx(float(str(figure.labels["payload_bytes"])) * rate, rel=0.5)
