@@ -215,6 +215,14 @@ def test_a_report_that_was_cut_off_is_refused_with_words(tmp_path: Path) -> None
         read(tmp_path, json.dumps(report())[:400])
 
 
+@pytest.mark.parametrize("without", ["args", "nccl_version", "results"])
+def test_a_report_that_lacks_a_part_is_refused_with_words(tmp_path: Path, without: str) -> None:
+    told = report()
+    del told[without]
+    with pytest.raises(InputError, match="is no whole report"):
+        read(tmp_path, json.dumps(told))
+
+
 def test_wrong_values_of_a_report_are_no_result(tmp_path: Path) -> None:
     told = report(out_of_bounds={"count": 12, "okay": "false"})
     assert "12 values out of bounds" in read(tmp_path, json.dumps(told)).problem

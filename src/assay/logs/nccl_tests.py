@@ -281,12 +281,13 @@ def _of_json(path: Path) -> NcclTest:
         ] if "devices" in told else []  # fmt: skip
         bounds = told.get("out_of_bounds")
         average = _bandwidth(str(told.get("average_bus_bandwidth", {}).get("bandwidth")))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        operation = Path(told["args"][0]).name.removesuffix("_perf").removesuffix("_perf_mpi")
+        version = _version(told["nccl_version"])
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise InputError(
             [Problem(str(path), f"is no whole report of nccl-tests' -J: {error}; was the test cut off?")]
         ) from error
-    operation = Path(told["args"][0]).name.removesuffix("_perf").removesuffix("_perf_mpi")
-    facts: dict[str, Scalar] = {"nccl_version": _version(told["nccl_version"])}
+    facts: dict[str, Scalar] = {"nccl_version": version}
     facts |= {"ranks": len(devices)} if devices else {}
     out = None if bounds is None else (int(bounds["count"]), str(bounds["okay"]).lower() == "true")
     failures = [str(error) for error in told.get("errors") or ()]

@@ -61,7 +61,8 @@ def tools_of(path: Path) -> list[Tool]:
 # nccl-tests, which its workload reads with more care than figures alone ----------------------------------
 
 _NCCL_MARK: Final = re.compile(
-    rb'#\s+(?:size|bytes)\s[^\n]*algbw[^\n]*busbw|"nccl_version"\s*:|# Collective test starting: '
+    rb"#\s+(?:size|bytes)\s[^\n]*algbw[^\n]*busbw|# Collective test starting: "
+    rb'|"args"\s*:\s*\[\s*"[^"\n]*_perf'
 )
 _NCCL_METRICS: Final = (
     Metric("busbw", "B/s", "higher", "bus bandwidth, as nccl-tests define it", scales=False),
