@@ -137,9 +137,14 @@ def test_few_runs_and_missing_baselines_are_said() -> None:
     before = {node: values for node, values in sweep(20, 5, seed=2).items() if node != "node0004"}
     warnings = only(slow_nodes(rates, "higher", before=before)).warnings
     assert warnings == (
-        "2 runs of a node: an unlucky one names it; measure those that are named again",
+        "a node has 2 runs: an unlucky one names it; measure those that are named again",
         "without a baseline, so not judged: node0004",
     )
+
+
+def test_a_baseline_of_other_nodes_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no baseline for any of node0000, node0001"):
+        slow_nodes(sweep(20, 3), "higher", before={"elsewhere": [1.0]})
 
 
 @pytest.mark.parametrize("figures", [[], [0.0], [1.0, -1.0], [math.nan], [1.0, math.nan], [math.inf]])

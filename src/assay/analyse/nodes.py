@@ -84,7 +84,7 @@ def slow_nodes(
     figures  how many figures of this sweep are judged, all of which share the rate of false alarms
 
     Simulated rates and power: docs/statistics.md. Raises ValueError for a figure not above 0, a node without
-    figures or kind, or more kinds times figures than the rate can be shared by.
+    figures or kind, a kind without any baseline, or more kinds times figures than the rate can be shared by.
     """
     groups = _by_kind(values, kinds)
     asked = figures * len(groups)
@@ -115,7 +115,7 @@ def _crowd(kind: str, values: Values, better: Better, before: Values | None, fal
             if node in before
         }
     if not speeds:
-        return Crowd(kind, (), math.nan, None, None, math.nan, math.nan, "no node has a baseline", ())
+        raise ValueError(f"no baseline for any of {', '.join(lacking)}")
     found = too_low(list(speeds.values()), false_alarm)
     standings = [
         Standing(node, _runs(node, values, before), math.exp(deviation), at in found.low)
@@ -154,7 +154,8 @@ def _warnings(standings: Sequence[Standing], lacking: Sequence[str]) -> list[str
     said = []
     fewest = min(standing.runs for standing in standings)
     if fewest < FEWEST_RUNS:
-        said.append(f"{fewest} runs of a node: an unlucky one names it; measure those that are named again")
+        runs = "1 run" if fewest == 1 else f"{fewest} runs"
+        said.append(f"a node has {runs}: an unlucky one names it; measure those that are named again")
     if lacking:
         said.append(f"without a baseline, so not judged: {', '.join(lacking)}")
     return said

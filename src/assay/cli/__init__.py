@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cluster": ("cluster", "Grant what runs on Kubernetes or OpenShift need, and no more."),
     "plan": ("plan", "Show the trials of a suite and exactly what each would send."),
     "run": ("run", "Run a suite, live; run it again to go on."),
+    "sweep": ("sweep", "Find the slow nodes of a system, and the slow links between them."),
     "import": ("import_", "Take in logs and runs that others made."),
     "score": ("score", "Score MLPerf training logs by the rules of their round."),
     "list": ("list_", "List runs and imported sets."),

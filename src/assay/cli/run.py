@@ -88,7 +88,7 @@ def command(
         until=limits(until, max_repeats, max_time),
         command_line=("assay", *sys.argv[1:]),
     )
-    completed = _completed(asked, _teller(quiet))
+    completed = _completed(asked, teller(quiet))
     _index(runs_dir)
     contents = _contents(completed)
     if as_json:
@@ -137,7 +137,7 @@ def _index(runs_dir: Path) -> None:
         click.echo(f"assay: {problem}", err=True)
 
 
-def _teller(quiet: bool) -> Tell:
+def teller(quiet: bool) -> Tell:
     """Who shows the progress, on standard error."""
     from functools import partial
 

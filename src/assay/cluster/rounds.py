@@ -40,12 +40,21 @@ def pairs(nodes: Sequence[str], rounds: int | None = None, *, seed: int = 0) -> 
     random.Random(seed).shuffle(seats)  # noqa: S311  (an order, no secret)
     if len(seats) % 2:
         seats.append(None)
-    most = max(len(seats) - 1, 0)
+    most = most_rounds(len(nodes))
     if rounds is None:
         rounds = most
     if rounds > most:
         raise ValueError(f"{len(nodes)} nodes meet in at most {most} rounds, not {rounds}")
     return _turns(seats, rounds)
+
+
+def most_rounds(nodes: int) -> int:
+    """Rounds until each of so many nodes has met each other.
+
+    >>> most_rounds(4), most_rounds(5), most_rounds(0)
+    (3, 5, 0)
+    """
+    return max(nodes + nodes % 2 - 1, 0)
 
 
 def _turns(seats: list[str | None], rounds: int) -> Iterator[list[Group]]:

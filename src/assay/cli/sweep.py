@@ -1,0 +1,346 @@
+"""`assay sweep`: which nodes of a system are slow, and which links between them."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli.options import JSON, RUNS, echo_json, margin_of
+from assay.cli.systems import SYSTEMS, named
+from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
+
+if TYPE_CHECKING:
+    from assay.analyse.links import Blame, Pair
+    from assay.analyse.nodes import Change, Crowd
+    from assay.cluster.rounds import Group
+    from assay.records import Better, Metric, Point, Result, Run
+    from assay.run.drive import Completed
+    from assay.suite.model import System
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A benchmark's primary metric: each system's values."""
+
+    point: Point
+    better: Better
+    values: dict[str, list[float]]
+
+
+Figures = Mapping[str, Figure]
+"""By benchmark."""
+
+
+@click.command()
+@click.argument("system")
+@SYSTEMS
+@click.option("--rounds", type=click.IntRange(min=0), default=5, show_default=True, help="Of pairs; 0: none.")
+@click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each.")
+@click.option(
+    "--seconds", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Timed in each run."
+)
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@click.option(
+    "--baseline", metavar="RUN", help="An earlier sweep-nodes of the same nodes, to hold them against."
+)
+@click.option(
+    "--margin", metavar="SHARE", default="5%", show_default=True, help="Loss borne by fewer than 8 nodes."
+)
+@click.option("--new", is_flag=True, help="Begin again although a sweep is unfinished.")
+@click.option("--quiet", is_flag=True, help="Show nothing before the results.")
+@RUNS
+@JSON
+def command(
+    system: str,
+    systems_file: Path | None,
+    rounds: int,
+    repeats: int,
+    seconds: float,
+    device: str,
+    baseline: str | None,
+    margin: str,
+    new: bool,
+    quiet: bool,
+    runs_dir: Path,
+    as_json: bool,
+) -> None:
+    """Measure each host of SYSTEM alone, then pairs in rounds, and name those that are slow.
+
+    Alone: arithmetic (matmul) and memory (membw). Pairs: an all-reduce between two hosts, in rounds in which
+    each has another partner. The runs are ordinary sessions, sweep-nodes and sweep-pairs: stopped, they are
+    gone on with; `assay show`, `report` and `export` take them. One job runs at a time.
+
+    From 8 nodes on they are held against each other, so that in at most 5 % of sweeps over healthy nodes any
+    is named; with fewer, each against its --baseline. Nothing on the nodes is changed, nothing is drained.
+    All hosts have to be of one kind; sweep others as another system.
+
+    \b
+    Examples:
+      assay sweep lab
+      assay sweep lab --rounds 0 --repeats 5          nodes only
+      assay sweep lab --new --baseline sweep-nodes    against the newest sweep before this one
+      assay sweep lab --json | jq -r '.nodes[].slow[]'
+
+    \b
+    Exit codes: 0 judged, and nothing is slow; 1 something is slow, or a run gave no figure; 3 too few nodes
+    or runs to judge; 4 the system can't be swept; 130 stopped by Ctrl-C, run again to go on.
+    """
+    from assay.cluster import rounds as order
+    from assay.cluster import sweep
+
+    where = named(system, systems_file)
+    hosts = sweep.hosts_of(system, where.definition)
+    borne = _margin(margin)
+    before = None if baseline is None else _stored(runs_dir, baseline)
+    run = _Sweep(where, runs_dir, repeats, device, seconds, new, quiet)
+    alone = run.groups(sweep.nodes_suite, order.alone(hosts))
+    nodes = judged_nodes(alone, before, borne)
+    pairs = None
+    if rounds and len(hosts) > 1:
+        met = order.pairs(hosts, min(rounds, order.most_rounds(len(hosts))))
+        pairs = judged_pairs(run.groups(sweep.pairs_suite, [pair for one in met for pair in one]))
+    if as_json:
+        echo_json(_document(system, nodes, pairs, run.failures))
+    else:
+        _show(nodes, pairs, borne, run.failures)
+    sys.exit(_exit_code(nodes, pairs, run.failures))
+
+
+def _margin(text: str) -> float:
+    try:
+        return margin_of(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--margin") from None
+
+
+# Runs ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a session of a sweep gave: its figures, and the hosts of each of its systems."""
+
+    figures: Figures
+    hosts: Mapping[str, Group]
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    """Runs the sweep's suites as `assay run` runs any; `failures` gathers the runs without a result."""
+
+    where: System
+    runs_dir: Path
+    repeats: int
+    device: str
+    seconds: float
+    new: bool
+    quiet: bool
+    failures: list[Result] = field(default_factory=list)
+
+    def groups(self, suite: Callable[..., dict[str, Any]], groups: Sequence[Group]) -> Measured:
+        """The suite on each group of hosts."""
+        from assay.cluster.sweep import systems
+
+        made = systems(self.where.definition, groups)
+        completed = self._completed(suite([*made], self.repeats, self.device, self.seconds), made)
+        self.failures.extend(completed.failures)
+        return Measured(
+            _figures(completed.results, _metrics(completed)), dict(zip(made, groups, strict=True))
+        )
+
+    def _completed(self, suite: Mapping[str, Any], made: Mapping[str, Any]) -> Completed:
+        from assay.cli.run import teller
+        from assay.run.drive import Asked, run_suite, update_index
+
+        with tempfile.TemporaryDirectory() as folder:  # the session keeps both files
+            file = Path(folder, "suite.yaml")
+            file.write_text(json.dumps(suite))
+            file.with_name("systems.yaml").write_text(json.dumps(made))
+            asked = Asked(file, self.runs_dir, new=self.new, command_line=("assay", *sys.argv[1:]))
+            completed = run_suite(asked, teller(self.quiet))
+        for problem in update_index(self.runs_dir):
+            click.echo(f"assay: {problem}", err=True)
+        return completed
+
+
+def _metrics(completed: Completed) -> Callable[[Run], Mapping[str, Metric]]:
+    from assay.cli.evidence import Named
+
+    return Named(completed.session.id, completed.results, completed.plan).metrics()
+
+
+def _stored(runs_dir: Path, reference: str) -> Figures:
+    """An earlier sweep's figures. Raises InputError where there are none."""
+    from assay.cli.evidence import named as found
+    from assay.cli.evidence import ready
+
+    ready(runs_dir)
+    stored = found(runs_dir, reference)
+    figures = _figures(stored.results, stored.metrics())
+    if not figures:
+        raise InputError(f"--baseline {reference}: none of its runs gave a figure")
+    return figures
+
+
+def _figures(results: Sequence[Result], metrics: Callable[[Run], Mapping[str, Metric]]) -> Figures:
+    """Each benchmark's primary metric."""
+    from assay.analyse.groups import group
+
+    found: dict[str, Figure] = {}
+    for key, one in group(results, metrics).items():
+        if key.place.benchmark in found or one.point.better is None:
+            continue  # the primary metric comes first; one without direction can't be slow
+        values: dict[str, list[float]] = {}
+        for sample in one.samples:
+            values.setdefault(sample.result.run.trial.system, []).append(sample.value)
+        found[key.place.benchmark] = Figure(one.point, one.point.better, values)
+    return found
+
+
+# Verdicts ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """One figure of every node, against each other, and each against itself where they are too few."""
+
+    point: Point
+    crowd: Crowd
+    changes: Sequence[Change]
+
+    @property
+    def slow(self) -> list[str]:
+        """Nodes that are named."""
+        return [*self.crowd.slow, *(change.node for change in self.changes if change.slower)]
+
+    @property
+    def judged(self) -> bool:
+        """Whether a node could have been named."""
+        return not self.crowd.reason or any(not change.reason for change in self.changes)
+
+
+def judged_nodes(alone: Measured, before: Figures | None, margin: float) -> list[Nodes]:
+    """Each figure's verdict: among the nodes, or against `before` where they are too few.
+
+    margin  loss that is borne against the baseline, as a share. Raises InputError for one that does not fit.
+    """
+    from assay.analyse.nodes import slow_nodes, slower_than_before
+
+    found = []
+    for benchmark, now in alone.figures.items():
+        old = None if before is None else _of_these(before, benchmark, now)
+        (crowd,) = slow_nodes(now.values, now.better, before=old, figures=len(alone.figures))
+        changes: Sequence[Change] = ()
+        if crowd.reason and old is not None:
+            known = {node: now.values[node] for node in old}
+            changes = slower_than_before(known, old, now.better, margin)
+        found.append(Nodes(now.point, crowd, changes))
+    return found
+
+
+def _of_these(before: Figures, benchmark: str, now: Figure) -> dict[str, list[float]]:
+    """The baseline's figures of nodes that are here. Raises InputError where it has none of them."""
+    stored = before.get(benchmark)
+    if stored is None or stored.point != now.point:
+        raise InputError(f"the baseline has no {benchmark} as it was measured here: {now.point.labels}")
+    found = {node: figures for node, figures in stored.values.items() if node in now.values}
+    if not found:
+        here, there = ", ".join(now.values), ", ".join(stored.values)
+        raise InputError(f"the baseline has none of the nodes {here}; it has {there}")
+    return found
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The all-reduce between nodes: each pair's share of the median pair, and what is to blame."""
+
+    ratios: Mapping[Pair, float]
+    blame: Blame
+
+
+def judged_pairs(together: Measured) -> Pairs | None:
+    """What the pairs blame; None where none of them gave a figure."""
+    from assay.analyse.links import blame
+
+    for figure in together.figures.values():
+        met = {_pair(together.hosts[system]): values for system, values in figure.values.items()}
+        middle = median(median(values) for values in met.values())
+        ratios = {pair: median(values) / middle for pair, values in met.items()}
+        return Pairs(ratios, blame(met, figure.better))
+    return None
+
+
+def _pair(hosts: Group) -> Pair:
+    a, b = hosts
+    return a, b
+
+
+# Words ---------------------------------------------------------------------------------------------------
+
+
+def _show(nodes: Sequence[Nodes], pairs: Pairs | None, margin: float, failures: Sequence[Result]) -> None:
+    from rich.console import Console
+
+    from assay.analyse.groups import cause
+    from assay.report import sweep_terminal
+
+    console = Console(highlight=False)
+    for one in nodes:
+        console.print(sweep_terminal.crowd(one.point.benchmark, one.crowd))
+        if one.changes:
+            console.print(sweep_terminal.changes(one.changes, margin))
+    if pairs is not None:
+        console.print(sweep_terminal.pairs(pairs.ratios, pairs.blame))
+    for result in failures:
+        said = f"{result.run.trial.id} gave no figure: {cause(result)}"
+        console.print(said, markup=False, soft_wrap=True)
+    console.print("Kept as sweep-nodes and sweep-pairs; `assay show sweep-nodes`", markup=False)
+
+
+def _document(
+    system: str, nodes: Sequence[Nodes], pairs: Pairs | None, failures: Sequence[Result]
+) -> dict[str, Any]:
+    """What `--json` prints; a number that there is none of is null."""
+    from assay.analyse.groups import cause
+    from assay.records import to_plain
+
+    return {
+        "schema": "assay.sweep/1",
+        "system": system,
+        "nodes": [
+            {
+                "benchmark": one.point.benchmark,
+                "metric": one.point.metric,
+                "unit": one.point.unit,
+                "slow": one.slow,
+                "judged": one.judged,
+                "crowd": to_plain(one.crowd),
+                "changes": to_plain(one.changes),
+            }
+            for one in nodes
+        ],
+        "pairs": None if pairs is None else _pairs_plain(pairs),
+        "failures": [{"trial": result.run.trial.id, "cause": cause(result)} for result in failures],
+    }
+
+
+def _pairs_plain(pairs: Pairs) -> dict[str, Any]:
+    from assay.records import to_plain
+
+    ratios = [{"nodes": [*pair], "ratio": ratio} for pair, ratio in pairs.ratios.items()]
+    return {"ratios": ratios, "blame": to_plain(pairs.blame)}
+
+
+def _exit_code(nodes: Sequence[Nodes], pairs: Pairs | None, failures: Sequence[Result]) -> int:
+    blamed = pairs is not None and (pairs.blame.nodes or pairs.blame.links or pairs.blame.pairs)
+    if failures or blamed or any(one.slow for one in nodes):
+        return EXIT_WORSE
+    return EXIT_OK if all(one.judged for one in nodes) else EXIT_UNDECIDED

@@ -1,0 +1,143 @@
+"""A sweep binds each job to its nodes, is an ordinary session, and finds the node that was slowed."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console, RenderableType
+
+from assay import cli
+from assay.cli.sweep import Figure, Measured, judged_nodes, judged_pairs
+from assay.cluster import sweep
+from assay.cluster.rounds import Group
+from assay.errors import EXIT_UNDECIDED, InputError
+from assay.records import Point
+from assay.report import sweep_terminal
+from ssh_hosts import hosts
+
+DEFINITION = {"launcher": "ssh", "hosts": ["a", "root@b", "c"], "master_address": "10.0.0.1", "user": "bench"}
+
+
+def test_each_group_of_hosts_is_a_system_of_its_own() -> None:
+    made = sweep.systems(DEFINITION, [("a",), ("a", "root@b")])
+    assert made == {
+        "a": {"launcher": "ssh", "hosts": ["a"], "user": "bench"},
+        "a--root_b": {"launcher": "ssh", "hosts": ["a", "root@b"], "user": "bench"},
+    }
+
+
+@pytest.mark.parametrize("groups", [[("x" * 50,), ("b",)], [("a_b",), ("a@b",)], [("_a",)]])
+def test_hosts_whose_names_no_system_can_have_are_numbered(groups: list[tuple[str, ...]]) -> None:
+    assert [*sweep.systems(DEFINITION, groups)] == [f"node-{at + 1:04}" for at in range(len(groups))]
+
+
+def test_a_system_whose_nodes_no_job_can_be_bound_to_is_refused() -> None:
+    with pytest.raises(InputError, match="lab is reached through local; a sweep binds each job"):
+        sweep.hosts_of("lab", {"launcher": "local"})
+
+
+def test_a_margin_that_is_none_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    systems = tmp_path / "systems.yaml"
+    systems.write_text(json.dumps({"lab": {"launcher": "ssh", "hosts": ["a", "b"]}}))
+    words = ["sweep", "lab", "--systems", str(systems), "--margin", "0", "--runs", str(tmp_path / "runs")]
+    result = CliRunner().invoke(cli.assay, words)
+    assert result.exit_code == 2
+    assert "write it like 2%" in result.output
+    assert not (tmp_path / "runs").exists()
+
+
+# Verdicts ------------------------------------------------------------------------------------------------
+
+POINT = Point("matmul", "1x1", "flop_rate", "FLOP/s", "higher", {})
+
+
+def measured(values: dict[str, list[float]], groups: dict[str, Group] | None = None) -> Measured:
+    figure = Figure(POINT, "higher", values)
+    return Measured({"matmul": figure}, groups or {node: (node,) for node in values})
+
+
+def shown(what: RenderableType) -> str:
+    written = io.StringIO()
+    Console(width=100, file=written).print(what)
+    return written.getvalue()
+
+
+def test_of_two_hosts_the_one_that_lost_a_third_is_found_against_its_baseline() -> None:
+    before = measured({"a": [100.0, 101.0, 99.0], "b": [100.0, 102.0, 101.0]})
+    now = measured({"a": [99.0, 101.0, 100.0], "b": [67.0, 66.0, 68.0]})
+    (alone,) = judged_nodes(now, None, 0.05)
+    assert (alone.slow, alone.judged) == ([], False)
+    (held,) = judged_nodes(now, before.figures, 0.05)
+    assert (held.slow, held.judged) == (["b"], True)
+    assert "b               0.663  0.643 to 0.684  slower" in shown(
+        sweep_terminal.changes(held.changes, 0.05)
+    )
+
+
+def test_eight_hosts_are_held_against_each_other_and_the_loss_that_is_named_is_said() -> None:
+    values = {f"n{at}": [100 + speed] for at, speed in enumerate([-1.2, -0.7, -0.4, 0.1, 0.3, 0, 0.8, 1.1])}
+    (one,) = judged_nodes(measured(values | {"n5": [50.0]}), None, 0.05)
+    assert (one.slow, one.judged, one.changes) == (["n5"], True, ())
+    said = shown(sweep_terminal.crowd("matmul", one.crowd))
+    assert "n5            0.501     1  slow" in said
+    assert "in 80 of 100 cases; falsely in 5 % of sweeps" in said
+
+
+def test_a_baseline_of_other_nodes_is_told_with_theirs() -> None:
+    before = measured({"x": [1.0, 1.1, 1.2]})
+    with pytest.raises(InputError, match="none of the nodes a, b; it has x"):
+        judged_nodes(measured({"a": [1.0], "b": [1.0]}), before.figures, 0.05)
+
+
+def test_a_baseline_measured_otherwise_is_refused() -> None:
+    other = {"matmul": Figure(replace(POINT, labels={"size": 512}), "higher", {"a": [1.0]})}
+    with pytest.raises(InputError, match="the baseline has no matmul as it was measured here"):
+        judged_nodes(measured({"a": [1.0]}), other, 0.05)
+
+
+def test_pairs_are_shown_as_a_matrix_with_what_they_cannot_tell() -> None:
+    together = measured(
+        {"one": [80.0], "two": [100.0], "three": [90.0]},
+        {"one": ("a", "b"), "two": ("b", "c"), "three": ("a", "c")},
+    )
+    pairs = judged_pairs(together)
+    assert pairs is not None
+    said = shown(sweep_terminal.pairs(pairs.ratios, pairs.blame))
+    assert "a      ·  0.889  1.000" in said
+    assert "not told: a node has 2 partners" in said
+
+
+@pytest.mark.slow
+@pytest.mark.ssh
+@pytest.mark.torch
+def test_two_hosts_are_measured_alone_and_together_and_are_too_few_to_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = tmp_path / "runs"
+    with hosts(2) as made, tempfile.TemporaryDirectory(prefix="assay-ssh-run-") as runtime:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        own: dict[str, Any] = {"python": sys.executable, "env": {"GLOO_SOCKET_IFNAME": "eth0"}}
+        lab = {"launcher": "ssh", "hosts": made.names, "config": made.config, **own}
+        systems = tmp_path / "systems.yaml"
+        systems.write_text(json.dumps({"lab": {**lab, "directory": str(tmp_path / "remote")}}))
+        words = ["sweep", "lab", "--systems", str(systems), "--runs", str(runs), "--seconds", "0.1", "--json"]
+        result = CliRunner().invoke(cli.assay, [*words, "--repeats", "1", "--quiet"])
+    assert result.exit_code == EXIT_UNDECIDED, result.output
+    found = json.loads(result.stdout)
+    assert found["failures"] == []
+    assert [(one["benchmark"], one["judged"], one["slow"]) for one in found["nodes"]] == [
+        ("matmul", False, []),
+        ("membw", False, []),
+    ]
+    assert {standing["node"] for standing in found["nodes"][0]["crowd"]["standings"]} == {*made.names}
+    (pair,) = found["pairs"]["ratios"]
+    assert (sorted(pair["nodes"]), pair["ratio"]) == (made.names, 1.0)
+    assert sorted(path.name for path in runs.iterdir() if path.is_dir()) == ["sweep-nodes", "sweep-pairs"]
