@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 import tempfile
 from dataclasses import replace
@@ -15,28 +16,34 @@ from click.testing import CliRunner
 from rich.console import Console, RenderableType
 
 from assay import cli
-from assay.cli.sweep import Figure, Measured, judged_nodes, judged_pairs
+from assay.cli.sweep import judged_nodes, judged_pairs
+from assay.cli.sweep_runs import Figure, Measured
 from assay.cluster import sweep
 from assay.cluster.rounds import Group
 from assay.errors import EXIT_UNDECIDED, InputError
 from assay.records import Point
 from assay.report import sweep_terminal
+from assay.suite.model import NAME_PATTERN
 from ssh_hosts import hosts
 
 DEFINITION = {"launcher": "ssh", "hosts": ["a", "root@b", "c"], "master_address": "10.0.0.1", "user": "bench"}
 
 
 def test_each_group_of_hosts_is_a_system_of_its_own() -> None:
-    made = sweep.systems(DEFINITION, [("a",), ("a", "root@b")])
+    made = sweep.systems(DEFINITION, [("a",), ("a", "c")])
     assert made == {
         "a": {"launcher": "ssh", "hosts": ["a"], "user": "bench"},
-        "a--root_b": {"launcher": "ssh", "hosts": ["a", "root@b"], "user": "bench"},
+        "a--c": {"launcher": "ssh", "hosts": ["a", "c"], "user": "bench"},
     }
 
 
-@pytest.mark.parametrize("groups", [[("x" * 50,), ("b",)], [("a_b",), ("a@b",)], [("_a",)]])
-def test_hosts_whose_names_no_system_can_have_are_numbered(groups: list[tuple[str, ...]]) -> None:
-    assert [*sweep.systems(DEFINITION, groups)] == [f"node-{at + 1:04}" for at in range(len(groups))]
+@pytest.mark.parametrize("host", ["ip-10-0-0-1.eu-central-1.compute.internal", "root@b", "_a", "[::1]"])
+def test_a_host_whose_name_no_system_can_have_keeps_one_that_is_its_own(host: str) -> None:
+    (alone,) = sweep.systems(DEFINITION, [(host,)])
+    name, _, other = sweep.systems(DEFINITION, [("x",), (host,), (host + "2",)])
+    assert re.fullmatch(NAME_PATTERN, alone)
+    assert alone != other
+    assert [*sweep.systems(DEFINITION, [("x",), (host,)])] == [name, alone]
 
 
 def test_a_system_whose_nodes_no_job_can_be_bound_to_is_refused() -> None:
@@ -61,7 +68,7 @@ POINT = Point("matmul", "1x1", "flop_rate", "FLOP/s", "higher", {})
 
 def measured(values: dict[str, list[float]], groups: dict[str, Group] | None = None) -> Measured:
     figure = Figure(POINT, "higher", values)
-    return Measured({"matmul": figure}, groups or {node: (node,) for node in values})
+    return Measured("now", {"matmul": figure}, groups or {node: (node,) for node in values})
 
 
 def shown(what: RenderableType) -> str:

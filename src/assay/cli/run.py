@@ -89,7 +89,7 @@ def command(
         command_line=("assay", *sys.argv[1:]),
     )
     completed = _completed(asked, teller(quiet))
-    _index(runs_dir)
+    reindex(runs_dir)
     contents = _contents(completed)
     if as_json:
         echo_json(_document(completed, contents))
@@ -120,7 +120,7 @@ def _contents(completed: Completed) -> Contents:
     return gather(held.by_system(), held.metrics(), plan=completed.plan)
 
 
-def _index(runs_dir: Path) -> None:
+def reindex(runs_dir: Path) -> None:
     """Bring the index up to date, or say why not: it can be made again, and the results are shown anyway."""
     from assay import store
     from assay.run.drive import update_index

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -14,29 +12,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import JSON, RUNS, echo_json, margin_of
+from assay.cli.sweep_runs import Sweep, stored
 from assay.cli.systems import SYSTEMS, named
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
 
 if TYPE_CHECKING:
     from assay.analyse.links import Blame, Pair
     from assay.analyse.nodes import Change, Crowd
+    from assay.cli.sweep_runs import Figure, Figures, Measured
     from assay.cluster.rounds import Group
-    from assay.records import Better, Metric, Point, Result, Run
-    from assay.run.drive import Completed
-    from assay.suite.model import System
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A benchmark's primary metric: each system's values."""
-
-    point: Point
-    better: Better
-    values: dict[str, list[float]]
-
-
-Figures = Mapping[str, Figure]
-"""By benchmark."""
+    from assay.records import Point, Result
 
 
 @click.command()
@@ -75,8 +60,9 @@ def command(
     """Measure each host of SYSTEM alone, then pairs in rounds, and name those that are slow.
 
     Alone: arithmetic (matmul) and memory (membw). Pairs: an all-reduce between two hosts, in rounds in which
-    each has another partner. The runs are ordinary sessions, sweep-nodes and sweep-pairs: stopped, they are
-    gone on with; `assay show`, `report` and `export` take them. One job runs at a time.
+    each has another partner. The runs are ordinary sessions, sweep-nodes and sweep-pairs: a stopped one is
+    gone on with, and `assay show`, `report` and `export` take them. One job runs at a time. What was stopped
+    among the pairs measures the nodes anew first.
 
     From 8 nodes on they are held against each other, so that in at most 5 % of sweeps over healthy nodes any
     is named; with fewer, each against its --baseline. Nothing on the nodes is changed, nothing is drained.
@@ -99,10 +85,12 @@ def command(
     where = named(system, systems_file)
     hosts = sweep.hosts_of(system, where.definition)
     borne = _margin(margin)
-    before = None if baseline is None else _stored(runs_dir, baseline)
-    run = _Sweep(where, runs_dir, repeats, device, seconds, new, quiet)
+    before = None if baseline is None else stored(runs_dir, baseline)
+    run = Sweep(where, runs_dir, repeats, device, seconds, new, quiet)
     alone = run.groups(sweep.nodes_suite, order.alone(hosts))
-    nodes = judged_nodes(alone, before, borne)
+    if before is not None and alone.session in before[1]:
+        raise InputError(f"--baseline {baseline} is the sweep that went on here; add --new, or name another")
+    nodes = judged_nodes(alone, None if before is None else before[0], borne)
     pairs = None
     if rounds and len(hosts) > 1:
         met = order.pairs(hosts, min(rounds, order.most_rounds(len(hosts))))
@@ -119,90 +107,6 @@ def _margin(text: str) -> float:
         return margin_of(text)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--margin") from None
-
-
-# Runs ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What a session of a sweep gave: its figures, and the hosts of each of its systems."""
-
-    figures: Figures
-    hosts: Mapping[str, Group]
-
-
-@dataclass(frozen=True)
-class _Sweep:
-    """Runs the sweep's suites as `assay run` runs any; `failures` gathers the runs without a result."""
-
-    where: System
-    runs_dir: Path
-    repeats: int
-    device: str
-    seconds: float
-    new: bool
-    quiet: bool
-    failures: list[Result] = field(default_factory=list)
-
-    def groups(self, suite: Callable[..., dict[str, Any]], groups: Sequence[Group]) -> Measured:
-        """The suite on each group of hosts."""
-        from assay.cluster.sweep import systems
-
-        made = systems(self.where.definition, groups)
-        completed = self._completed(suite([*made], self.repeats, self.device, self.seconds), made)
-        self.failures.extend(completed.failures)
-        return Measured(
-            _figures(completed.results, _metrics(completed)), dict(zip(made, groups, strict=True))
-        )
-
-    def _completed(self, suite: Mapping[str, Any], made: Mapping[str, Any]) -> Completed:
-        from assay.cli.run import teller
-        from assay.run.drive import Asked, run_suite, update_index
-
-        with tempfile.TemporaryDirectory() as folder:  # the session keeps both files
-            file = Path(folder, "suite.yaml")
-            file.write_text(json.dumps(suite))
-            file.with_name("systems.yaml").write_text(json.dumps(made))
-            asked = Asked(file, self.runs_dir, new=self.new, command_line=("assay", *sys.argv[1:]))
-            completed = run_suite(asked, teller(self.quiet))
-        for problem in update_index(self.runs_dir):
-            click.echo(f"assay: {problem}", err=True)
-        return completed
-
-
-def _metrics(completed: Completed) -> Callable[[Run], Mapping[str, Metric]]:
-    from assay.cli.evidence import Named
-
-    return Named(completed.session.id, completed.results, completed.plan).metrics()
-
-
-def _stored(runs_dir: Path, reference: str) -> Figures:
-    """An earlier sweep's figures. Raises InputError where there are none."""
-    from assay.cli.evidence import named as found
-    from assay.cli.evidence import ready
-
-    ready(runs_dir)
-    stored = found(runs_dir, reference)
-    figures = _figures(stored.results, stored.metrics())
-    if not figures:
-        raise InputError(f"--baseline {reference}: none of its runs gave a figure")
-    return figures
-
-
-def _figures(results: Sequence[Result], metrics: Callable[[Run], Mapping[str, Metric]]) -> Figures:
-    """Each benchmark's primary metric."""
-    from assay.analyse.groups import group
-
-    found: dict[str, Figure] = {}
-    for key, one in group(results, metrics).items():
-        if key.place.benchmark in found or one.point.better is None:
-            continue  # the primary metric comes first; one without direction can't be slow
-        values: dict[str, list[float]] = {}
-        for sample in one.samples:
-            values.setdefault(sample.result.run.trial.system, []).append(sample.value)
-        found[key.place.benchmark] = Figure(one.point, one.point.better, values)
-    return found
 
 
 # Verdicts ------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ exported as any other. Repeats are blocks, in which each node has its turn, so t
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,7 +36,7 @@ def systems(definition: Mapping[str, Any], groups: Sequence[Group]) -> dict[str,
     A pair meets at its first host's own address: `master_address` is that of the system's first host.
     """
     own = {key: value for key, value in definition.items() if key != "master_address"}
-    return {name: {**own, "hosts": [*group]} for name, group in zip(_names(groups), groups, strict=True)}
+    return {_name(group): {**own, "hosts": [*group]} for group in groups}
 
 
 def nodes_suite(names: Sequence[str], repeats: int, device: str, seconds: float) -> dict[str, Any]:
@@ -61,10 +62,14 @@ def _suite(name: str, names: Sequence[str], repeats: int) -> dict[str, Any]:
     return {"suite": name, "systems": [*names], "repeats": repeats, "timeout": "10min"}
 
 
-def _names(groups: Sequence[Group]) -> list[str]:
-    """The hosts' own names where those can be names of systems, else numbers."""
-    told = ["--".join(re.sub(r"[^A-Za-z0-9._-]", "_", host) for host in group) for group in groups]
-    fit = all(len(name) <= _MOST_LETTERS and name[0].isalnum() for name in told)
-    if fit and len({name.casefold() for name in told}) == len(told):
+def _name(group: Group) -> str:
+    """The hosts' own names where those can be a system's; else what fits of them, and a digest of them.
+
+    It depends on these hosts alone, so that a baseline's figures are never another host's.
+    """
+    own = "--".join(group)
+    told = re.sub(r"[^A-Za-z0-9._-]", "_", own).lstrip("._-")
+    if told == own and len(told) <= _MOST_LETTERS:
         return told
-    return [f"{'-'.join(['node'] * len(group))}-{at:04}" for at, group in enumerate(groups, 1)]
+    digest = hashlib.sha256(own.encode()).hexdigest()[:8]
+    return f"{told[: _MOST_LETTERS - len(digest) - 1] or 'host'}-{digest}"
