@@ -63,7 +63,10 @@ class OnCluster:
         return make(self.namespace, spool, kind=self.kind, grace=grace_s)
 
     def left(self, token: str) -> list[str]:
-        return running(self.namespace, f"{LABEL_TOKEN}={token}")
+        give_up = time.monotonic() + 15  # an operator's own pods end when it comes to it
+        while (found := running(self.namespace, f"{LABEL_TOKEN}={token}")) and time.monotonic() < give_up:
+            time.sleep(0.2)
+        return found
 
 
 class TestJob(OnCluster, LauncherContract):
