@@ -10,7 +10,7 @@ from assay.launch.kubernetes.kinds import Kind
 from assay.launch.kubernetes.order import name_of
 from assay.launch.kubernetes.standing import call, is_out_of_reach, is_over
 
-END_SLACK_S = 45.0  # beyond the grace time: the kubelet's own, the cluster's collector
+END_SLACK_S = 120.0  # beyond the grace time: the kubelet's own, the collector's, a server that was just away
 TAKE_UP_S = 10.0  # beyond which a controller is taken not to work
 PAUSES_S = (0.1, 0.1, 0.2, 0.3, 0.5)
 
