@@ -432,7 +432,7 @@ class LauncherContract(RanksContract):
         later = self.make(tmp_path / "jobs", grace_s=0.5)
         handle = later.find(asked.token)
         if handle is None:
-            give_up = time.monotonic() + 10
+            give_up = time.monotonic() + 60
             while self.left(asked.token) and time.monotonic() < give_up:
                 time.sleep(0.05)  # a keeper that came too late is still reading that it did
             assert later.find(asked.token) is None

@@ -91,7 +91,7 @@ class Storm:
     def wait_for_a_bad_moment(self, assay: subprocess.Popen[bytes]) -> None:
         """While a job is submitted, while some of its log is kept, or at any time."""
         moment = self.random.choice([self.is_submitting, self.is_printing, None])
-        until = time.monotonic() + self.random.uniform(0.3, 1.8)
+        until = time.monotonic() + (20 if moment else self.random.uniform(0.3, 1.8))
         known = len(self.attempts())
         while time.monotonic() < until and assay.poll() is None:
             if moment is not None and len(self.attempts()) > known and moment():

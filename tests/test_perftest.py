@@ -187,7 +187,8 @@ def test_whatever_falls_into_a_log_makes_no_other_bandwidth(
     log.write_text(MIB[:where] + text + MIB[where:], errors="replace")
     for figure in perftest(log).figures:
         if figure.metric == "bandwidth":
-            [rate] = values(
-                Found([f for f in perftest(log).figures if f.line == figure.line]), "message_rate"
-            )
-            assert figure.value == pytest.approx(float(str(figure.labels["payload_bytes"])) * rate, rel=0.5)
+            rates = values(Found([f for f in perftest(log).figures if f.line == figure.line]), "message_rate")
+            for rate in rates:  # none where its column's name was torn
+                assert figure.value == pytest.approx(
+                    float(str(figure.labels["payload_bytes"])) * rate, rel=0.5
+                )
