@@ -63,8 +63,11 @@ class OnCluster:
         return make(self.namespace, spool, kind=self.kind, grace=grace_s)
 
     def left(self, token: str) -> list[str]:
-        give_up = time.monotonic() + 15  # an operator's own pods end when it comes to it
-        while (found := running(self.namespace, f"{LABEL_TOKEN}={token}")) and time.monotonic() < give_up:
+        return running(self.namespace, f"{LABEL_TOKEN}={token}")
+
+    def left_at_the_end(self, token: str) -> list[str]:
+        give_up = time.monotonic() + 15  # an operator ends its own pods when it comes to it
+        while (found := self.left(token)) and time.monotonic() < give_up:
             time.sleep(0.2)
         return found
 
