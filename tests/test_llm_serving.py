@@ -118,8 +118,8 @@ def test_times_are_those_at_which_the_server_sent_its_tokens(
         per_token.append((request["last_s"] - request["first_s"]) / 7 - took)
     # A busy machine delays some of them; none is seen before it was sent, and the undisturbed ones at once.
     assert min(first) > 0
-    assert min(first) < 0.005
-    assert min(abs(more) for more in per_token) < 0.0005
+    assert min(first) < 0.02
+    assert min(abs(more) for more in per_token) < 0.002
 
 
 @pytest.mark.slow

@@ -1,9 +1,9 @@
-"""All tests: trainings, those of a Kubernetes cluster and the rest side by side, since most of them wait.
+"""All tests, those of a Kubernetes cluster beside the others: they wait most of their time.
 
     python tools/run_tests.py
 
-What takes a part of the cluster away comes last and alone. The output of what ran beside follows when all
-have ended; the exit code is the worst one.
+What takes a part of the cluster away comes last and alone. The cluster's output follows when all have ended;
+the exit code is the worst one.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from typing import IO
 PYTEST = [sys.executable, "-m", "pytest"]
 BESIDE = [*PYTEST, "-p", "no:cacheprovider"]
 THREE_FILES_AT_ONCE = ["-n", "3", "--dist", "loadfile"]  # a file's tests share a namespace
-TRAININGS = [[*BESIDE, "-m", "torch and not kubernetes"]]
 CLUSTER = [
     [*BESIDE, *THREE_FILES_AT_ONCE, "-m", "kubernetes and not disruptive"],
     [*BESIDE, "-m", "kubernetes and disruptive"],
 ]
-REST = [*PYTEST, "-m", "not kubernetes and not torch"]
+OTHERS = [  # trainings take all cores, and what is timed does not bear that
+    [*PYTEST, "-m", "not kubernetes and not torch"],
+    [*PYTEST, "-m", "torch and not kubernetes"],
+]
 
 
-def worst_of(runs: Sequence[Sequence[str]], output: IO[bytes]) -> int:
+def worst_of(runs: Sequence[Sequence[str]], output: IO[bytes] | None = None) -> int:
     """Run one after the other, all of them."""
     return max(
         subprocess.run(argv, check=False, stdout=output, stderr=subprocess.STDOUT).returncode for argv in runs
@@ -35,16 +37,11 @@ def worst_of(runs: Sequence[Sequence[str]], output: IO[bytes]) -> int:
 
 def main() -> int:
     """Run all to their ends."""
-    beside = {"trainings": TRAININGS, "Kubernetes": CLUSTER}
-    with ThreadPoolExecutor(len(beside)) as threads:
-        outputs = {name: tempfile.TemporaryFile() for name in beside}  # noqa: SIM115  (gone when printed)
-        going = {name: threads.submit(worst_of, runs, outputs[name]) for name, runs in beside.items()}
-        worst = subprocess.run(REST, check=False).returncode
-        for name, ended in going.items():
-            worst = max(worst, ended.result())
-            outputs[name].seek(0)
-            print(f"\n{name}:", outputs[name].read().decode(errors="replace"), flush=True)
-            outputs[name].close()
+    with tempfile.TemporaryFile() as output, ThreadPoolExecutor(1) as beside:
+        cluster = beside.submit(worst_of, CLUSTER, output)
+        worst = max(worst_of(OTHERS), cluster.result())
+        output.seek(0)
+        print("\nKubernetes:", output.read().decode(errors="replace"), flush=True)
     return worst
 
 

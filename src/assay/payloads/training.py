@@ -13,6 +13,8 @@ data-only  the batches of `real` are read and decoded, and nothing is trained: w
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -190,6 +192,9 @@ def train(kind: type[Benchmark], options: argparse.Namespace) -> None:
         _state(benchmark)
         {"synthetic": synthetic, "real": real, "data-only": data_only}[options.mode](benchmark)
     rank.leave()
+    if rank.size > 1:  # all is said; threads of torch's exchange can abort the interpreter's own way out
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _check(rank: Rank, options: argparse.Namespace) -> None:
