@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from assay.records import Metric, Reading, Shape, Task
-from assay.workloads.training import TrainingParams, read_training, training_metrics, training_task
-from assay.workloads.workload import Workload
-
-SAMPLE = "tokens"
-ROUND = "v4.0"
+from assay.workloads.training import TrainingParams, training_workload
 
 
 class BertParams(TrainingParams):
@@ -93,33 +86,18 @@ def forward_flops(width: int, feedforward: int, layers: int, rows: int, length: 
     return length * layers * layer + masked * word + first
 
 
-def _metrics(params: BertParams) -> tuple[Metric, ...]:
-    return training_metrics(params, SAMPLE)
-
-
 def _flops(params: BertParams) -> float | None:
     """Of a token of a sample without padding; padding is computed too, and counts as nothing."""
-    if params.mode == "data-only":
-        return None
     sizes = (params.width, params.feedforward, params.layers, params.vocabulary_size)
     return 3 * forward_flops(*sizes, params.length, params.masked) / params.length
 
 
-def _task(params: BertParams, shape: Shape, seed: int) -> Task:
-    return training_task("bert.py", params, shape, seed)
-
-
-def _read(logs: Mapping[str, Path], params: BertParams) -> Reading:
-    return read_training(logs, params, SAMPLE, ROUND)
-
-
-BERT = Workload(
-    name="bert",
-    about="pre-train BERT: throughput on synthetic text, or Wikipedia's to MLPerf's target",
-    params=BertParams,
-    metrics=_metrics,
+BERT = training_workload(
+    "bert",
+    "pre-train BERT: throughput on synthetic text, or Wikipedia's to MLPerf's target",
+    BertParams,
     sample="token",
+    samples="tokens",
     flops=_flops,
-    task=_task,
-    read=_read,
+    round_="v4.0",
 )

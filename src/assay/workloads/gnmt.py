@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-
 from pydantic import ConfigDict, Field
 
-from assay.records import Metric, Reading, Shape, Task
-from assay.workloads.training import TrainingParams, read_training, training_metrics, training_task
-from assay.workloads.workload import Workload
-
-SAMPLE = "tokens"
-ROUND = "v0.7"
+from assay.workloads.training import TrainingParams, training_workload
 
 
 class GnmtParams(TrainingParams):
@@ -68,31 +60,16 @@ def forward_flops(width: int, rows: int, length: int) -> float:
     return layers + attention + 2 * width * rows
 
 
-def _metrics(params: GnmtParams) -> tuple[Metric, ...]:
-    return training_metrics(params, SAMPLE)
-
-
 def _flops(params: GnmtParams) -> float | None:
-    if params.mode == "data-only":
-        return None
     return 3 * forward_flops(params.width, params.vocabulary_size, params.length) / 2
 
 
-def _task(params: GnmtParams, shape: Shape, seed: int) -> Task:
-    return training_task("gnmt.py", params, shape, seed)
-
-
-def _read(logs: Mapping[str, Path], params: GnmtParams) -> Reading:
-    return read_training(logs, params, SAMPLE, ROUND)
-
-
-GNMT = Workload(
-    name="gnmt",
-    about="train GNMT: throughput on synthetic sentences, or WMT's pairs to MLPerf's BLEU",
-    params=GnmtParams,
-    metrics=_metrics,
+GNMT = training_workload(
+    "gnmt",
+    "train GNMT: throughput on synthetic sentences, or WMT's pairs to MLPerf's BLEU",
+    GnmtParams,
     sample="token",
+    samples="tokens",
     flops=_flops,
-    task=_task,
-    read=_read,
+    round_="v0.7",
 )

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from assay.records import Metric, Reading, Shape, Task
-from assay.workloads.training import TrainingParams, read_training, training_metrics, training_task
-from assay.workloads.workload import Workload
+from assay.workloads.training import TrainingParams, training_workload
 
 # Forward FLOPs of torchvision's maskrcnn_resnet50_fpn, by torch's counter: of each pixel in backbone, pyramid
 # and proposals; of each region drawn in the box head; of each object in the mask head. torchvision states
@@ -84,10 +80,6 @@ class MaskRcnnParams(TrainingParams):
         return self
 
 
-def _metrics(params: MaskRcnnParams) -> tuple[Metric, ...]:
-    return training_metrics(params, "images")
-
-
 def image_flops(height: int, width: int, regions: int = 512, *, frozen: bool = True) -> float:
     """FLOPs to train on an image of so many pixels, in whole strides of 32; with its objects' masks alone.
 
@@ -101,28 +93,19 @@ def image_flops(height: int, width: int, regions: int = 512, *, frozen: bool = T
 
 def _flops(params: MaskRcnnParams) -> float | None:
     """Of an image of COCO's commonest shape, 4:3, as synthetic ones are."""
-    if params.mode == "data-only" or params.blocks != RESNET50 or params.width != WIDTH:
+    if params.blocks != RESNET50 or params.width != WIDTH:
         return None
     longer = min(params.min_size * 4 // 3, params.max_size)
     frozen = params.backbone is not None
     return image_flops(longer * 3 // 4, longer, params.regions, frozen=frozen)
 
 
-def _task(params: MaskRcnnParams, shape: Shape, seed: int) -> Task:
-    return training_task("maskrcnn.py", params, shape, seed)
-
-
-def _read(logs: Mapping[str, Path], params: MaskRcnnParams) -> Reading:
-    return read_training(logs, params, "images", "v3.1")
-
-
-MASKRCNN = Workload(
-    name="maskrcnn",
-    about="train Mask R-CNN on ResNet-50: throughput on synthetic images, or COCO to MLPerf's targets",
-    params=MaskRcnnParams,
-    metrics=_metrics,
+MASKRCNN = training_workload(
+    "maskrcnn",
+    "train Mask R-CNN on ResNet-50: throughput on synthetic images, or COCO to MLPerf's targets",
+    MaskRcnnParams,
     sample="image",
+    samples="images",
     flops=_flops,
-    task=_task,
-    read=_read,
+    round_="v3.1",
 )

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
-from assay.records import Metric, Reading, Shape, Task
-from assay.workloads.training import TrainingParams, read_training, training_metrics, training_task
-from assay.workloads.workload import Workload
+from assay.workloads.training import TrainingParams, training_workload
 
 PLANES = 17  # of a position: Silver et al. 2017
 
@@ -70,25 +65,12 @@ def _flops(params: MiniGoParams) -> float | None:
     return training_flops(params) if params.mode == "synthetic" else None
 
 
-def _metrics(params: MiniGoParams) -> tuple[Metric, ...]:
-    return training_metrics(params, "positions")
-
-
-def _task(params: MiniGoParams, shape: Shape, seed: int) -> Task:
-    return training_task("minigo.py", params, shape, seed)
-
-
-def _read(logs: Mapping[str, Path], params: MiniGoParams) -> Reading:
-    return read_training(logs, params, "positions", "v2.1")
-
-
-MINIGO = Workload(
-    name="minigo",
-    about="learn Go by self-play: throughput on synthetic positions, or games to a win rate",
-    params=MiniGoParams,
-    metrics=_metrics,
+MINIGO = training_workload(
+    "minigo",
+    "learn Go by self-play: throughput on synthetic positions, or games to a win rate",
+    MiniGoParams,
     sample="position",
+    samples="positions",
     flops=_flops,
-    task=_task,
-    read=_read,
+    round_="v2.1",
 )

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
-from pathlib import Path
 
 from pydantic import ConfigDict, Field, field_validator
 
-from assay.records import Metric, Reading, Shape, Task
-from assay.workloads.training import TrainingParams, read_training, training_metrics, training_task
-from assay.workloads.workload import Workload
+from assay.workloads.training import TrainingParams, training_workload
 
 
 class NCFParams(TrainingParams):
@@ -60,29 +56,12 @@ def training_flops(params: NCFParams) -> float:
     return 3 * 2 * (perceptron + params.factors + params.layers[-1])
 
 
-def _flops(params: NCFParams) -> float | None:
-    return None if params.mode == "data-only" else training_flops(params)
-
-
-def _metrics(params: NCFParams) -> tuple[Metric, ...]:
-    return training_metrics(params, "samples")
-
-
-def _task(params: NCFParams, shape: Shape, seed: int) -> Task:
-    return training_task("ncf.py", params, shape, seed)
-
-
-def _read(logs: Mapping[str, Path], params: NCFParams) -> Reading:
-    return read_training(logs, params, "samples", "v0.5")
-
-
-NCF = Workload(
-    name="ncf",
-    about="train NeuMF: throughput on synthetic pairs, or MovieLens to MLPerf v0.5's target",
-    params=NCFParams,
-    metrics=_metrics,
+NCF = training_workload(
+    "ncf",
+    "train NeuMF: throughput on synthetic pairs, or MovieLens to MLPerf v0.5's target",
+    NCFParams,
     sample="sample",
-    flops=_flops,
-    task=_task,
-    read=_read,
+    samples="samples",
+    flops=training_flops,
+    round_="v0.5",
 )

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from assay.records import Metric, Reading, Shape, Task
-from assay.workloads.training import TrainingParams, read_training, training_metrics, training_task
-from assay.workloads.workload import Workload
+from assay.workloads.training import TrainingParams, training_workload
 
 # GFLOP of an image at 224×224. ResNet-50: 8.18 forward (4.09 G multiply-adds: torchvision's v1.5; He et al.
 # 2015 count 3.8 G for v1) and twice that backward: 3 × forward less the first layer's gradient by its input.
@@ -52,32 +48,17 @@ class ResNet50Params(TrainingParams):
         return self
 
 
-def _metrics(params: ResNet50Params) -> tuple[Metric, ...]:
-    return training_metrics(params, "images")
-
-
 def _flops(params: ResNet50Params) -> float | None:
-    if params.mode == "data-only":
-        return None
     return TRAINING_GFLOP_AT_224[params.model] * 1e9 * (params.image_size / 224) ** 2
 
 
-def _task(params: ResNet50Params, shape: Shape, seed: int) -> Task:
-    return training_task("resnet50.py", params, shape, seed)
-
-
-def _read(logs: Mapping[str, Path], params: ResNet50Params) -> Reading:
-    return read_training(logs, params, "images", "v4.0")
-
-
-RESNET50 = Workload(
-    name="resnet50",
-    about="train ResNet-50: throughput on synthetic images, or ImageNet to MLPerf's target",
-    params=ResNet50Params,
-    metrics=_metrics,
+RESNET50 = training_workload(
+    "resnet50",
+    "train ResNet-50: throughput on synthetic images, or ImageNet to MLPerf's target",
+    ResNet50Params,
     sample="image",
+    samples="images",
     flops=_flops,
-    task=_task,
-    read=_read,
+    round_="v4.0",
     version=2,
 )

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from assay.records import Metric, Reading, Shape, Task
-from assay.workloads.training import TrainingParams, read_training, training_metrics, training_task
-from assay.workloads.workload import Workload
+from assay.workloads.training import TrainingParams, training_workload
 
 # Forward FLOPs of each pixel for 20 classes, by torch's counter; 653 GFLOP of 1,216 × 1,920 with the first.
 FLOPS_A_PIXEL = {
@@ -75,32 +71,19 @@ class SegmentationParams(TrainingParams):
         return self
 
 
-def _metrics(params: SegmentationParams) -> tuple[Metric, ...]:
-    return training_metrics(params, "images")
-
-
 def _flops(params: SegmentationParams) -> float | None:
     forward = FLOPS_A_PIXEL.get((params.architecture, params.encoder))
-    if params.mode == "data-only" or forward is None:
+    if forward is None:
         return None
     return 3 * forward * math.prod(params.image_size)
 
 
-def _task(params: SegmentationParams, shape: Shape, seed: int) -> Task:
-    return training_task("segmentation.py", params, shape, seed)
-
-
-def _read(logs: Mapping[str, Path], params: SegmentationParams) -> Reading:
-    return read_training(logs, params, "images", "v3.1")
-
-
-SEGMENTATION = Workload(
-    name="segmentation",
-    about="train DeepLabV3+ or U-Net on street scenes: synthetic images, or A2D2's",
-    params=SegmentationParams,
-    metrics=_metrics,
+SEGMENTATION = training_workload(
+    "segmentation",
+    "train DeepLabV3+ or U-Net on street scenes: synthetic images, or A2D2's",
+    SegmentationParams,
     sample="image",
+    samples="images",
     flops=_flops,
-    task=_task,
-    read=_read,
+    round_="v3.1",
 )

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-
 from pydantic import ConfigDict, Field
 
-from assay.records import Metric, Reading, Shape, Task
-from assay.workloads.training import TrainingParams, read_training, training_metrics, training_task
-from assay.workloads.workload import Workload
+from assay.workloads.training import TrainingParams, training_workload
 
 # Forward, of a 300 × 300 image for 80 classes: 31.7 GFLOP by torch's counter. Backward is twice that.
 TRAINING_FLOPS_AT_300 = 3 * 31.72e9
@@ -50,31 +45,18 @@ class SsdParams(TrainingParams):
     decay_epochs: tuple[int, int] = Field((40, 50), description="Epochs after which it falls to a tenth.")
 
 
-def _metrics(params: SsdParams) -> tuple[Metric, ...]:
-    return training_metrics(params, "images")
-
-
 def _flops(params: SsdParams) -> float | None:
-    if params.mode == "data-only" or params.blocks != RESNET34:
+    if params.blocks != RESNET34:
         return None
     return TRAINING_FLOPS_AT_300 * (params.image_size / 300) ** 2
 
 
-def _task(params: SsdParams, shape: Shape, seed: int) -> Task:
-    return training_task("ssd.py", params, shape, seed)
-
-
-def _read(logs: Mapping[str, Path], params: SsdParams) -> Reading:
-    return read_training(logs, params, "images", "v1.1")
-
-
-SSD = Workload(
-    name="ssd",
-    about="train SSD300 on ResNet-34: throughput on synthetic images, or COCO to MLPerf's target",
-    params=SsdParams,
-    metrics=_metrics,
+SSD = training_workload(
+    "ssd",
+    "train SSD300 on ResNet-34: throughput on synthetic images, or COCO to MLPerf's target",
+    SsdParams,
     sample="image",
+    samples="images",
     flops=_flops,
-    task=_task,
-    read=_read,
+    round_="v1.1",
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -14,6 +14,7 @@ from assay.logs.mlperf import training_run
 from assay.records import Metric, Reading, Shape, Task, TrainingRun
 from assay.workloads import payload_log
 from assay.workloads.program import Params, program_task
+from assay.workloads.workload import Workload
 
 STEP_TIME = Metric("step_time", "s", "lower", "one training step on the slowest rank", scales=False)
 PER_EPOCH = Metric("time_per_epoch", "s", "lower", "run_start to run_stop over epochs: evaluation included")
@@ -113,7 +114,46 @@ class TrainingParams(Params):
         return self
 
 
-def training_task(program: str, params: TrainingParams, shape: Shape, seed: int) -> Task:
+Own = TypeVar("Own", bound=TrainingParams)
+
+
+def training_workload(
+    name: str,
+    about: str,
+    params: type[Own],
+    *,
+    sample: str,
+    samples: str,
+    flops: Callable[[Own], float | None],
+    round_: str,
+    version: int = 1,
+) -> Workload:
+    """The workload whose program is payloads/<name>.py.
+
+    sample   what its throughput counts, one of them: `patch`
+    samples  several: `patches`
+    flops    FLOPs to train on one; None where unknown. Of data-only, where nothing is trained, it isn't asked
+    round_   of MLPerf, whose rules the log of a real training follows
+
+    The others as `Workload` has them.
+    """
+
+    def metrics(asked: Own) -> tuple[Metric, ...]:
+        return training_metrics(asked, samples)
+
+    def trained_flops(asked: Own) -> float | None:
+        return None if asked.mode == "data-only" else flops(asked)
+
+    def task(asked: Own, shape: Shape, seed: int) -> Task:
+        return _task(f"{name}.py", asked, shape, seed)
+
+    def read(logs: Mapping[str, Path], asked: Own) -> Reading:
+        return _read(logs, asked, metrics(asked), round_)
+
+    return Workload(name, about, params, metrics, sample, trained_flops, task, read, version)
+
+
+def _task(program: str, params: TrainingParams, shape: Shape, seed: int) -> Task:
     """The job of a training workload."""
     micro = params.batch_size * shape.ranks
     if params.global_batch_size is not None and params.global_batch_size % micro:
@@ -142,9 +182,10 @@ def training_metrics(params: TrainingParams, sample: str) -> tuple[Metric, ...]:
     return (PER_EPOCH, *to_target, rate, DATA_WAIT, *operators)
 
 
-def read_training(logs: Mapping[str, Path], params: TrainingParams, sample: str, round_: str) -> Reading:
+def _read(
+    logs: Mapping[str, Path], params: TrainingParams, metrics: tuple[Metric, ...], round_: str
+) -> Reading:
     """What the logs of a training say; a real one is read by the rules of MLPerf's round as well."""
-    metrics = training_metrics(params, sample)
     if params.mode != "real" or "rank-0.log" not in logs:
         return payload_log.read(logs, metrics)
     training = training_run(logs["rank-0.log"], round_=round_)

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from assay.records import Metric, Reading, Shape, Task
-from assay.workloads.training import TrainingParams, read_training, training_metrics, training_task
-from assay.workloads.workload import Workload
-
-SAMPLE = "tokens"
-ROUND = "v0.7"
+from assay.workloads.training import TrainingParams, training_workload
 
 
 class TransformerParams(TrainingParams):
@@ -78,32 +71,17 @@ def forward_flops(width: int, feedforward: int, layers: int, rows: int, length: 
     return layers * (3 * attention + 2 * 4 * width * feedforward) + 2 * width * rows
 
 
-def _metrics(params: TransformerParams) -> tuple[Metric, ...]:
-    return training_metrics(params, SAMPLE)
-
-
 def _flops(params: TransformerParams) -> float | None:
-    if params.mode == "data-only":
-        return None
     sizes = (params.width, params.feedforward, params.layers, params.vocabulary_size, params.length)
     return 3 * forward_flops(*sizes)
 
 
-def _task(params: TransformerParams, shape: Shape, seed: int) -> Task:
-    return training_task("transformer.py", params, shape, seed)
-
-
-def _read(logs: Mapping[str, Path], params: TransformerParams) -> Reading:
-    return read_training(logs, params, SAMPLE, ROUND)
-
-
-TRANSFORMER = Workload(
-    name="transformer",
-    about="train the big Transformer: throughput on synthetic sentences, or WMT's pairs to MLPerf's BLEU",
-    params=TransformerParams,
-    metrics=_metrics,
+TRANSFORMER = training_workload(
+    "transformer",
+    "train the big Transformer: throughput on synthetic sentences, or WMT's pairs to MLPerf's BLEU",
+    TransformerParams,
     sample="token",
+    samples="tokens",
     flops=_flops,
-    task=_task,
-    read=_read,
+    round_="v0.7",
 )

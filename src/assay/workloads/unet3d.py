@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
-from pathlib import Path
 from typing import Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from assay.records import Metric, Reading, Shape, Task
-from assay.workloads.training import TrainingParams, read_training, training_metrics, training_task
-from assay.workloads.workload import Workload
+from assay.workloads.training import TrainingParams, training_workload
 
 CLASSES = 3  # background, kidney, tumour
 
@@ -71,29 +67,12 @@ def training_flops(params: UNet3DParams) -> float:
     return 3.0 * 2 * multiplied
 
 
-def _flops(params: UNet3DParams) -> float | None:
-    return None if params.mode == "data-only" else training_flops(params)
-
-
-def _metrics(params: UNet3DParams) -> tuple[Metric, ...]:
-    return training_metrics(params, "patches")
-
-
-def _task(params: UNet3DParams, shape: Shape, seed: int) -> Task:
-    return training_task("unet3d.py", params, shape, seed)
-
-
-def _read(logs: Mapping[str, Path], params: UNet3DParams) -> Reading:
-    return read_training(logs, params, "patches", "v4.0")
-
-
-UNET3D = Workload(
-    name="unet3d",
-    about="train a 3D U-Net: throughput on synthetic patches, or KiTS19 to MLPerf's target",
-    params=UNet3DParams,
-    metrics=_metrics,
+UNET3D = training_workload(
+    "unet3d",
+    "train a 3D U-Net: throughput on synthetic patches, or KiTS19 to MLPerf's target",
+    UNet3DParams,
     sample="patch",
-    flops=_flops,
-    task=_task,
-    read=_read,
+    samples="patches",
+    flops=training_flops,
+    round_="v4.0",
 )
