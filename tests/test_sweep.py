@@ -16,8 +16,7 @@ from click.testing import CliRunner
 from rich.console import Console, RenderableType
 
 from assay import cli
-from assay.cli.sweep import judged_nodes, judged_pairs
-from assay.cli.sweep_runs import Figure, Measured
+from assay.analyse.sweep import Figure, Measured, judged_nodes, judged_pairs
 from assay.cluster import sweep
 from assay.cluster.rounds import Group
 from assay.errors import EXIT_UNDECIDED, InputError

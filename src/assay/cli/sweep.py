@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,11 +15,8 @@ from assay.cli.systems import SYSTEMS, named
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
 
 if TYPE_CHECKING:
-    from assay.analyse.links import Blame, Pair
-    from assay.analyse.nodes import Change, Crowd
-    from assay.cli.sweep_runs import Figure, Figures, Measured
-    from assay.cluster.rounds import Group
-    from assay.records import Point, Result
+    from assay.analyse.sweep import Nodes, Pairs
+    from assay.records import Result
 
 
 @click.command()
@@ -79,6 +74,7 @@ def command(
     Exit codes: 0 judged, and nothing is slow; 1 something is slow, or a run gave no figure; 3 too few nodes
     or runs to judge; 4 the system can't be swept; 130 stopped by Ctrl-C, run again to go on.
     """
+    from assay.analyse.sweep import judged_nodes, judged_pairs
     from assay.cluster import rounds as order
     from assay.cluster import sweep
 
@@ -107,84 +103,6 @@ def _margin(text: str) -> float:
         return margin_of(text)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--margin") from None
-
-
-# Verdicts ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Nodes:
-    """One figure of every node, against each other, and each against itself where they are too few."""
-
-    point: Point
-    crowd: Crowd
-    changes: Sequence[Change]
-
-    @property
-    def slow(self) -> list[str]:
-        """Nodes that are named."""
-        return [*self.crowd.slow, *(change.node for change in self.changes if change.slower)]
-
-    @property
-    def judged(self) -> bool:
-        """Whether a node could have been named."""
-        return not self.crowd.reason or any(not change.reason for change in self.changes)
-
-
-def judged_nodes(alone: Measured, before: Figures | None, margin: float) -> list[Nodes]:
-    """Each figure's verdict: among the nodes, or against `before` where they are too few.
-
-    margin  loss that is borne against the baseline, as a share. Raises InputError for one that does not fit.
-    """
-    from assay.analyse.nodes import slow_nodes, slower_than_before
-
-    found = []
-    for benchmark, now in alone.figures.items():
-        old = None if before is None else _of_these(before, benchmark, now)
-        (crowd,) = slow_nodes(now.values, now.better, before=old, figures=len(alone.figures))
-        changes: Sequence[Change] = ()
-        if crowd.reason and old is not None:
-            known = {node: now.values[node] for node in old}
-            changes = slower_than_before(known, old, now.better, margin)
-        found.append(Nodes(now.point, crowd, changes))
-    return found
-
-
-def _of_these(before: Figures, benchmark: str, now: Figure) -> dict[str, list[float]]:
-    """The baseline's figures of nodes that are here. Raises InputError where it has none of them."""
-    stored = before.get(benchmark)
-    if stored is None or stored.point != now.point:
-        raise InputError(f"the baseline has no {benchmark} as it was measured here: {now.point.labels}")
-    found = {node: figures for node, figures in stored.values.items() if node in now.values}
-    if not found:
-        here, there = ", ".join(now.values), ", ".join(stored.values)
-        raise InputError(f"the baseline has none of the nodes {here}; it has {there}")
-    return found
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """The all-reduce between nodes: each pair's share of the median pair, and what is to blame."""
-
-    ratios: Mapping[Pair, float]
-    blame: Blame
-
-
-def judged_pairs(together: Measured) -> Pairs | None:
-    """What the pairs blame; None where none of them gave a figure."""
-    from assay.analyse.links import blame
-
-    for figure in together.figures.values():
-        met = {_pair(together.hosts[system]): values for system, values in figure.values.items()}
-        middle = median(median(values) for values in met.values())
-        ratios = {pair: median(values) / middle for pair, values in met.items()}
-        return Pairs(ratios, blame(met, figure.better))
-    return None
-
-
-def _pair(hosts: Group) -> Pair:
-    a, b = hosts
-    return a, b
 
 
 # Words ---------------------------------------------------------------------------------------------------

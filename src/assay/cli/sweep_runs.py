@@ -13,32 +13,11 @@ from typing import TYPE_CHECKING, Any
 from assay.errors import InputError
 
 if TYPE_CHECKING:
+    from assay.analyse.sweep import Figures, Measured
     from assay.cluster.rounds import Group
-    from assay.records import Better, Metric, Point, Result, Run
+    from assay.records import Metric, Result, Run
     from assay.run.drive import Completed
     from assay.suite.model import System
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A benchmark's primary metric: each system's values."""
-
-    point: Point
-    better: Better
-    values: dict[str, list[float]]
-
-
-Figures = Mapping[str, Figure]
-"""By benchmark."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What a session of a sweep gave: its figures, and the hosts of each of its systems."""
-
-    session: str
-    figures: Figures
-    hosts: Mapping[str, Group]
 
 
 @dataclass(frozen=True)
@@ -56,12 +35,13 @@ class Sweep:
 
     def groups(self, suite: Callable[..., dict[str, Any]], groups: Sequence[Group]) -> Measured:
         """The suite on each group of hosts."""
+        from assay.analyse.sweep import Measured, figures_of
         from assay.cluster.sweep import systems
 
         made = systems(self.where.definition, groups)
         completed = self._completed(suite([*made], self.repeats, self.device, self.seconds), made)
         self.failures.extend(completed.failures)
-        figures = _figures(completed.results, _metrics(completed))
+        figures = figures_of(completed.results, _metrics(completed))
         return Measured(completed.session.id, figures, dict(zip(made, groups, strict=True)))
 
     def _completed(self, suite: Mapping[str, Any], made: Mapping[str, Any]) -> Completed:
@@ -86,26 +66,12 @@ def _metrics(completed: Completed) -> Callable[[Run], Mapping[str, Metric]]:
 
 def stored(runs_dir: Path, reference: str) -> tuple[Figures, set[str]]:
     """An earlier sweep's figures, and its sessions. Raises InputError where there are none."""
+    from assay.analyse.sweep import figures_of
     from assay.cli.evidence import named, ready
 
     ready(runs_dir)
     found = named(runs_dir, reference)
-    figures = _figures(found.results, found.metrics())
+    figures = figures_of(found.results, found.metrics())
     if not figures:
         raise InputError(f"--baseline {reference}: none of its runs gave a figure")
     return figures, {result.run.session for result in found.results}
-
-
-def _figures(results: Sequence[Result], metrics: Callable[[Run], Mapping[str, Metric]]) -> Figures:
-    """Each benchmark's primary metric."""
-    from assay.analyse.groups import group
-
-    found: dict[str, Figure] = {}
-    for key, one in group(results, metrics).items():
-        if key.place.benchmark in found or one.point.better is None:
-            continue  # the primary metric comes first; one without direction can't be slow
-        values: dict[str, list[float]] = {}
-        for sample in one.samples:
-            values.setdefault(sample.result.run.trial.system, []).append(sample.value)
-        found[key.place.benchmark] = Figure(one.point, one.point.better, values)
-    return found
