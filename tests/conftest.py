@@ -37,6 +37,13 @@ def mlperf_logs() -> Path:
 
 
 @pytest.fixture
+def payloads_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training programs and their parts can be imported by their bare names, as where they run."""
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(ROOT / "src" / "assay" / "payloads")
+
+
+@pytest.fixture
 def a_tenth_of_a_core() -> Iterator[Path]:
     """A cgroup, version 1, below this process's own, that allows a tenth of a core's time.
 

@@ -8,12 +8,11 @@ from typing import ClassVar
 import pytest
 
 from assay.workloads.gnmt import GnmtParams, forward_flops
-from conftest import ROOT
-from made_translations import ROWS, make_translations, spoil_translations
-from training_contract import TrainingContract
+from made_translations import ROWS
+from translation_contract import TranslationContract
 
 
-class TestGnmtTraining(TrainingContract):
+class TestGnmtTraining(TranslationContract):
     workload = "gnmt"
     synthetic: ClassVar = {
         "width": 16,
@@ -35,24 +34,10 @@ class TestGnmtTraining(TrainingContract):
         "eval_every": 8,
         "target": 0.9,
     }
-    learnt_nothing: ClassVar = {
-        "learning_rate": 1e-12,
-        "max_epochs": 1,
-    }  # more of them would teach it no more
-    chance: ClassVar = {"dropout": 0.0}
-    ruleset = "0.7.0"
-    make_data = staticmethod(make_translations)
-    spoil = staticmethod(spoil_translations)
-
-
-@pytest.fixture
-def _payloads(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
-    monkeypatch.syspath_prepend(str(ROOT / "src" / "assay" / "payloads"))
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 @pytest.mark.filterwarnings("ignore:TF32 acceleration on top of oneDNN")
 def test_its_flops_are_those_that_torch_counts_where_lstms_are_products() -> None:
     """Fused LSTMs aren't counted; without oneDNN they are products. Products by a vector never are."""
@@ -78,7 +63,7 @@ def test_a_token_of_mlperfs_gnmt_takes_half_of_what_a_pair_takes() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_padding_changes_nothing_of_what_a_sentence_means() -> None:
     import torch
 
@@ -96,7 +81,7 @@ def test_padding_changes_nothing_of_what_a_sentence_means() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_its_encoder_reads_a_sentence_from_its_end_as_a_packed_bidirectional_lstm_does() -> None:
     import torch
 
@@ -113,7 +98,7 @@ def test_its_encoder_reads_a_sentence_from_its_end_as_a_packed_bidirectional_lst
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_its_learning_rate_rises_exponentially_stays_and_is_halved_four_times() -> None:
     from argparse import Namespace
 

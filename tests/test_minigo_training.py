@@ -11,7 +11,6 @@ import pytest
 
 from assay.records import Reading
 from assay.workloads.minigo import MiniGoParams, training_flops
-from conftest import ROOT
 from training_contract import TrainingContract, findings
 
 SMALL = {"board_size": 3, "komi": 0.5, "blocks": 1, "filters": 16, "hidden": 16}
@@ -48,7 +47,6 @@ class TestMiniGoTraining(TrainingContract):
         "max_epochs": 6,
         "target": 0.7,
     }
-    learnt_nothing: ClassVar = {"learning_rate": 1e-12, "max_epochs": 1}
 
     @staticmethod
     def make_data(directory: Path) -> None:
@@ -82,12 +80,6 @@ class TestMiniGoTraining(TrainingContract):
         return reading
 
 
-@pytest.fixture
-def _payloads(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
-    monkeypatch.syspath_prepend(str(ROOT / "src" / "assay" / "payloads"))
-
-
 def undecided(boards: Any) -> Any:
     """Knows nothing: every move alike, no result expected."""
     import torch
@@ -97,7 +89,7 @@ def undecided(boards: Any) -> Any:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_its_flops_are_those_that_torch_counts_and_mlperfs() -> None:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
@@ -112,7 +104,7 @@ def test_its_flops_are_those_that_torch_counts_and_mlperfs() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 @pytest.mark.parametrize(("komi", "wins"), [(0.5, True), (10.5, False)])
 def test_after_the_others_pass_the_search_ends_a_game_that_is_won_and_plays_on_otherwise(
     komi: float, wins: bool
@@ -131,7 +123,7 @@ def test_after_the_others_pass_the_search_ends_a_game_that_is_won_and_plays_on_o
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_games_are_the_same_however_many_ranks_share_them() -> None:
     import torch
 
@@ -150,7 +142,7 @@ def test_games_are_the_same_however_many_ranks_share_them() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_of_two_players_the_first_has_black_in_even_games() -> None:
     import torch
 
@@ -174,7 +166,7 @@ def test_of_two_players_the_first_has_black_in_even_games() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_a_position_and_its_visits_are_turned_alike_in_eight_ways() -> None:
     import torch
 
@@ -193,7 +185,7 @@ def test_a_position_and_its_visits_are_turned_alike_in_eight_ways() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_what_is_wrong_with_a_file_of_games_is_said_with_its_name(tmp_path: Path) -> None:
     import torch
 

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import pytest
 
 from assay.workloads.ncf import NCFParams, training_flops
-from conftest import ROOT
 from made_ratings import make_ratings
 from training_contract import TrainingContract
 
@@ -42,12 +41,6 @@ class TestNCFTraining(TrainingContract):
     spoil = staticmethod(spoil_ratings)
 
 
-@pytest.fixture
-def _payloads(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
-    monkeypatch.syspath_prepend(str(ROOT / "src" / "assay" / "payloads"))
-
-
 def ratings_of(tmp_path: Path, lines: list[str], least: int = 1) -> Any:
     import torch
 
@@ -56,7 +49,7 @@ def ratings_of(tmp_path: Path, lines: list[str], least: int = 1) -> Any:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_its_flops_are_those_that_torch_counts() -> None:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
@@ -70,7 +63,7 @@ def test_its_flops_are_those_that_torch_counts() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_each_users_last_rating_is_kept_and_of_one_second_the_later_line(tmp_path: Path) -> None:
     lines = ["9,30,5,200", "9,10,1,100", "4,10,2.5,50", "4,20,3,50", "4,40,3,10"]
     ratings = ratings_of(tmp_path, lines)
@@ -80,7 +73,7 @@ def test_each_users_last_rating_is_kept_and_of_one_second_the_later_line(tmp_pat
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_negatives_are_unrated_evenly_drawn_and_the_same_wherever_they_are_drawn(tmp_path: Path) -> None:
     import torch
 
@@ -100,7 +93,7 @@ def test_negatives_are_unrated_evenly_drawn_and_the_same_wherever_they_are_drawn
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_a_model_that_finds_all_items_alike_hits_nothing(tmp_path: Path) -> None:
     """A tie counts against the kept item: else a broken model would have all hits."""
     import torch
@@ -117,7 +110,7 @@ def test_a_model_that_finds_all_items_alike_hits_nothing(tmp_path: Path) -> None
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +13,6 @@ import pytest
 
 import made_coco
 from assay.workloads.ssd import RESNET34, SSD, SsdParams
-from conftest import ROOT
 from training_contract import TrainingContract
 
 SMALL: dict[str, Any] = {"image_size": 48, "blocks": (1, 1, 1)}
@@ -29,24 +29,15 @@ class TestSsdTraining(TrainingContract):
         "lr_warmup_steps": 5,
         "target": 0.2,
     }
-    learnt_nothing: ClassVar = {"learning_rate": 1e-12, "max_epochs": 1}
     ruleset = "0.7.0"  # 1.1.0 wants the names of all of ResNet-34's weights: see below
 
-    @staticmethod
-    def make_data(directory: Path) -> None:
-        made_coco.make(directory, train=32, validation=8)
+    make_data = staticmethod(partial(made_coco.make, train=32, validation=8))
 
     @staticmethod
     def spoil(directory: Path) -> str:
         victim = directory / "train2017" / "000000000003.png"
         victim.write_bytes(victim.read_bytes()[:300])
         return str(victim)
-
-
-@pytest.fixture
-def _payloads(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
-    monkeypatch.syspath_prepend(str(ROOT / "src" / "assay" / "payloads"))
 
 
 def full_form() -> Any:
@@ -58,7 +49,7 @@ def full_form() -> Any:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_its_flops_are_those_that_torch_counts() -> None:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
@@ -75,7 +66,7 @@ def test_its_flops_are_those_that_torch_counts() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_its_weights_have_the_names_that_the_rules_of_v1_1_ask_for() -> None:
     checker = pytest.importorskip("mlperf_logging.compliance_checker")
     rules = (Path(checker.__file__).parent / "training_1.1.0" / "closed_ssd.yaml").read_text()
@@ -85,7 +76,7 @@ def test_its_weights_have_the_names_that_the_rules_of_v1_1_ask_for() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_the_loss_is_a_mean_over_images_and_of_one_image_torchvisions() -> None:
     import torch
     from torchvision.models.detection.ssd import SSD as TORCHVISIONS
@@ -131,7 +122,7 @@ def _spoilt(directory: Path, trouble: str) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 @pytest.mark.parametrize(
     ("trouble", "said"),
     [
@@ -152,7 +143,7 @@ def test_annotations_that_cannot_be_trained_on_are_named(tmp_path: Path, trouble
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_images_without_objects_are_evaluated_but_not_trained_on(tmp_path: Path) -> None:
     made_coco.make(tmp_path, train=4, validation=1)
     found = made_coco.annotations(tmp_path, "train2017")
@@ -166,7 +157,7 @@ def test_images_without_objects_are_evaluated_but_not_trained_on(tmp_path: Path)
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_a_backbone_of_another_network_is_refused(tmp_path: Path) -> None:
     import torch
     from torchvision.models.resnet import BasicBlock, ResNet

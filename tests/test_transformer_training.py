@@ -8,12 +8,11 @@ from typing import ClassVar
 import pytest
 
 from assay.workloads.transformer import TransformerParams, forward_flops
-from conftest import ROOT
-from made_translations import ROWS, make_translations, spoil_translations
-from training_contract import TrainingContract
+from made_translations import ROWS
+from translation_contract import TranslationContract
 
 
-class TestTransformerTraining(TrainingContract):
+class TestTransformerTraining(TranslationContract):
     workload = "transformer"
     synthetic: ClassVar = {
         "width": 16,
@@ -39,24 +38,10 @@ class TestTransformerTraining(TrainingContract):
         "eval_every": 8,
         "target": 0.9,
     }
-    learnt_nothing: ClassVar = {
-        "learning_rate": 1e-12,
-        "max_epochs": 1,
-    }  # more of them would teach it no more
-    chance: ClassVar = {"dropout": 0.0}
-    ruleset = "0.7.0"
-    make_data = staticmethod(make_translations)
-    spoil = staticmethod(spoil_translations)
-
-
-@pytest.fixture
-def _payloads(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
-    monkeypatch.syspath_prepend(str(ROOT / "src" / "assay" / "payloads"))
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_its_flops_are_those_that_torch_counts() -> None:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
@@ -78,7 +63,7 @@ def test_a_token_of_the_big_transformer_takes_what_mlperfs_takes() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_no_piece_sees_a_later_one_nor_padding() -> None:
     import torch
 
@@ -94,7 +79,7 @@ def test_no_piece_sees_a_later_one_nor_padding() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_its_learning_rate_rises_linearly_and_falls_by_the_root_of_the_step() -> None:
     from argparse import Namespace
 

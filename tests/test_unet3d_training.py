@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import pytest
 
 from assay.workloads.unet3d import UNet3DParams, training_flops
-from conftest import ROOT
 from training_contract import TrainingContract
 
 
@@ -35,7 +34,6 @@ class TestUNet3DTraining(TrainingContract):
         "first_eval": 3,
         "target": 0.85,
     }
-    learnt_nothing: ClassVar = {"learning_rate": 1e-12, "max_epochs": 1}
     ruleset = "4.0.0"
     make_data = staticmethod(make_kits19)
 
@@ -46,15 +44,9 @@ class TestUNet3DTraining(TrainingContract):
         return str(victim)
 
 
-@pytest.fixture
-def _payloads(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
-    monkeypatch.syspath_prepend(str(ROOT / "src" / "assay" / "payloads"))
-
-
 @pytest.mark.slow
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_its_flops_are_those_that_torch_counts_and_mlperfs() -> None:
     pytest.importorskip("monai")
     import torch
@@ -72,7 +64,7 @@ def test_its_flops_are_those_that_torch_counts_and_mlperfs() -> None:
 
 @pytest.mark.slow
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_dice_is_1_of_a_class_that_neither_has_and_0_of_one_that_is_made_up() -> None:
     pytest.importorskip("monai")
     import torch
@@ -84,7 +76,7 @@ def test_dice_is_1_of_a_class_that_neither_has_and_0_of_one_that_is_made_up() ->
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_patches_lie_within_the_volume_and_show_foreground_as_often_as_asked(tmp_path: Path) -> None:
     np = pytest.importorskip("numpy")
     labels = np.zeros((1, 20, 12, 10), dtype=np.uint8)
@@ -119,7 +111,7 @@ SHAPE = (1, 8, 8, 8)
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -154,7 +146,7 @@ def test_what_is_wrong_with_a_volume_is_said_with_its_file(
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("payloads_on_path")
 def test_volumes_smaller_than_a_patch_and_a_set_without_evaluation_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     kits19, wrong = import_module("kits19"), import_module("feed").UnreadableSampleError

@@ -31,7 +31,8 @@ class TrainingContract(ABC):
     synthetic  parameters of a run of seconds on one batch
     real       parameters of a training that reaches its `target` in seconds; `batch_size` an even number of
                times in the data. Two ranks are compared with one at this batch size
-    learnt_nothing  parameters on top of them with which a model learns nothing, so that it misses the target
+    learnt_nothing  parameters on top of them with which a model learns nothing, so that it misses the target;
+             one epoch, as more would teach it no more
     chance     parameters that switch off what each rank draws by itself: dropout
     ruleset    of mlperf-logging's compliance checker; None where it has no rules for this benchmark
     tolerance  of losses of two ranks against one rank's, relative
@@ -40,7 +41,7 @@ class TrainingContract(ABC):
     workload: ClassVar[str]
     synthetic: ClassVar[Mapping[str, Any]]
     real: ClassVar[Mapping[str, Any]]
-    learnt_nothing: ClassVar[Mapping[str, Any]] = {"learning_rate": 1e-12}
+    learnt_nothing: ClassVar[Mapping[str, Any]] = {"learning_rate": 1e-12, "max_epochs": 1}
     chance: ClassVar[Mapping[str, Any]] = {}
     ruleset: ClassVar[str | None] = None
     tolerance: ClassVar[float] = 1e-4

@@ -165,23 +165,15 @@ class GnmtTraining(Translation):
     def decoder(self, model: nn.Module, source: Tensor) -> tuple[Translating, Search]:
         return Translating(model, source, SEARCH.beam), SEARCH
 
-    def stated(self) -> dict[str, object]:
-        """Keys as closed_gnmt of the round's compliance rules names them."""
+    def optimisation(self) -> dict[str, object]:
         options = self.options
-        facts: dict[str, object] = {"width": options.width, "vocabulary_size": options.vocabulary_size}
-        if options.mode != "real":
-            return facts | {"length": options.length}
-        return facts | {
-            "opt_name": "adam",
-            "opt_base_learning_rate": options.learning_rate,
+        return {
             "opt_learning_rate_alt_warmup_func": True,
             "opt_learning_rate_alt_decay_func": True,
-            "opt_learning_rate_warmup_steps": options.lr_warmup_steps,
             "opt_learning_rate_remain_steps": options.remain_steps,
             "opt_learning_rate_decay_interval": options.decay_interval,
             "opt_learning_rate_decay_steps": options.decay_steps,
             "opt_learning_rate_decay_factor": DECAY,
-            "max_sequence_length": (options.max_length, {"method": "discard"}),
         }
 
 

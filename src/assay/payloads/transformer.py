@@ -20,7 +20,6 @@ from training import arguments, train
 from translation import Search, Translation, add_options, check_options
 
 BETAS, EPSILON = (0.9, 0.98), 1e-9
-SIZES = ("width", "heads", "feedforward", "layers")
 BEAM, LENGTH, MORE = 4, 0.6, 50  # a translation may have so many pieces more than its source
 
 
@@ -105,10 +104,11 @@ class TransformerTraining(Translation):
 
     name = "transformer"
     counted = ("target",)
+    sizes = ("width", "heads", "feedforward", "layers")
 
     def model(self) -> Transformer:
         options = self.options
-        sizes = (options.width, options.heads, options.feedforward, options.layers)
+        sizes = [getattr(options, name) for name in self.sizes]
         return Transformer(options.vocabulary_size, *sizes, options.dropout)
 
     def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
@@ -124,20 +124,11 @@ class TransformerTraining(Translation):
     def decoder(self, model: nn.Module, source: Tensor) -> tuple[Translating, Search]:
         return Translating(model, source, BEAM), Search(BEAM, source.shape[1] + MORE, LENGTH)
 
-    def stated(self) -> dict[str, object]:
-        """Keys as closed_transformer of the round's compliance rules names them; batches count pairs."""
-        options = self.options
-        facts = {name: getattr(options, name) for name in ("vocabulary_size", *SIZES)}
-        if options.mode != "real":
-            return facts | {"length": options.length}
-        return facts | {
-            "opt_name": "adam",
-            "opt_base_learning_rate": options.learning_rate,
-            "opt_learning_rate_warmup_steps": options.lr_warmup_steps,
+    def optimisation(self) -> dict[str, object]:
+        return {
             "opt_adam_beta_1": BETAS[0],
             "opt_adam_beta_2": BETAS[1],
             "opt_adam_epsilon": EPSILON,
-            "max_sequence_length": (options.max_length, {"method": "discard"}),
         }
 
 

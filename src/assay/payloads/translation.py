@@ -91,17 +91,39 @@ def free_after_stop(likely: Tensor, done: Tensor) -> Tensor:
 
 
 class Translation(Benchmark):
-    """Its samples are pieces, marks included and padding not, as `counted` sides of a pair have them."""
+    """Its samples are pieces, marks included and padding not, as `counted` sides of a pair have them.
+
+    sizes  options that say how large the model is
+    """
 
     round = "v0.7"
     sample = "tokens"
     quality = "BLEU"
     collate = staticmethod(collate_pairs)
     counted: tuple[str, ...] = ("source", "target")
+    sizes: tuple[str, ...] = ("width",)
 
     def decoder(self, model: torch.nn.Module, source: Tensor) -> tuple[Decoder, Search]:
         """The model, about to translate source, sentences × length; and how its translations are searched."""
         raise NotImplementedError
+
+    def optimisation(self) -> dict[str, object]:
+        """What the round's rules ask of its Adam beside what `stated` has."""
+        raise NotImplementedError
+
+    def stated(self) -> dict[str, object]:
+        """Keys as closed_gnmt and closed_transformer of the round's compliance rules name them."""
+        options = self.options
+        facts = {name: getattr(options, name) for name in ("vocabulary_size", *self.sizes)}
+        if options.mode != "real":
+            return facts | {"length": options.length}
+        adam = {
+            "opt_name": "adam",
+            "opt_base_learning_rate": options.learning_rate,
+            "opt_learning_rate_warmup_steps": options.lr_warmup_steps,
+        }
+        longest = {"max_sequence_length": (options.max_length, {"method": "discard"})}
+        return facts | adam | self.optimisation() | longest
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
