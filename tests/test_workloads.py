@@ -16,7 +16,7 @@ from assay.records import Metric, Reading, Shape, from_json, to_json
 from assay.workloads import WORKLOADS, payload_log
 
 ONE = Shape(1, 1)
-ONE_PROCESS = ("inference", "llm-serving")  # workloads that are one process, whatever they drive
+ONE_PROCESS = ("disk", "inference", "llm-serving")  # workloads that are one process, whatever they drive
 RATE = Metric("rate", "B/s", "higher", "bytes a second")
 
 
@@ -221,6 +221,8 @@ def params_of(name: str, **given_params: Any) -> Any:
         needed = {"argv": ["true"], "metrics": {"t": {"reader": "mllog"}}}
     elif name == "llm-serving":
         needed = {"model": "tiny"}
+    elif name == "disk":
+        needed = {"directory": "/scratch"}
     return WORKLOADS[name].params(**(needed | given_params))
 
 

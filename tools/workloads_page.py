@@ -45,7 +45,7 @@ def _lines() -> Iterator[str]:
     yield from _table(TrainingParams.model_fields.items())
     for workload in trainings:
         yield from _section(workload, TrainingParams)
-    yield "\n## Arithmetic, memory, communication, inference, and programs of your own"
+    yield "\n## Arithmetic, memory, disk, communication, inference, and programs of your own"
     for workload in others:
         yield from _section(workload, None)
 

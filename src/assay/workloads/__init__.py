@@ -7,6 +7,7 @@ from assay.workloads.bert import BERT
 from assay.workloads.collectives import COLLECTIVES
 from assay.workloads.command import COMMAND
 from assay.workloads.digits import DIGITS
+from assay.workloads.disk import DISK
 from assay.workloads.gnmt import GNMT
 from assay.workloads.inference import INFERENCE
 from assay.workloads.llm_serving import LLM_SERVING
@@ -30,6 +31,6 @@ WORKLOADS: dict[str, Workload] = {
     for workload in (
         *(RESNET50, SSD, MASKRCNN, UNET3D, SEGMENTATION),
         *(BERT, GNMT, TRANSFORMER, NCF, MINIGO, DIGITS),
-        *(MATMUL, MEMBW, ALLREDUCE, COLLECTIVES, NCCL_TESTS, INFERENCE, LLM_SERVING, COMMAND),
+        *(MATMUL, MEMBW, DISK, ALLREDUCE, COLLECTIVES, NCCL_TESTS, INFERENCE, LLM_SERVING, COMMAND),
     )
 }

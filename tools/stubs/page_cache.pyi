@@ -1,0 +1,1 @@
+from assay.payloads.page_cache import *
