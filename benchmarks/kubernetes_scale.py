@@ -35,7 +35,6 @@ from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.launcher import KubernetesLauncher
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import name_of
-from assay.launch.kubernetes.scheduling import HOST
 from assay.launch.kubernetes.standing import is_over
 from assay.launch.kubernetes.watch import watch_of
 from assay.records import Handle, Job, Shape, Task
@@ -46,9 +45,6 @@ JOB_S = 120.0
 
 def system(arguments: argparse.Namespace, nodes: Sequence[str] = ()) -> dict[str, Any]:
     """As systems.yaml would say it; bound to nodes where some are named."""
-    bound = [{"key": HOST, "operator": "In", "values": [*nodes]}]
-    required = {"nodeSelectorTerms": [{"matchExpressions": bound}]}
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     label, _, value = arguments.selector.partition("=")
     return {
         "image": arguments.image,
@@ -57,7 +53,7 @@ def system(arguments: argparse.Namespace, nodes: Sequence[str] = ()) -> dict[str
         **(
             {"tolerations": [{"key": arguments.tolerate, "operator": "Exists"}]} if arguments.tolerate else {}
         ),
-        **({"affinity": affinity} if nodes else {"nodeSelector": {label: value}}),
+        **({"nodes": [*nodes]} if nodes else {"nodeSelector": {label: value}}),
     }
 
 

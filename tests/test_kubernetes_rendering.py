@@ -214,6 +214,22 @@ def test_a_shape_of_several_nodes_limits_the_pods_of_each() -> None:
     assert "affinity" not in pod("job", "4x1x4"), "one pod a node: no company is wanted"
 
 
+def test_named_nodes_hold_beside_what_the_system_asks() -> None:
+    zones = [{"key": "zone", "operator": "In", "values": [zone]} for zone in ("a", "b")]
+    own = {"nodeSelectorTerms": [{"matchExpressions": [zone]} for zone in zones]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": own}}
+    made = objects("job", "2x1x2", nodes=["n1", "n2"], affinity=affinity)
+    kubernetes_validate.validate(made[-1], KUBERNETES, strict=True)
+    spec = next(pods(made))
+    required = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    found = [
+        (term["matchExpressions"][0]["values"], term["matchFields"][0]["values"])
+        for term in required["nodeSelectorTerms"]
+    ]
+    assert found == [(["a"], ["n1"]), (["a"], ["n2"]), (["b"], ["n1"]), (["b"], ["n2"])]
+    assert spec["topologySpreadConstraints"][0]["maxSkew"] == 1
+
+
 def test_placement_spreads_or_packs_where_the_shape_does_not_say() -> None:
     (even,) = pod(placement="spread")["topologySpreadConstraints"]
     assert (even["maxSkew"], even["whenUnsatisfiable"]) == (1, "ScheduleAnyway")
@@ -405,6 +421,7 @@ def test_a_trainjob_refuses_what_it_has_no_place_for() -> None:
         ({"patch": {"spec": {"containers": [{"image": "x"}]}}}, "spec.containers[0]: its name is missing"),
         ({"patch": {"spec": {"$retainKeys": []}}}, "expected $patch: delete or $patch: replace"),
         ({"kind": "deployment"}, "mpijob"),
+        ({"nodes": ["a", "b", "a"]}, "a is named twice"),
         ({"runAsUser": "root"}, "assigned"),
     ],
 )

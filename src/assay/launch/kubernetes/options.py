@@ -8,7 +8,7 @@ What Kubernetes has a name for has that name here; what is Assay's own is named 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -117,6 +117,13 @@ def _check_own(names: dict[str, str]) -> dict[str, str]:
     return names
 
 
+def _distinct(nodes: tuple[str, ...]) -> tuple[str, ...]:
+    twice = sorted({node for node in nodes if nodes.count(node) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)} is named twice; name each node once")
+    return nodes
+
+
 def _check_secret_keys(env: dict[str, str]) -> dict[str, str]:
     for name, source in env.items():
         if SECRET_KEY.fullmatch(source) is None:
@@ -130,8 +137,6 @@ Own = Annotated[dict[str, str], AfterValidator(_check_own)]
 
 class KubernetesSystem(Part):
     """What systems.yaml may say of a cluster."""
-
-    max_nodes: ClassVar[int | None] = None
 
     # where
     context: str | None = Field(None, description="Context of the kubeconfig; by default the current one.")
@@ -175,6 +180,9 @@ class KubernetesSystem(Part):
         None,
         description="Pods on as many nodes as there are, or on as few; by default as the scheduler likes.",
     )
+    nodes: Annotated[tuple[str, ...], AfterValidator(_distinct)] = Field(
+        (), description="Names of the only nodes that pods may lie on; by default any that suits."
+    )
     nodeSelector: dict[str, str] = Field(default_factory=dict, description="Labels that a node has to have.")
     affinity: Affinity = Field(Affinity(), description="Beside what shape and placement ask.")
     tolerations: tuple[Toleration, ...] = ()
@@ -199,6 +207,11 @@ class KubernetesSystem(Part):
     patch: Annotated[dict[str, Any], AfterValidator(check_patch)] = Field(
         default_factory=dict, description="Strategic merge patch of the rendered pod template, the last word."
     )
+
+    @property
+    def max_nodes(self) -> int | None:
+        """As many as are named; None where none are."""
+        return len(self.nodes) or None
 
     @model_validator(mode="after")
     def _pinned_is_guaranteed(self) -> KubernetesSystem:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import Manifest, Order, labels_of_ranks
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 HOST = "kubernetes.io/hostname"
 MORE_THAN_ANY = 2**31 - 1
 KUEUE_TOPOLOGY = "kueue.x-k8s.io/podset-{}-topology"
@@ -42,17 +44,32 @@ def job_labels(order: Order) -> dict[str, str]:
 def _affinity(order: Order) -> Manifest:
     """The system's terms and, beside them, that pods lie together where the shape or `pack` asks so."""
     affinity: Manifest = order.options.affinity.model_dump(exclude_none=True)
+    if order.options.nodes:
+        affinity["nodeAffinity"] = _on_named_nodes(order.options)
     nodes, together = order.job.shape.nodes, dict(affinity.get("podAffinity", {}))
     if order.workers == 1:
         return affinity
     term = {"labelSelector": {"matchLabels": labels_of_ranks(order.job.token)}, "topologyKey": HOST}
     if nodes == 1:
-        key = "requiredDuringSchedulingIgnoredDuringExecution"
-        together[key] = [*together.get(key, ()), term]
+        together[REQUIRED] = [*together.get(REQUIRED, ()), term]
     elif nodes not in (None, order.workers) or (nodes is None and order.options.placement == "pack"):
         key = "preferredDuringSchedulingIgnoredDuringExecution"
         together[key] = [*together.get(key, ()), {"weight": 100, "podAffinityTerm": term}]
     return {**affinity, "podAffinity": together} if together else affinity
+
+
+def _on_named_nodes(options: KubernetesSystem) -> Manifest:
+    """The system's own terms, each for each of its nodes: of terms one has to hold, of what is in one all.
+
+    By the node's name: its label kubernetes.io/hostname may be another. The API takes one name a term.
+    """
+    affinity = dict(options.affinity.nodeAffinity or {})
+    terms = affinity.get(REQUIRED, {}).get("nodeSelectorTerms", [{}])
+    named = [{"key": "metadata.name", "operator": "In", "values": [node]} for node in options.nodes]
+    bound = [
+        {**term, "matchFields": [*term.get("matchFields", ()), name]} for term in terms for name in named
+    ]
+    return {**affinity, REQUIRED: {"nodeSelectorTerms": bound}}
 
 
 def _spread(order: Order) -> list[Manifest]:
