@@ -2,6 +2,9 @@
 
     DIR/annotations/instances_train2017.json    DIR/train2017/000000000009.jpg …
     DIR/annotations/instances_val2017.json      DIR/val2017/000000000139.jpg …
+    DIR/annotations/openimages-mlperf.json      DIR/validation/data/0001eeaf4aed83f9.jpg …
+
+The last is MLPerf inference's part of OpenImages, in the same form.
 
 Classes are numbered from 1 in the order of their category ids; 0 is the background. What is wrong with the
 data is a UnreadableSampleError that names the file.
@@ -9,7 +12,6 @@ data is a UnreadableSampleError that names the file.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import pickle
 import sys
@@ -29,10 +31,11 @@ from torchvision.transforms.functional import pil_to_tensor
 
 from feed import UnreadableSampleError
 from rank import Rank
-from training import Benchmark
 
-MOMENTUM = 0.9
 Target = dict[str, torch.Tensor]
+OPENIMAGES = "openimages-mlperf"
+# Where a split's annotations and images lie; all others are named as COCO's are.
+PLACES = {OPENIMAGES: ("openimages-mlperf.json", "validation/data")}
 
 
 class Coco:
@@ -42,8 +45,8 @@ class Coco:
     """
 
     def __init__(self, directory: Path, split: str, *, training: bool) -> None:
-        self.path = directory / "annotations" / f"instances_{split}.json"
-        self.images = directory / split
+        annotations, images = PLACES.get(split, (f"instances_{split}.json", split))
+        self.path, self.images = directory / "annotations" / annotations, directory / images
         try:
             with contextlib.redirect_stdout(sys.stderr):  # it reports its loading
                 self.api = COCO(str(self.path))
@@ -161,43 +164,6 @@ class CocoImages(Dataset):
         return self.where(index).stat().st_size
 
 
-class Detection(Benchmark):
-    """What the benchmarks on COCO have in common: the splits, the number of classes, the optimiser."""
-
-    sample, quality = "images", "AP"
-
-    def __init__(self, rank: Rank, options: argparse.Namespace) -> None:
-        super().__init__(rank, options)
-        if options.cuda_graphs:
-            rank.fail(
-                "--cuda-graphs needs steps that are all alike; how much is computed depends on the images"
-            )
-        self.classes = options.classes
-        if options.mode != "synthetic":
-            self.training = Coco(options.data, "train2017", training=True)
-            self.validation = Coco(options.data, "val2017", training=False)
-            self.classes = len(self.training.names)
-
-    def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
-        trained = [weights for weights in model.parameters() if weights.requires_grad]
-        rate, decay = self.options.learning_rate, self.options.weight_decay
-        return torch.optim.SGD(trained, rate, MOMENTUM, weight_decay=decay)
-
-    def train_samples(self) -> int:
-        """Images that have objects: 117,266 of COCO's 118,287."""
-        return len(self.training.ids)
-
-    def eval_samples(self) -> int:
-        """All images of val2017."""
-        return len(self.validation.ids)
-
-    def stated(self) -> dict[str, object]:
-        facts: dict[str, object] = {"pretrained_backbone": self.options.backbone is not None}
-        if self.options.mode != "synthetic":
-            facts["boxes_without_area"] = self.training.flat_boxes  # which aren't trained on
-        return facts
-
-
 def load_weights(trunk: nn.Module, path: Path) -> None:
     """Give a network the weights of a file, as torchvision publishes its classifiers'; all have to fit."""
     try:
@@ -222,18 +188,21 @@ def average_precision(
         dist.gather_object(found, gathered if rank.rank == 0 else None)
     figures = [0.0] * len(kinds)
     results = [entry for part in gathered for entry in part]
-    if rank.rank == 0 and results:  # a model that finds nothing has a precision of 0
-        with contextlib.redirect_stdout(sys.stderr):
-            figures = [_precision(coco, results, kind) for kind in kinds]
+    if rank.rank == 0:
+        figures = [precision(coco, results, kind) for kind in kinds]
     return rank.over_ranks(figures, "SUM")
 
 
-def _precision(coco: Coco, results: list[dict[str, Any]], kind: str) -> float:
-    evaluation = COCOeval(coco.api, coco.api.loadRes(results), kind)
-    evaluation.evaluate()
-    evaluation.accumulate()
-    evaluation.summarize()
-    precision = float(evaluation.stats[0])
-    if precision < 0:  # how pycocotools says that there is nothing to find
+def precision(coco: Coco, results: list[dict[str, Any]], kind: str) -> float:
+    """COCO's AP (IoU .50 to .95) of results in its form, over all images of the split; `bbox` or `segm`."""
+    if not results:  # a model that finds nothing; pycocotools can't read none
+        return 0.0
+    with contextlib.redirect_stdout(sys.stderr):
+        evaluation = COCOeval(coco.api, coco.api.loadRes(results), kind)
+        evaluation.evaluate()
+        evaluation.accumulate()
+        evaluation.summarize()
+    figure = float(evaluation.stats[0])
+    if figure < 0:  # how pycocotools says that there is nothing to find
         raise UnreadableSampleError(f"{coco.path}: no object of any class: there is no precision to compute")
-    return precision
+    return figure

@@ -23,7 +23,8 @@ from torchvision.models.detection.mask_rcnn import MaskRCNN, MaskRCNNHeads, Mask
 from torchvision.models.resnet import Bottleneck, ResNet
 from torchvision.ops.misc import FrozenBatchNorm2d
 
-from coco import CocoImages, Detection, Target, average_precision, load_weights
+from coco import CocoImages, Target, average_precision, load_weights
+from detection import Detection
 from training import arguments, train
 
 FROZEN = ("conv1", "bn1", "layer1")  # with weights of a classifier: what sees edges needs no training
