@@ -2,45 +2,68 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import stat
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
 from assay.errors import InputError
-from assay.payloads import nccl_tests as program
 from assay.records import Shape
 from assay.workloads.nccl_tests import NCCL_TESTS, NcclTestsParams
 from test_doubts_machine import raised as doubts_of
 from test_doubts_machine import runs
 from test_nccl_tests import V2_13
 
+PAYLOADS = resources.files("assay.payloads")
 SOCKETS = "node-a:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n"
 RDMA = SOCKETS.replace("NET/Socket/0", "NET/IB/0/GDRDMA")
+
+
+@pytest.fixture
+def gpus_here(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, str]], int]:
+    """The program's own, imported from its directory as it lies on a node."""
+    monkeypatch.syspath_prepend(str(PAYLOADS))
+    found: Callable[[Mapping[str, str]], int] = importlib.import_module("nccl_tests").gpus_here
+    return found
 
 
 @pytest.mark.parametrize(
     ("environment", "gpus"),
     [
-        ({"WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "8", "LOCAL_RANK": "0"}, 8),
-        ({"WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "8", "LOCAL_RANK": "3"}, 0),
-        ({"WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8", "LOCAL_RANK": "3", "OMPI_COMM_WORLD_SIZE": "16"}, 1),
-        ({"WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8", "LOCAL_RANK": "0", "PMIX_RANK": "1"}, 8),
-        ({"WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8", "LOCAL_RANK": "1", "PMIX_RANK": "1"}, 0),
+        ({"RANK": "0", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "8", "LOCAL_RANK": "0"}, 8),
+        ({"RANK": "0", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "8", "LOCAL_RANK": "3"}, 0),
+        (
+            {
+                "RANK": "0",
+                "WORLD_SIZE": "16",
+                "LOCAL_WORLD_SIZE": "8",
+                "LOCAL_RANK": "3",
+                "OMPI_COMM_WORLD_SIZE": "16",
+            },
+            1,
+        ),
+        ({"RANK": "0", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8", "LOCAL_RANK": "0", "PMIX_RANK": "1"}, 8),
+        ({"RANK": "0", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8", "LOCAL_RANK": "1", "PMIX_RANK": "1"}, 0),
     ],
     ids=["one process for a node", "another rank of it", "mpirun", "srun", "another rank below srun"],
 )
-def test_a_process_takes_the_gpus_that_no_other_takes(environment: Mapping[str, str], gpus: int) -> None:
-    assert program.gpus_here(dict(environment)) == gpus
+def test_a_process_takes_the_gpus_that_no_other_takes(
+    gpus_here: Callable[[Mapping[str, str]], int], environment: Mapping[str, str], gpus: int
+) -> None:
+    assert gpus_here(environment) == gpus
 
 
-def test_workers_without_mpi_are_refused_with_what_to_do() -> None:
+def test_workers_without_mpi_are_refused_with_what_to_do(
+    gpus_here: Callable[[Mapping[str, str]], int],
+) -> None:
     with pytest.raises(SystemExit, match="kind: mpijob"):
-        program.gpus_here({"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"})
+        gpus_here({"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"})
 
 
 def test_one_rank_has_nobody_to_exchange_with() -> None:

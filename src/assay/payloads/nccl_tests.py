@@ -12,18 +12,18 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Mapping
 
-MPI_OF_EACH_RANK = "OMPI_COMM_WORLD_SIZE"
+from rank import OPEN_MPI, place
+
 MPI_OF_EACH_WORKER = ("PMIX_RANK", "PMI_RANK")
 
 
-def gpus_here(environment: dict[str, str]) -> int:
+def gpus_here(environment: Mapping[str, str]) -> int:
     """How many GPUs the program is to take in this process; 0: another rank's process takes this one's."""
-    size, local_size, local_rank = (
-        int(environment.get(name, default))
-        for name, default in (("WORLD_SIZE", "1"), ("LOCAL_WORLD_SIZE", "1"), ("LOCAL_RANK", "0"))
-    )
-    if environment.get(MPI_OF_EACH_RANK) == str(size):
+    _, size, local_rank = place(environment)
+    local_size = int(environment.get("LOCAL_WORLD_SIZE", "1"))
+    if environment.get(OPEN_MPI[1]) == str(size):  # mpirun started each rank
         return 1
     if size > local_size and not any(name in environment for name in MPI_OF_EACH_WORKER):
         sys.exit(
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--check", action=argparse.BooleanOptionalAction, default=True)
     options = parser.parse_args()
-    gpus = gpus_here(dict(os.environ))
+    gpus = gpus_here(os.environ)
     if not gpus:
         print("the first rank of this worker measures this rank's GPU too")
         return

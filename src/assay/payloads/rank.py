@@ -11,6 +11,7 @@ import platform
 import socket
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -18,11 +19,28 @@ if TYPE_CHECKING:  # imported where a device is taken: programs without one run 
     import torch
 
 START, END = "INTERVAL_START", "INTERVAL_END"
+OPEN_MPI = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK")
 VARIABLES = (  # rank, size and local rank: torchrun's, else Open MPI's, else Slurm's
     ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    OPEN_MPI,
     ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
 )
+
+
+def place(environment: Mapping[str, str]) -> tuple[int, int, int]:
+    """Rank, size and local rank by the first launcher that tells them; (0, 1, 0) where none does.
+
+    Raises ValueError where what it tells are no whole numbers.
+    """
+    names = next((names for names in VARIABLES if names[0] in environment), None)
+    if names is None:
+        return 0, 1, 0
+    try:
+        rank, size, local_rank = (int(environment[name]) for name in names)
+    except (KeyError, ValueError) as error:
+        found = ", ".join(f"{name}={environment.get(name, '(not set)')}" for name in names)
+        raise ValueError(f"these three must be whole numbers: {found}") from error
+    return rank, size, local_rank
 
 
 class Rank:
@@ -30,13 +48,10 @@ class Rank:
 
     def __init__(self) -> None:
         self.rank, self.size, self.local_rank, self._lines = 0, 1, 0, 0
-        names = next((names for names in VARIABLES if names[0] in os.environ), None)
-        if names is not None:
-            try:
-                self.rank, self.size, self.local_rank = (int(os.environ[name]) for name in names)
-            except (KeyError, ValueError):
-                found = ", ".join(f"{name}={os.environ.get(name, '(not set)')}" for name in names)
-                self.fail(f"these three must be whole numbers: {found}")
+        try:
+            self.rank, self.size, self.local_rank = place(os.environ)
+        except ValueError as error:
+            self.fail(str(error))
         if not (0 <= self.rank < self.size and self.local_rank >= 0):
             self.fail(f"rank {self.rank} (local {self.local_rank}) of {self.size} ranks can't be")
         if self.size > 1:

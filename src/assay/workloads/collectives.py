@@ -2,43 +2,81 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from assay.errors import InputError
-from assay.records import Shape, Task
-from assay.workloads import payload_log
-from assay.workloads.allreduce import METRICS, AllreduceParams
-from assay.workloads.program import program_task
+from assay.records import Reading, Shape, Task
+from assay.workloads import exchange
+from assay.workloads.exchange import NCCL_MODES, ExchangeParams, Operation
 from assay.workloads.workload import Workload
 
+# Open MPI's byte transfer layers; vader is shared memory's name in 4 and still one of its names in 5.
+# Source: Open MPI's documentation, MCA parameters by environment.
+_MPI_MODES: Final[Mapping[str, Mapping[str, str]]] = {
+    "auto": {},
+    "tcp": {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,tcp"},
+    "shared-memory": {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader"},
+}
+_MODES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {"nccl": NCCL_MODES, "mpi": _MPI_MODES}
 
-class CollectivesParams(AllreduceParams):
+
+class CollectivesParams(ExchangeParams):
     """An exchange between all ranks by torch.distributed, where nccl-tests are not at hand, or by MPI.
 
     Sizes and bandwidths are counted as nccl-tests count them. On two CPU cores, about 3 s:
     `{operation: alltoall, payload_bytes: [1024, 1048576], min_time_s: 0.3}`.
     """
 
-    operation: Literal["all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv"] = (
-        Field("all_reduce", description="Which exchange; sendrecv goes around a ring.")
+    model_config = ConfigDict(json_schema_extra={"examples": [{"operation": "alltoall"}]})
+
+    operation: Operation = Field("all_reduce", description="Which exchange; sendrecv goes around a ring.")
+    mode: Literal["auto", "tcp", "infiniband", "gpudirect", "shared-memory"] = Field(
+        "auto",
+        description="What the backend is told to use between ranks: of nccl as in nccl-tests; of mpi (Open "
+        "MPI) `tcp` or `shared-memory`. auto: as it chooses.",
     )
 
 
-def _task(params: CollectivesParams, shape: Shape, _seed: int) -> Task:
-    if shape.ranks < 2:
-        raise InputError("an exchange needs at least 2 ranks; write a shape like 1x2 or 2x1")
-    return program_task("collectives.py", params)
+def _task(params: CollectivesParams, shape: Shape, seed: int) -> Task:
+    task = exchange.task(params, shape, seed)
+    if params.mode == "auto":
+        return task
+    told = _MODES.get(params.backend, {}).get(params.mode)
+    if told is None:
+        fitting = [backend for backend, modes in _MODES.items() if params.mode in modes]
+        raise InputError(
+            f"mode {params.mode} is nothing that backend {params.backend} can be told; "
+            f"write backend: {' or '.join(fitting)}"
+        )
+    return replace(task, env=_debug(params.backend) | dict(told))
+
+
+def _debug(backend: str) -> dict[str, str]:
+    """What makes NCCL print which way it took."""
+    return {"NCCL_DEBUG": "INFO"} if backend == "nccl" else {}
+
+
+def _read(logs: Mapping[str, Path], params: CollectivesParams) -> Reading:
+    reading = exchange.read(logs, params.operation)
+    if params.mode == "auto" or params.backend != "nccl":
+        return reading
+    used = exchange.used_between_ranks(logs)
+    facts = {**reading.facts, **exchange.transport_facts(used, params.mode)}
+    return replace(reading, facts=facts, skipped_lines=reading.skipped_lines + used.skipped)
 
 
 COLLECTIVES = Workload(
     name="collectives",
     about="an exchange between all ranks by torch.distributed or MPI: bandwidth and latency, checked",
     params=CollectivesParams,
-    metrics=lambda _params: METRICS,
+    metrics=lambda params: exchange.metrics(params.operation),
     sample="",
     flops=lambda _params: None,
     task=_task,
-    read=lambda logs, _params: payload_log.read(logs, METRICS),
+    read=_read,
 )

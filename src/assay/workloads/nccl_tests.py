@@ -5,28 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal
 
 from pydantic import ConfigDict, Field
 
 from assay.errors import InputError
-from assay.logs.nccl_debug import Transports, transports
 from assay.logs.nccl_tests import NcclTest, Row, nccl_test
 from assay.records import Measurement, Reading, Scalar, Shape, Task
-from assay.workloads.allreduce import METRICS
+from assay.workloads import exchange
+from assay.workloads.exchange import NCCL_MODES, Mode, Operation
 from assay.workloads.program import Params, program_task
 from assay.workloads.workload import Workload
-
-Mode = Literal["auto", "tcp", "infiniband", "gpudirect"]
-
-# LOC and SYS hold for every version: the numbers of old ones mean distances today.
-# Source: NCCL's documentation, environment variables.
-MODES: Final[Mapping[Mode, Mapping[str, str]]] = {
-    "auto": {},
-    "tcp": {"NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1"},
-    "infiniband": {"NCCL_IB_DISABLE": "0", "NCCL_NET_GDR_LEVEL": "LOC"},
-    "gpudirect": {"NCCL_IB_DISABLE": "0", "NCCL_NET_GDR_LEVEL": "SYS"},
-}
 
 
 class NcclTestsParams(Params):
@@ -39,9 +27,7 @@ class NcclTestsParams(Params):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"operation": "all_reduce", "mode": "tcp"}]})
 
-    operation: Literal["all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv"] = (
-        Field("all_reduce", description="Which exchange.")
-    )
+    operation: Operation = Field("all_reduce", description="Which exchange.")
     program: str | None = Field(
         None, description="The program's path on the nodes; default: OPERATION_perf on the PATH."
     )
@@ -64,27 +50,29 @@ def _task(params: NcclTestsParams, shape: Shape, _seed: int) -> Task:
         raise InputError("an exchange needs at least 2 GPUs; write a shape like 1x8 or 2x1")
     named = params.model_copy(update={"program": params.program or f"{params.operation}_perf"})
     task = program_task("nccl_tests.py", named, without=("operation", "mode"))
-    return replace(task, env={"NCCL_DEBUG": "INFO", **MODES[params.mode]})
+    return replace(task, env={"NCCL_DEBUG": "INFO", **NCCL_MODES[params.mode]})
 
 
 def _read(logs: Mapping[str, Path], params: NcclTestsParams) -> Reading:
     if "rank-0.log" not in logs:
         return Reading(problems=("there is no rank-0.log: nothing was printed",))
     test = nccl_test(logs["rank-0.log"])
-    used = transports(path for name, path in logs.items() if not name.startswith("probe-"))
+    used = exchange.used_between_ranks(logs)
+    told = exchange.transport_facts(used, params.mode)
     return Reading(
-        measurements=tuple(_measured(test)) if not test.problem else (),
-        facts=dict(test.facts) | _told(used, params),
+        measurements=tuple(_measured(test, params.operation)) if not test.problem else (),
+        facts={**test.facts, "operation": params.operation, **told},
         problems=(test.problem,) if test.problem else (),
         skipped_lines=test.skipped + used.skipped,
     )
 
 
-def _measured(test: NcclTest) -> Iterator[Measurement]:
+def _measured(test: NcclTest, operation: Operation) -> Iterator[Measurement]:
+    metrics = exchange.metrics(operation)
     for row in test.rows:
         for place, way in (("out-of-place", row.out_of_place), ("in-place", row.in_place)):
             if way is not None and way.algbw > 0:
-                for metric, value in zip(METRICS, (way.busbw, way.algbw, way.time_s), strict=True):
+                for metric, value in zip(metrics, (way.busbw, way.algbw, way.time_s), strict=True):
                     labels = _labels(row, place)
                     yield Measurement(metric.name, value, metric.unit, labels, "rank-0.log", row.line)
 
@@ -93,23 +81,11 @@ def _labels(row: Row, place: str) -> dict[str, Scalar]:
     return {"payload_bytes": row.size_bytes, "buffers": place}
 
 
-def _told(used: Transports, params: NcclTestsParams) -> dict[str, Scalar]:
-    """What NCCL said of its way between ranks: kinds with the number of links, its network, its version."""
-    found: dict[str, Scalar] = {"operation": params.operation, "nccl_mode": params.mode}
-    for kind, links in sorted(used.kinds.items()):
-        found[f"nccl_links.{kind}"] = links
-    if used.network:
-        found["nccl_network"] = used.network
-    if used.version:
-        found["nccl_version"] = used.version
-    return found
-
-
 NCCL_TESTS = Workload(
     name="nccl-tests",
     about="NVIDIA's nccl-tests: bus bandwidth and latency by size, and the transport that NCCL used",
     params=NcclTestsParams,
-    metrics=lambda _params: METRICS,
+    metrics=lambda params: exchange.metrics(params.operation),
     sample="",
     flops=lambda _params: None,
     task=_task,
