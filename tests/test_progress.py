@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from assay.records import Measurement, Output, RankExit, Reading, Rendered, Result, Run, RunState, Shape
+from assay.run.last_words import last_lines, own_cause
 from assay.run.pace import LastFigure, Pace, figure_of
-from assay.run.progress import Lines, Screen, last_lines
+from assay.run.progress import Lines, Screen
 from assay.rundir import session as rundir
 from assay.workloads import WORKLOADS
 from script_workload import SCRIPT
@@ -131,14 +132,30 @@ def attempt_with(root: Path, log: bytes) -> rundir.Attempt:
 def test_the_last_lines_are_those_of_the_rank_that_failed_first(tmp_path: Path) -> None:
     attempt = attempt_with(tmp_path, b"".join(b"line %d\n\n" % i for i in range(20_000)))
     exits = (RankExit(0, None, "TERM"), RankExit(1, 7, first=True))
-    shown = last_lines(attempt, replace(run_of("a", 1), exits=exits))
+    shown = last_lines(attempt, exits)
     assert shown == [f"line {i}" for i in range(19_990, 20_000)]
-    assert last_lines(attempt, run_of("a", 1)) == ["rank 0"]
+    assert last_lines(attempt, ()) == ["rank 0"]
+
+
+def test_what_our_own_program_said_last_is_the_cause_and_its_figures_are_no_part_of_it(
+    tmp_path: Path,
+) -> None:
+    figures = b':::MLLOG {"key": "loss"}\n' * 20
+    failed = (RankExit(1, 1, first=True),)
+    attempt = attempt_with(
+        tmp_path / "own", b"warned\n" + figures[:50] + b"a.py: rank 1: disk is full\n" + b"\n"
+    )
+    assert last_lines(attempt, failed) == ["warned", "a.py: rank 1: disk is full"]
+    assert own_cause(attempt, failed) == "disk is full"
+    assert own_cause(attempt, ()) == "", "rank 0 said nothing of the kind"
+    attempt = attempt_with(tmp_path / "only figures", figures)
+    assert len(last_lines(attempt, failed)) == 1, "how far it came"
+    assert own_cause(attempt, failed) == ""
 
 
 def test_what_a_program_printed_can_not_steer_the_terminal(tmp_path: Path) -> None:
     attempt = attempt_with(tmp_path, b"\x1b[2J\x1b]0;owned\x07 \xff[red]x[/red]\t.\n" + b"y" * 10_000)
-    shown = last_lines(attempt, replace(run_of("a", 1), exits=(RankExit(1, 1, first=True),)))
+    shown = last_lines(attempt, (RankExit(1, 1, first=True),))
     assert "\x1b" not in "".join(shown)
     assert "\x07" not in "".join(shown)
     assert all(len(line) <= 200 for line in shown)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import io
+import json
+import re
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -11,10 +13,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from click.testing import CliRunner
 
+from assay.cli import assay
+from assay.logs.mlperf import training_run
 from assay.workloads import WORKLOADS
 from conftest import ROOT
-from training_contract import TrainingContract
+from training_contract import TrainingContract, findings
 
 COLOURS = {"blue": (40, 60, 200), "green": (60, 200, 40), "red": (200, 60, 40)}
 
@@ -61,6 +66,31 @@ class TestResNet50Training(TrainingContract):
         victim = directory / "train" / "red" / "3.jpg"
         victim.write_bytes(victim.read_bytes()[:300])
         return str(victim)
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_a_training_that_diverges_ends_its_log_as_aborted_and_its_trial_as_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_images(tmp_path / "images")
+    monkeypatch.chdir(tmp_path)
+    params = dict(TestResNet50Training.real) | {"learning_rate": 1e30, "window": 1, "eval_every": 0.2}
+    params |= {"mode": "real", "data": "images", "workers": 0, "division": "closed"}
+    suite = {"suite": "steep", "workload": "resnet50", "params": params, "systems": ["here"], "repeats": 1}
+    Path("suite.yaml").write_text(json.dumps(suite))
+    Path("systems.yaml").write_text('{"here": {"launcher": "local", "env": {"OMP_NUM_THREADS": "1"}}}')
+    ran = CliRunner().invoke(assay, ["run", "suite.yaml"])
+    assert ran.exit_code != 0, ran.output
+    shown = CliRunner().invoke(assay, ["show", "steep", "--json"])
+    [run] = json.loads(shown.output)["runs"]
+    assert (run["state"], run["measurements"]) == ("failed", [])
+    assert re.search(r"loss is (nan|inf), not finite on some rank: training has diverged", run["cause"])
+    [log] = tmp_path.glob("runs/steep/*/*/attempt-1/logs/rank-0.log")
+    assert findings(log, TestResNet50Training.ruleset) == []
+    read = training_run(log)
+    assert (read.status, read.minutes) == ("aborted", None)
+    assert len(read.evaluations) == 1
 
 
 SMALL = ["--model=resnet18", "--image-size=32", "--batch-size=2", "--device=cpu", "--workers=0"]

@@ -148,11 +148,12 @@ def test_options_that_no_run_can_be_made_of_are_named(payload: Loader, rank: Any
 
 
 def test_a_loss_that_is_not_finite_ends_the_run(payload: Loader, rank: Any) -> None:
-    torch, mean_losses = payload("torch"), payload("loops").mean_losses
-    assert mean_losses(rank, [torch.tensor(1.0), torch.tensor(2.0)]) == [1.0, 2.0]
+    torch, loops = payload("torch"), payload("loops")
+    assert loops.mean_losses(rank, [torch.tensor(1.0), torch.tensor(2.0)]) == [1.0, 2.0]
     for broken in (float("nan"), float("inf")):
-        with pytest.raises(SystemExit, match=f"loss is {broken}, not finite on some rank: .* diverged"):
-            mean_losses(rank, [torch.tensor(1.0), torch.tensor(broken)])
+        said = f"loss is {broken}, not finite on some rank: .* diverged"
+        with pytest.raises(loops.DivergedError, match=said):
+            loops.mean_losses(rank, [torch.tensor(1.0), torch.tensor(broken)])
 
 
 def test_failures_become_words(payload: Loader, rank: Any, tmp_path: Path) -> None:

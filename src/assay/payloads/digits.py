@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import math
 from pathlib import Path
 
 import torch
@@ -111,6 +112,9 @@ def run_to_target(rank: Rank, training: Training, options: argparse.Namespace) -
         training_s += rank.clock() - start
         rank.log("epoch_stop", event=END, epoch_num=epoch)
         rank.log("block_stop", event=END, first_epoch_num=epoch, epoch_count=1)
+        if not math.isfinite(loss):
+            rank.log("run_stop", event=END, status="aborted", epoch_num=epoch)
+            rank.fail(f"loss is {loss}, not finite: training has diverged")
         rank.log("eval_start", event=START, epoch_num=epoch)
         accuracy = training.accuracy()
         rank.log("eval_accuracy", accuracy, epoch_num=epoch)

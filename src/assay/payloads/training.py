@@ -24,8 +24,9 @@ import torch
 
 import memory
 from feed import Feed, UnreadableSampleError, samples_in
-from loops import data_only, real, synthetic
+from loops import DivergedError, data_only, synthetic
 from rank import START, Rank
+from real_training import real
 from step import PRECISIONS
 
 MODES = ("synthetic", "real", "data-only")
@@ -230,9 +231,11 @@ def _state(benchmark: Benchmark) -> None:
 
 @contextmanager
 def failures(rank: Rank, options: argparse.Namespace) -> Iterator[None]:
-    """End the rank with words where its device's memory or a sample of its data set is at fault."""
+    """End the rank with words where the training diverged, or where memory or a sample is at fault."""
     try:
         yield
+    except DivergedError as error:
+        rank.fail(str(error))
     except UnreadableSampleError as error:
         # out of a worker it carries that process's traceback, the message last
         rank.fail(str(error).rstrip().rpartition("UnreadableSampleError: ")[2])

@@ -32,6 +32,7 @@ from assay.records import (
     Task,
     Trial,
 )
+from assay.run.last_words import own_cause
 from assay.run.stopping import StopRequest
 from assay.rundir.session import Attempt, Session
 
@@ -152,7 +153,9 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
     if status.state is JobState.SUCCEEDED:
         problems = (*filter(None, [status.cause]), *problems, *read.reading(attempt, run).problems)
     else:
-        problems = (*filter(None, [status.cause or ("" if problems else status.state.value)]), *problems)
+        ended = status.cause or ("" if problems else status.state.value)
+        why = own_cause(attempt, status.exits) if status.state is JobState.FAILED else ""
+        problems = (*filter(None, [": ".join(filter(None, (ended, why)))]), *problems)
     run = replace(run, state=RunState.FAILED if problems else RunState.FINISHED, cause="; ".join(problems))
     attempt.settle(run)
     if run.handle is not None:

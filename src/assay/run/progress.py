@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 from assay.plan import metrics_of
 from assay.records import JobState, Output, Plan, Result, Run, RunState, Trial
+from assay.run.last_words import last_lines
 from assay.run.pace import LastFigure, Pace, figure_of
 from assay.rundir.session import Attempt, Session
 from assay.units import human_seconds
 
 if TYPE_CHECKING:
     from rich.text import Text
-
-_LAST_LINES = 10
-_LAST_BYTES = 1 << 16
 
 
 class Progress(Protocol):
@@ -115,7 +113,7 @@ class Lines:
             self.say(f"{place} {run.trial.id}  {figure}  {_duration(run)}".rstrip())
         else:
             self.say(f"{place} {run.trial.id}  FAILED: {run.cause}{'' if settled else _again(run)}")
-            for line in last_lines(attempt, run):
+            for line in last_lines(attempt, run.exits):
                 self.say(f"        | {line}")
 
     def noted(self, words: str) -> None:
@@ -143,9 +141,9 @@ class Screen(Lines):
         from rich.live import Live
 
         self._console = Console(file=stream, highlight=False)
-        self._trial: Trial | None = None
+        self._running: dict[str, tuple[Trial, float]] = {}  # by id: since when; the last one is shown
         self._figure, self._waits_for = LastFigure("", ""), ""
-        self._session_at = self._trial_at = time.monotonic()
+        self._session_at = time.monotonic()
         super().__init__(session, plan, done, stream=stream)
         self._live = Live(
             get_renderable=self._line, console=self._console, refresh_per_second=4, transient=True
@@ -157,8 +155,13 @@ class Screen(Lines):
         super().trial_began(trial, attempt, adopted=adopted)
         metric = self._plan.primary_metric.get(trial.benchmark, "")
         units = {m.name: m.unit for m in metrics_of()(trial.workload, trial.params)}
-        self._trial, self._trial_at = trial, time.monotonic()
+        self._running[trial.id] = trial, time.monotonic()
         self._figure = LastFigure(metric, units.get(metric, ""))
+
+    def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
+        """Take it out of the live line."""
+        super().trial_ended(result, attempt, settled=settled)
+        self._running.pop(result.run.trial.id, None)
 
     def printed(self, output: Output) -> None:
         """Take its newest figure."""
@@ -182,16 +185,18 @@ class Screen(Lines):
         from rich.text import Text
 
         text = Text(no_wrap=True, overflow="ellipsis")
-        if self._trial is None:
+        running = [*self._running.values()]
+        if not running:
             return text
-        now = time.monotonic()
-        running_s = now - self._trial_at
-        text.append(f"{self._place()} block {self._trial.block} ", style="dim")
-        text.append(self._trial.id, style="bold")
+        (trial, began), now = running[-1], time.monotonic()
+        running_s = now - began
+        text.append(f"{self._place()} block {trial.block} ", style="dim")
+        text.append(trial.id, style="bold")
+        text.append(f" and {len(running) - 1} more" if len(running) > 1 else "", style="dim")
         doing = f"waits: {self._waits_for}" if self._waits_for else self._figure.text or "starting"
         text.append(f"  {doing}", style="yellow" if self._waits_for else "cyan")
         text.append(f"  {_clock(running_s)}, {_clock(now - self._session_at)} in all", style="dim")
-        text.append(self._left(self._trial, running_s), style="dim")
+        text.append(self._left(trial, running_s), style="dim")
         return text
 
     def _left(self, trial: Trial, running_s: float) -> str:
@@ -204,19 +209,6 @@ class Screen(Lines):
             return f", about {_clock(left_s)} left"
         next_s = self._pace.left_s(running_s, through=look) or 0.0
         return f", about {_clock(next_s)} to the look after block {look}, at most about {_clock(left_s)} left"
-
-
-def last_lines(attempt: Attempt, run: Run) -> list[str]:
-    """The end of the log of the rank that failed first, else of rank 0: at most ten lines, printable."""
-    rank = next((e.rank for e in run.exits if e.first), 0)
-    path = attempt.logs().get(f"rank-{rank}.log")
-    if path is None:
-        return []
-    with path.open("rb") as file:
-        file.seek(max(path.stat().st_size - _LAST_BYTES, 0))
-        text = file.read().decode(errors="replace")
-    lines = [line for line in text.splitlines() if line.strip()][-_LAST_LINES:]
-    return ["".join(c if c.isprintable() else "·" for c in line.expandtabs())[:200] for line in lines]
 
 
 def _again(run: Run) -> str:

@@ -1,0 +1,39 @@
+"""What a failed job printed last, and the cause that one of our own programs gives there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from assay.records import RankExit
+from assay.rundir.session import Attempt
+
+_LINES = 10
+_BYTES = 1 << 16
+_WIDEST = 200  # characters of a line
+_FIGURES = ":::MLLOG"
+_OWN = re.compile(r"\w+\.py: rank \d+: (?P<why>.+)")  # as `Rank.fail` in payloads/rank.py writes it
+
+
+def last_lines(attempt: Attempt, exits: Sequence[RankExit]) -> list[str]:
+    """The end of the log of the rank that failed first, else of rank 0: at most ten lines, printable.
+
+    Lines of figures are left out, since what went wrong isn't in them; where there is nothing else, the last
+    one tells how far it came.
+    """
+    rank = next((e.rank for e in exits if e.first), 0)
+    path = attempt.logs().get(f"rank-{rank}.log")
+    if path is None:
+        return []
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - _BYTES, 0))
+        text = file.read().decode(errors="replace")
+    lines = [line for line in text.splitlines() if line.strip()][-_LINES:]
+    lines = [line for line in lines if _FIGURES not in line] or lines[-1:]
+    return ["".join(c if c.isprintable() else "·" for c in line.expandtabs())[:_WIDEST] for line in lines]
+
+
+def own_cause(attempt: Attempt, exits: Sequence[RankExit]) -> str:
+    """Why a program of ours gave up, by the last line of the rank that failed first; "" for others."""
+    said = _OWN.fullmatch("".join(last_lines(attempt, exits)[-1:]))
+    return "" if said is None else said["why"]
