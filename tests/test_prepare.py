@@ -13,19 +13,25 @@ from click.testing import CliRunner, Result
 
 import kubernetes_cluster as cluster
 from assay.cli import assay
-from assay.cluster import openshift, pod_security, prepare
+from assay.cluster import marks, openshift, pod_security, prepare
+from assay.cluster.components import Preparation
+from assay.cluster.components.part import Target
+from assay.cluster.components.pods import Pods
 from assay.errors import InputError
 from assay.launch.kubernetes import client
 from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.refusals import ApiError, Unreachable
 
-KINDS = ["Namespace", "ServiceAccount", "SecurityContextConstraints", "Role", "RoleBinding"]
-OWN = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid")
+OBJECTS = ["Namespace", "ServiceAccount", "SecurityContextConstraints", "Role", "RoleBinding"]
 
 
 def options(**given: Any) -> KubernetesSystem:
     return KubernetesSystem.model_validate({"runAsUser": "assigned", **given})
+
+
+def pods(system: KubernetesSystem, namespace: str) -> Preparation:
+    return Preparation(Target("openshift", namespace, system), (Pods(),))
 
 
 def test_a_system_that_asks_for_nothing_special_needs_a_namespace_and_an_account_only() -> None:
@@ -36,7 +42,7 @@ def test_a_system_that_asks_for_nothing_special_needs_a_namespace_and_an_account
 
 def test_rdma_adds_one_capability_to_what_the_strictest_constraints_allow() -> None:
     made = openshift.objects(openshift.with_rdma(options()), "bench")
-    assert [obj["kind"] for obj in made] == KINDS
+    assert [obj["kind"] for obj in made] == OBJECTS
     constraints = made[2]
     assert constraints["allowedCapabilities"] == ["IPC_LOCK"]
     assert constraints["requiredDropCapabilities"] == ["ALL"]
@@ -137,7 +143,7 @@ class Lab:
         return CliRunner().invoke(assay, asked)
 
     def steps(self, *args: str) -> dict[str, str]:
-        said = self.prepare("--json", *args)
+        said = self.prepare("--json", "--yes", *args)
         assert said.exit_code == 0, said.exception
         return {step["called"].split()[0]: step["does"] for step in json.loads(said.output)["steps"]}
 
@@ -157,7 +163,7 @@ class Lab:
         )
         listed += [json.loads(constraints)] if constraints else []
         for obj in listed:
-            for name in OWN:
+            for name in marks.THE_SERVERS:
                 obj["metadata"].pop(name, None)
         return {f"{obj['kind']} {obj['metadata']['name']}": obj for obj in listed}
 
@@ -170,8 +176,8 @@ class Lab:
     def cluster(self) -> client.Cluster:
         return connect(None, self.namespace)
 
-    def wanted(self) -> list[client.Object]:
-        return openshift.objects(openshift.with_rdma(options()), self.namespace)
+    def wanted(self) -> Preparation:
+        return pods(openshift.with_rdma(options()), self.namespace)
 
 
 @pytest.mark.kubernetes
@@ -180,7 +186,7 @@ def test_the_plan_changes_nothing_and_is_what_apply_then_does(lab: Lab) -> None:
     before = lab.settled()
     planned = lab.steps("--rdma")
     assert lab.objects() == before
-    assert planned == {"Namespace": "change", **dict.fromkeys(KINDS[1:], "make")}
+    assert planned == {"Namespace": "change", **dict.fromkeys(OBJECTS[1:], "make")}
     assert lab.steps("--rdma", "--apply") == planned
     after = lab.objects()
     assert after[f"SecurityContextConstraints assay-{lab.namespace}"]["allowedCapabilities"] == ["IPC_LOCK"]
@@ -195,10 +201,11 @@ def test_applying_twice_is_once_and_revert_restores_what_was_there(lab: Lab) -> 
     before = lab.settled()
     lab.steps("--rdma", "--apply")
     after = lab.objects()
-    assert lab.steps("--rdma", "--apply") == dict.fromkeys(KINDS, "keep")
+    assert lab.steps("--rdma", "--apply") == dict.fromkeys(OBJECTS, "keep")
     assert lab.objects() == after != before
     undone = lab.steps("--revert")
-    assert (undone["Namespace"], undone["ServiceAccount"], undone["Role"]) == ("restore", "restore", "delete")
+    assert (undone["Namespace"], undone["Role"]) == ("restore", "delete")
+    assert "ServiceAccount" not in undone  # nothing had to be added to it, so it was left alone
     assert lab.objects() == before
     assert lab.steps("--revert") == {}
 
@@ -210,7 +217,7 @@ def test_a_field_of_another_manager_stops_it_before_anything_is_changed(lab: Lab
     cluster.kubectl("label", "--field-manager=the-admin", "namespace", lab.namespace, f"{label}=baseline")
     before = lab.settled()
     assert lab.steps("--rdma")["Namespace"] == "conflict"
-    said = lab.prepare("--rdma", "--apply")
+    said = lab.prepare("--rdma", "--apply", "--yes")
     assert isinstance(said.exception, InputError)
     assert f'.metadata.labels.{label}: conflict with "the-admin"' in str(said.exception)
     assert lab.objects() == before
@@ -266,7 +273,7 @@ def test_an_interrupted_apply_is_reverted_or_completed(
 @pytest.mark.slow
 def test_what_is_no_longer_asked_for_is_taken_back(lab: Lab) -> None:
     lab.steps("--rdma", "--apply")
-    taken = dict.fromkeys(KINDS[2:], "delete")
+    taken = dict.fromkeys(OBJECTS[2:], "delete")
     assert lab.steps("--apply") == {"Namespace": "change", "ServiceAccount": "keep", **taken}
     assert not any(name.startswith("Security") for name in lab.objects())
 
@@ -277,7 +284,7 @@ def test_a_namespace_that_was_made_goes_unless_it_holds_something(lab: Lab) -> N
     name = f"{lab.namespace}-made"
     there = connect(None, name)
     try:
-        prepare.apply(there, openshift.objects(options(), name))
+        prepare.apply(there, pods(options(), name))
         cluster.kubectl(
             "-n", name, "run", "work", f"--image={cluster.IMAGE}", "--overrides", json.dumps(RESTRICTED)
         )
@@ -285,7 +292,7 @@ def test_a_namespace_that_was_made_goes_unless_it_holds_something(lab: Lab) -> N
         assert "1 pods" in held.about[0]
         cluster.kubectl("-n", name, "delete", "pod", "work", "--grace-period=0", "--force")
         cluster.kubectl("delete", "namespace", name)
-        prepare.apply(there, openshift.objects(options(), name))
+        prepare.apply(there, pods(options(), name))
         assert [step.does for step in prepare.revert(there)] == ["delete", "delete"]
         cluster.kubectl("wait", "--for=delete", f"namespace/{name}", "--timeout=60s")
     finally:

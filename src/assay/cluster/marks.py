@@ -1,118 +1,119 @@
-"""Slow nodes as commands that keep jobs off them, in the cluster's own words: printed, never run. Pure."""
+"""What stands on an object that a preparation touched: whose it is, and what was there before. Pure.
+
+It is written in the request that touches the object, so that an interruption at any point leaves no object of
+unknown origin, and it needs no place of its own that could be lost.
+"""
 
 from __future__ import annotations
 
-import re
-import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from assay.errors import InputError
+from assay.launch.kubernetes.client import FIELD_MANAGER, Object
+from assay.launch.kubernetes.order import MANAGED_BY
 
-KEY = "assay.dev/slow"  # of labels and taints
-_MOST_LETTERS = 63  # of a label's value
+ORIGIN = "assay.dev/prepared"  # label: whether the object was made by Assay or found and added to
+MADE, FOUND = "made", "found"
+FOR = "assay.dev/prepared-for"  # label: the namespace of the pods that it was prepared for
+PART = "assay.dev/part"  # label: the part that it belongs to
+BEFORE = "assay.dev/before"  # annotation: what an object that was found held, as JSON
+_LABELS, _ANNOTATIONS = (ORIGIN, FOR, PART), (BEFORE,)
+THE_SERVERS = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")
 
-Losses = Mapping[str, float]
-"""What a node is slow in → its speed there over that of its like, below 1."""
 
+def marked(obj: Object, before: Object | None, part: str, namespace: str) -> Object:
+    """The object with its marks; those that it bears already stay.
 
-@dataclass(frozen=True)
-class Mark:
-    """One way to mark nodes.
-
-    form   what the user asks for it by
-    does   in words
-    apply  commands, one a node, that a shell takes as they are
-    undo   those that take them back, in the same order
+    before  the object as it is now; None where there is none
     """
+    labels, annotations = dict(obj["metadata"].get("labels", {})), obj["metadata"].get("annotations", {})
+    if before is None:
+        return _with(obj, {**labels, ORIGIN: MADE, FOR: namespace, PART: part}, annotations)
+    bears = _own(labels_of(before), _LABELS)
+    if bears.get(ORIGIN) == MADE:
+        return _with(obj, {**labels, **bears}, annotations)
+    for name in MANAGED_BY:  # it stays its owner's
+        labels.pop(name, None)
+    if bears:
+        return _with(obj, {**labels, **bears}, {**annotations, **_kept(before)})
+    kept = {BEFORE: json.dumps(_content(before), sort_keys=True, separators=(",", ":"))}
+    return _with(obj, {**labels, ORIGIN: FOUND, FOR: namespace, PART: part}, {**annotations, **kept})
 
-    form: str
-    does: str
-    apply: tuple[str, ...]
-    undo: tuple[str, ...] = ()
+
+def only_marks(obj: Object) -> Object:
+    """An apply of this gives up every field but the marks."""
+    return _with(nothing_of(obj), _own(labels_of(obj), _LABELS), _kept(obj))
 
 
-FORMS = ("names", "labels", "taints", "drain")
+def nothing_of(obj: Object) -> Object:
+    """An apply of this gives up every field, and what nobody else owns goes."""
+    metadata = {key: obj["metadata"][key] for key in ("name", "namespace") if key in obj["metadata"]}
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
 
 
-def marks(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[Mark, ...]:
-    """Each way in which a system's slow nodes can be marked, what keeps most jobs off them last.
+def leftover(now: Object) -> Object:
+    """What giving up leaves: a merge patch that removes what was not there before and nobody owns.
 
-    definition  of the system in systems.yaml: its launcher, and which cluster
-    slow        node, by the name that the cluster knows it by → what it is slow in
+    That is what the server's defaults filled in beside Assay's fields, and mappings that are empty now.
+
+    now  the object with its marks, its managedFields and none of Assay's fields
     """
-    names = Mark("names", "each on a line", tuple(slow))
-    by_launcher: Mapping[str, Callable[[], Sequence[Mark]]] = {
-        "kubernetes": lambda: _kubernetes(definition.get("context"), slow),
-        "slurm": lambda: _slurm(slow),
-    }
-    return names, *by_launcher.get(definition["launcher"], tuple)()
+    owned = [entry["fieldsV1"] for entry in now["metadata"]["managedFields"] if "fieldsV1" in entry]
+    before = json.loads(now["metadata"]["annotations"][BEFORE])
+    return _unowned(_content(now), before, owned)
 
 
-def mark(definition: Mapping[str, Any], slow: Mapping[str, Losses], form: str) -> Mark:
-    """One way of them. Raises InputError where the system has none such."""
-    known = {one.form: one for one in marks(definition, slow)}
-    if form not in known:
-        raise InputError(
-            f"nodes reached through {definition['launcher']} have no {form}; there is {', '.join(known)}"
-        )
-    return known[form]
+def labels_of(obj: Object) -> Mapping[str, str]:
+    """Its labels; none where it has none."""
+    labels: Mapping[str, str] = obj["metadata"].get("labels", {})
+    return labels
 
 
-def _kubernetes(context: str | None, slow: Mapping[str, Losses]) -> tuple[Mark, ...]:
-    def said(*words: str) -> str:
-        return shlex.join(["kubectl", *(["--context", context] if context else []), *words])
+def plain(obj: Object) -> Object:
+    """Without what the server counts, and without marks."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in THE_SERVERS}
+    for field, marks in (("labels", _LABELS), ("annotations", _ANNOTATIONS)):
+        rest = {key: value for key, value in metadata.pop(field, {}).items() if key not in marks}
+        metadata |= {field: rest} if rest else {}
+    return {**{key: value for key, value in obj.items() if key != "status"}, "metadata": metadata}
 
-    pairs = {node: f"{KEY}={_label(losses)}" for node, losses in slow.items()}
-    return (
-        Mark(
-            "labels",
-            "for a job's nodeAffinity to avoid",
-            tuple(said("label", "node", "--overwrite", node, pair) for node, pair in pairs.items()),
-            tuple(said("label", "node", node, f"{KEY}-") for node in slow),
-        ),
-        Mark(
-            "taints",
-            "pods go elsewhere while there is room",
-            tuple(
-                said("taint", "node", "--overwrite", node, f"{pair}:PreferNoSchedule")
-                for node, pair in pairs.items()
-            ),
-            tuple(said("taint", "node", node, f"{KEY}:PreferNoSchedule-") for node in slow),
-        ),
-        Mark(
-            "drain",
-            "no new pods; those that run stay",
-            tuple(said("cordon", node) for node in slow),
-            tuple(said("uncordon", node) for node in slow),
-        ),
+
+def others(obj: Object) -> tuple[str, ...]:
+    """Who else owns fields of the object, its status and what the server itself adds aside."""
+    managers = (
+        entry["manager"]
+        for entry in obj["metadata"].get("managedFields", ())
+        if entry["manager"] != FIELD_MANAGER and entry.get("subresource") != "status"
     )
+    return tuple(dict.fromkeys(managers))
 
 
-def _slurm(slow: Mapping[str, Losses]) -> tuple[Mark, ...]:
-    def said(node: str, *words: str) -> str:
-        return shlex.join(["scontrol", "update", f"NodeName={node}", *words])
-
-    return (
-        Mark(
-            "drain",
-            "no new jobs; those that run stay",
-            tuple(said(node, "State=DRAIN", f"Reason={reason(found)}") for node, found in slow.items()),
-            tuple(said(node, "State=RESUME") for node in slow),
-        ),
-    )
+def _content(obj: Object) -> Object:
+    return {key: obj[key] for key in obj if key not in ("apiVersion", "kind", "metadata", "status")}
 
 
-def reason(losses: Losses) -> str:
-    """Why, in words that stand beside the node.
-
-    >>> reason({"matmul": 0.663, "allreduce": 0.5})
-    'assay: matmul at 0.66, allreduce at 0.50 of its like'
-    """
-    return f"assay: {', '.join(f'{what} at {ratio:.2f}' for what, ratio in losses.items())} of its like"
+def _own(found: Mapping[str, str], marks: Iterable[str]) -> dict[str, str]:
+    return {key: found[key] for key in marks if key in found}
 
 
-def _label(losses: Losses) -> str:
-    """What a node is slow in, as a label's value: letters, digits and `-_.`, at most 63."""
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", ".".join(losses))[:_MOST_LETTERS].strip("-_.")
+def _kept(obj: Object) -> dict[str, str]:
+    return _own(obj["metadata"].get("annotations", {}), _ANNOTATIONS)
+
+
+def _with(obj: Object, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Object:
+    marks = {"labels": dict(labels), **({"annotations": dict(annotations)} if annotations else {})}
+    return {**obj, "metadata": {**obj["metadata"], **marks}}
+
+
+def _unowned(now: Mapping[str, Any], before: Mapping[str, Any], owned: Sequence[Object]) -> Object:
+    """A merge patch for one place; `owned` has each manager's fields there: `f:NAME` → what is below."""
+    patch: Object = {}
+    for key, value in now.items():
+        theirs = [fields[f"f:{key}"] for fields in owned if f"f:{key}" in fields]
+        if key not in before:
+            patch |= {} if theirs else {key: None}
+        elif isinstance(value, Mapping) and isinstance(before[key], Mapping) and {} not in theirs:
+            below = _unowned(value, before[key], theirs)
+            patch |= {key: below} if below else {}
+    return patch

@@ -1,192 +1,223 @@
-"""Brings prepared objects to a cluster and takes them back, by server-side apply.
+"""Brings what was prepared to a cluster and takes it back, by server-side apply.
 
 The API server itself keeps whose each field is. Nothing is taken from another manager: where one owns a
 field with another value, that is a conflict, and nothing at all is changed. So what was there before is
-still there, under what was added; giving up Assay's fields leaves it as it was. What Assay made it marks in
-the request that makes it, so that an interruption at any point leaves no object of unknown origin.
+still there, under what was added; giving up Assay's fields leaves it as it was. What was touched bears marks
+(marks.py), from which it is found again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from assay.cluster import openshift
-from assay.cluster.rbac import AUTHORIZATION
+from assay.cluster import marks
+from assay.cluster.components import KINDS, Preparation
 from assay.errors import InputError
 from assay.launch.kubernetes.client import PODS, Cluster, Object, Resource
-from assay.launch.kubernetes.refusals import Conflict, NotFound
+from assay.launch.kubernetes.refusals import ApiError, Conflict, NotFound, Unreachable
 
-ORIGIN = "assay.dev/prepared"  # label: whether the object was made by Assay or found and added to
-MADE, FOUND = "made", "found"
 NAMESPACES = Resource("v1", "namespaces")
-ACCOUNTS = Resource("v1", "serviceaccounts")
 CLAIMS = Resource("v1", "persistentvolumeclaims")
-ROLES = Resource(f"{AUTHORIZATION}/v1", "roles")
-BINDINGS = Resource(f"{AUTHORIZATION}/v1", "rolebindings")
-CONSTRAINTS = Resource(f"{openshift.SECURITY}/v1", "securitycontextconstraints")
-CLUSTER_WIDE = ("Namespace", "SecurityContextConstraints")
-THE_SERVERS = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid")
 
 
 @dataclass(frozen=True)
 class Step:
     """What is to happen, or happened, to one object.
 
-    does   make, change, keep; conflict: another manager has a field of it; restore: give up Assay's fields
-           of it; delete: Assay made it; stays: it is to go, but holds what is not Assay's
+    does   make, change, keep; wait: its kind comes with an operator of the same preparation, apply again
+           then; lacks: the cluster does not have its kind; conflict: another manager has a field of it;
+           refused: the server says no; restore: give up Assay's fields of it; delete: Assay made it; stays:
+           it is to go, but holds what is not Assay's
     about  fields with old and new value, or why
     """
 
-    does: Literal["make", "change", "keep", "conflict", "restore", "delete", "stays"]
+    does: Literal[
+        "make", "change", "keep", "wait", "lacks", "conflict", "refused", "restore", "delete", "stays"
+    ]
+    part: str
     called: str
     about: tuple[str, ...] = ()
 
 
-def plan(cluster: Cluster, objects: Sequence[Object]) -> list[Step]:
+HINDERS = ("lacks", "conflict", "refused")  # with one of these nothing is applied
+
+
+def plan(cluster: Cluster, wanted: Preparation) -> list[Step]:
     """What `apply` would do, by the API server's own dry run. Changes nothing."""
-    _need_openshift(cluster)
-    steps = [_planned(cluster, obj) for obj in objects]
-    return [*steps, *(_undo_step(cluster, old) for old in _no_longer(cluster, objects))]
+    steps = [_planned(cluster, wanted, part, obj) for part, obj in wanted.objects()]
+    return [*steps, *(_undo_step(cluster, old) for old in _no_longer(cluster, wanted))]
 
 
-def apply(cluster: Cluster, objects: Sequence[Object]) -> list[Step]:
+def apply(cluster: Cluster, wanted: Preparation) -> list[Step]:
     """Make or change the objects, and take back what an earlier preparation had that is not among them.
 
-    Raises InputError, and has changed nothing, where another manager owns a field with another value.
+    Raises InputError, and has changed nothing, where a step hinders.
     """
-    steps = plan(cluster, objects)
-    conflicts = [f"{step.called}: {line}" for step in steps if step.does == "conflict" for line in step.about]
-    if conflicts:
-        raise InputError(
-            "nothing was changed, since fields belong to others:\n  " + "\n  ".join(conflicts) + "\n"
-            "have them changed by who owns them, or give the system another namespace or serviceAccountName"
-        )
-    old = list(_no_longer(cluster, objects))
-    for obj in objects:
-        cluster.apply(_marked(obj, _there(cluster, obj)), everywhere=_is_wide(obj))
+    steps = plan(cluster, wanted)
+    hindered = [f"{step.called}: {line}" for step in steps if step.does in HINDERS for line in step.about]
+    if hindered:
+        raise InputError("nothing was changed:\n  " + "\n  ".join(hindered))
+    old = list(_no_longer(cluster, wanted))
+    for (part, obj), step in zip(wanted.objects(), steps, strict=False):  # the rest is taken back
+        if step.does in ("make", "change"):
+            there, wide = _place(cluster, obj)
+            there.apply(_marked(cluster, part, obj, _there(cluster, obj)), everywhere=wide)
     for was in old:
         _undo(cluster, was)
-    return [replace(step, about=()) if step.does == "make" else step for step in steps]
+    return steps
 
 
-def revert(cluster: Cluster) -> list[Step]:
+def revert_plan(cluster: Cluster, parts: Collection[str] | None = None) -> list[Step]:
+    """What `revert` would do. Changes nothing."""
+    return [_undo_step(cluster, obj) for obj in _prepared(cluster, parts)]
+
+
+def revert(cluster: Cluster, parts: Collection[str] | None = None) -> list[Step]:
     """Delete what Assay made for this namespace and give up what it added; reverting twice is once.
 
     A namespace that still holds pods or claims stays.
+
+    parts  those that are taken back; None for all
     """
-    return [_undo(cluster, obj) for obj in _prepared(cluster)]
+    return [_undo(cluster, obj) for obj in _prepared(cluster, parts)]
 
 
-def _need_openshift(cluster: Cluster) -> None:
-    if openshift.SECURITY not in cluster.groups():
-        raise InputError(
-            f"the cluster of context {cluster.context} is not OpenShift: it has no API group "
-            f"{openshift.SECURITY}; Kubernetes needs only what `assay cluster rbac` prints"
-        )
+# There
 
 
-# There and back
-
-
-def _planned(cluster: Cluster, obj: Object) -> Step:
-    called, before = _called(obj), _there(cluster, obj)
+def _planned(cluster: Cluster, wanted: Preparation, part: str, obj: Object) -> Step:
+    called = _called(obj)
+    if obj["kind"] not in cluster.kinds(obj["apiVersion"]):
+        return _unknown_kind(wanted, part, obj)
+    before = _there(cluster, obj)
+    if before is not None and "deletionTimestamp" in before["metadata"]:
+        return Step("refused", part, called, ("it is being deleted: apply again when it is gone",))
+    there, wide = _place(cluster, obj)
     try:
-        after = cluster.apply(_marked(obj, before), dry_run=True, everywhere=_is_wide(obj))
+        after = there.apply(_marked(cluster, part, obj, before), dry_run=True, everywhere=wide)
     except Conflict as error:
-        return Step("conflict", called, tuple(f"{field}: {whose}" for field, whose in error.fields))
-    except NotFound:
-        if before is None and not _is_wide(obj) and _space(cluster) is None:
-            return Step("make", called, ("the namespace comes first, so the server can't check it yet",))
+        return Step("conflict", part, called, tuple(f"{field}: {whose}" for field, whose in error.fields))
+    except Unreachable:
         raise
+    except ApiError as error:
+        if isinstance(error, NotFound) and not wide and there.find(*_space_of(obj), everywhere=True) is None:
+            about = f"namespace {obj['metadata']['namespace']} comes first, so the server can't check it yet"
+            return Step("make", part, called, (about,))
+        return Step("refused", part, called, (str(error),))
     if before is None:
-        return Step("make", called)
-    changes = tuple(_differences(_plain(before), _plain(after)))
-    return Step("change" if changes else "keep", called, changes)
+        return Step("make", part, called)
+    changes = tuple(_differences(marks.plain(before), marks.plain(after)))
+    owner = marks.labels_of(before).get(marks.FOR, cluster.namespace)
+    if owner == cluster.namespace:
+        return Step("change" if changes else "keep", part, called, changes)
+    whose = f"it was prepared for namespace {owner}"
+    return Step("conflict" if changes else "keep", part, called, (whose, *changes))
+
+
+def _unknown_kind(wanted: Preparation, part: str, obj: Object) -> Step:
+    kind = f"{obj['kind']} of {obj['apiVersion']}"
+    if wanted.comes_later(obj["apiVersion"]):
+        words = f"the cluster gets {kind} from the operator that is subscribed to here: apply again then"
+        return Step("wait", part, _called(obj), (words,))
+    first = ", ".join(f"{of.of}, {of.pin}" for of in wanted.references(part))
+    remedy = f"; install first: {first}" if first else ""
+    return Step("lacks", part, _called(obj), (f"the cluster has no {kind}{remedy}",))
+
+
+def _marked(cluster: Cluster, part: str, obj: Object, before: Object | None) -> Object:
+    return marks.marked(obj, before, part, cluster.namespace)
+
+
+# and back
 
 
 def _undo(cluster: Cluster, obj: Object) -> Step:
     step = _undo_step(cluster, obj)
+    there, wide = _place(cluster, obj)
+    if step.does == "stays":
+        return step
     if step.does == "delete":
         seen = {name: obj["metadata"][name] for name in ("uid", "resourceVersion")}
-        name, wide = obj["metadata"]["name"], _is_wide(obj)
-        cluster.delete(cluster.resource_of(obj), name, only=seen, everywhere=wide)
-    else:
-        cluster.apply(_nothing_of(obj), everywhere=_is_wide(obj))
+        there.delete(there.resource_of(obj), obj["metadata"]["name"], only=seen, everywhere=wide)
+        return step
+    now = there.apply(marks.only_marks(obj), everywhere=wide)
+    if rest := marks.leftover(now):
+        there.merge(obj, rest, everywhere=wide)
+    there.apply(marks.nothing_of(obj), everywhere=wide)  # the marks go last: till then it is found again
     return step
 
 
 def _undo_step(cluster: Cluster, obj: Object) -> Step:
-    if obj["metadata"]["labels"][ORIGIN] == FOUND:
-        return Step("restore", _called(obj), ("it was there before",))
+    labels, called = marks.labels_of(obj), _called(obj)
+    part = labels[marks.PART]
+    if labels[marks.ORIGIN] == marks.FOUND:
+        return Step("restore", part, called, ("it was there before",))
     if obj["kind"] == "Namespace":
-        held = [f"{len(there)} {of.plural}" for of in (PODS, CLAIMS) if (there := cluster.list(of).items)]
+        there = cluster.within(obj["metadata"]["name"])
+        held = [f"{len(found)} {of.plural}" for of in (PODS, CLAIMS) if (found := _of_others(there, of))]
         if held:
-            remedy = f"when they may go: kubectl delete namespace {cluster.namespace}"
-            return Step("stays", _called(obj), (f"it holds {' and '.join(held)}; {remedy}",))
-    return Step("delete", _called(obj))
+            remedy = f"when they may go: kubectl delete namespace {there.namespace}"
+            return Step("stays", part, called, (f"it holds {' and '.join(held)}; {remedy}",))
+    theirs = marks.others(obj)
+    return Step("delete", part, called, (f"fields are also of {', '.join(theirs)}",) if theirs else ())
 
 
-def _no_longer(cluster: Cluster, objects: Sequence[Object]) -> Iterator[Object]:
-    wanted = {_called(obj) for obj in objects}
-    return (obj for obj in _prepared(cluster) if _called(obj) not in wanted)
+def _of_others(there: Cluster, of: Resource) -> list[Object]:
+    """Objects in a namespace that no preparation made."""
+    return [obj for obj in there.list(of).items if marks.labels_of(obj).get(marks.ORIGIN) != marks.MADE]
 
 
-def _prepared(cluster: Cluster) -> list[Object]:
-    """What bears the mark, the last made first."""
-    space = _space(cluster)
-    if space is None:
-        inside: list[Object] = []
-    else:
-        inside = [
-            {**kind, **obj}
-            for of, kind in ((BINDINGS, _RB), (ROLES, _ROLE), (ACCOUNTS, _SA))
-            for obj in cluster.list(of, labels=ORIGIN).items
-        ]
-    try:
-        constraints = cluster.find(CONSTRAINTS, openshift.scc_name(cluster.namespace), everywhere=True)
-    except NotFound:  # no OpenShift
-        constraints = None
-    found = [*inside, *(obj for obj in (constraints, space) if obj is not None and ORIGIN in _labels(obj))]
-    return [obj for obj in found if "deletionTimestamp" not in obj["metadata"]]
+def _no_longer(cluster: Cluster, wanted: Preparation) -> Iterator[Object]:
+    names = {(obj["apiVersion"], *_name(obj)) for _, obj in wanted.objects()}
+    parts = None if wanted.whole else wanted.names()
+    return (obj for obj in _prepared(cluster, parts) if (obj["apiVersion"], *_name(obj)) not in names)
 
 
-# a list leaves out what its items are
-_SA = {"apiVersion": "v1", "kind": "ServiceAccount"}
-_ROLE = {"apiVersion": ROLES.api_version, "kind": "Role"}
-_RB = {"apiVersion": BINDINGS.api_version, "kind": "RoleBinding"}
-
-
-def _space(cluster: Cluster) -> Object | None:
-    return cluster.find(NAMESPACES, cluster.namespace, everywhere=True)
-
-
-def _there(cluster: Cluster, obj: Object) -> Object | None:
-    return cluster.find(cluster.resource_of(obj), obj["metadata"]["name"], everywhere=_is_wide(obj))
+def _prepared(cluster: Cluster, parts: Collection[str] | None) -> list[Object]:
+    """What bears this namespace's mark, the last made first."""
+    found = []
+    for api_version, kind in reversed(KINDS):
+        plural = cluster.kinds(api_version).get(kind)
+        if plural is not None:
+            of = Resource(api_version, plural)
+            listed = cluster.list(of, labels=f"{marks.FOR}={cluster.namespace}", everywhere=True).items
+            # a list leaves out what its items are
+            found += [{"apiVersion": api_version, "kind": kind, **obj} for obj in listed]
+    return [
+        obj
+        for obj in found
+        if "deletionTimestamp" not in obj["metadata"]
+        and (parts is None or marks.labels_of(obj)[marks.PART] in parts)
+    ]
 
 
 # Objects
 
 
-def _marked(obj: Object, before: Object | None) -> Object:
-    """With its origin, which a later apply does not change."""
-    origin = MADE if before is None else _labels(before).get(ORIGIN, FOUND)
-    metadata = obj["metadata"]
-    labels = {**metadata.get("labels", {}), ORIGIN: origin}
-    return {**obj, "metadata": {**metadata, "labels": labels}}
+def _place(cluster: Cluster, obj: Object) -> tuple[Cluster, bool]:
+    """Where it belongs: its namespace, or the whole cluster (True)."""
+    space = obj["metadata"].get("namespace")
+    return (cluster if space is None else cluster.within(space)), space is None
 
 
-def _nothing_of(obj: Object) -> Object:
-    """An apply of this gives up every field, and what nobody else owns goes."""
-    metadata = {key: obj["metadata"][key] for key in ("name", "namespace") if key in obj["metadata"]}
-    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
+def _there(cluster: Cluster, obj: Object) -> Object | None:
+    there, wide = _place(cluster, obj)
+    return there.find(there.resource_of(obj), obj["metadata"]["name"], everywhere=wide)
 
 
-def _plain(obj: Object) -> Object:
-    """Without what the server counts."""
-    metadata = {key: value for key, value in obj["metadata"].items() if key not in THE_SERVERS}
-    return {**{key: value for key, value in obj.items() if key != "status"}, "metadata": metadata}
+def _space_of(obj: Object) -> tuple[Resource, str]:
+    return NAMESPACES, obj["metadata"]["namespace"]
+
+
+def _name(obj: Object) -> tuple[str, str, str]:
+    return obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+def _called(obj: Object) -> str:
+    kind, space, name = _name(obj)
+    return f"{kind} {name}" + (f" in {space}" if space else "")
 
 
 def _differences(before: Any, after: Any, where: str = "") -> Iterator[str]:
@@ -199,16 +230,3 @@ def _differences(before: Any, after: Any, where: str = "") -> Iterator[str]:
 
 def _word(value: Any) -> str:
     return "nothing" if value is None else str(value)
-
-
-def _labels(obj: Object) -> Mapping[str, str]:
-    labels: Mapping[str, str] = obj["metadata"].get("labels", {})
-    return labels
-
-
-def _called(obj: Object) -> str:
-    return f"{obj['kind']} {obj['metadata']['name']}"
-
-
-def _is_wide(obj: Object) -> bool:
-    return obj["kind"] in CLUSTER_WIDE

@@ -54,6 +54,12 @@ class Cluster:
         self.wire, self.context, self.namespace = wire, context, namespace
         self._known: dict[str, dict[str, str]] = {}
 
+    def within(self, namespace: str) -> Cluster:
+        """The same cluster, as the same user, in another namespace."""
+        there = Cluster(self.wire, self.context, namespace)
+        there._known = self._known
+        return there
+
     # Objects
 
     def create(self, obj: Object, *, dry_run: bool = False) -> Object:
@@ -69,12 +75,19 @@ class Cluster:
         """Server-side apply: create it, or own the given fields of the one that is there.
 
         Fields given before and not now are given up. Raises Conflict where another manager owns one of the
-        given fields with another value: nothing is changed then.
+        given fields with another value, ApiError where a field is unknown: nothing is changed then.
         """
         where = self._path(self.resource_of(obj), obj["metadata"]["name"], everywhere)
-        params = {"fieldManager": FIELD_MANAGER, **({"dryRun": "All"} if dry_run else {})}
+        params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
+        params |= {"dryRun": "All"} if dry_run else {}
         kind = "application/apply-patch+yaml"
         return self.wire.ask("PATCH", where, f"apply {_called(obj)}", params=params, body=obj, kind=kind)
+
+    def merge(self, obj: Object, patch: Object, *, everywhere: bool = False) -> None:
+        """Change an object by a JSON merge patch; null removes."""
+        where = self._path(self.resource_of(obj), obj["metadata"]["name"], everywhere)
+        params, kind = {"fieldManager": FIELD_MANAGER}, "application/merge-patch+json"
+        self.wire.ask("PATCH", where, f"change {_called(obj)}", params=params, body=patch, kind=kind)
 
     def get(
         self, resource: Resource, name: str, *, everywhere: bool = False, patience_s: float | None = None

@@ -202,6 +202,11 @@ class KubernetesSystem(Part):
     )
 
     # else
+    prepare: dict[str, dict[str, Any] | None] = Field(
+        default_factory=dict,
+        exclude=True,  # it is about the cluster, and changes nothing of what a run sends
+        description="Parts that `assay cluster prepare` gives the cluster, each with its options.",
+    )
     labels: Own = Field(default_factory=dict, description="Labels added to every object.")
     annotations: Own = Field(default_factory=dict, description="Annotations added to every object.")
     patch: Annotated[dict[str, Any], AfterValidator(check_patch)] = Field(

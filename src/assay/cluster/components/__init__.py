@@ -1,0 +1,58 @@
+"""The parts that `assay cluster prepare` knows, and what those that were chosen come to together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from assay.cluster.components.gpu_operator import GpuOperator
+from assay.cluster.components.nfd import NodeFeatureDiscovery
+from assay.cluster.components.part import Part, Reference, Target
+from assay.cluster.components.pods import Pods
+from assay.launch.kubernetes.order import Manifest
+
+PARTS: Mapping[str, type[Part]] = {part.name: part for part in (Pods, NodeFeatureDiscovery, GpuOperator)}
+"""By name, in the order in which they are made."""
+
+KINDS: tuple[tuple[str, str], ...] = (
+    ("v1", "Namespace"),
+    ("v1", "ServiceAccount"),
+    ("security.openshift.io/v1", "SecurityContextConstraints"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("operators.coreos.com/v1", "OperatorGroup"),
+    ("operators.coreos.com/v1alpha1", "Subscription"),
+    ("nfd.openshift.io/v1", "NodeFeatureDiscovery"),
+    ("nfd.k8s-sigs.io/v1alpha1", "NodeFeatureRule"),
+    ("nvidia.com/v1", "ClusterPolicy"),
+)
+"""Every kind of the parts' objects, in the order in which they are made: where they are looked for later."""
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """The parts chosen for one target, in the order in which they are made.
+
+    whole  these are all: other parts of an earlier preparation are taken back
+    """
+
+    target: Target
+    parts: tuple[Part, ...]
+    whole: bool = True
+
+    def names(self) -> Sequence[str]:
+        """Of its parts."""
+        return [part.name for part in self.parts]
+
+    def objects(self) -> list[tuple[str, Manifest]]:
+        """Each object with the name of its part."""
+        return [(part.name, obj) for part in self.parts for obj in part.objects(self.target)]
+
+    def references(self, name: str) -> list[Reference]:
+        """What has to be installed for a part by its makers' manifests."""
+        return next(part.references(self.target) for part in self.parts if part.name == name)
+
+    def comes_later(self, api_version: str) -> bool:
+        """Whether one of the parts subscribes to the operator that brings the API."""
+        group = api_version.rpartition("/")[0]
+        return self.target.is_openshift and any(group in part.brings for part in self.parts)

@@ -1,0 +1,88 @@
+"""Node Feature Discovery: labels that say which node has an NVIDIA GPU or an InfiniBand adapter."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from assay.cluster.components import olm
+from assay.cluster.components.part import Labelled, Part, Reference, Requirement, Target, bare
+from assay.launch.kubernetes.order import Manifest
+
+NVIDIA, MELLANOX = "10de", "15b3"  # PCI vendors
+# PCI classes: Ethernet, InfiniBand; display and 3D; accelerators. Discovery's own list lacks the first two
+NETWORK, GPU = ("0200", "0207"), ("0300", "0302", "1200")
+CHART = "oci://registry.k8s.io/nfd/charts/node-feature-discovery"
+WORKER = """\
+sources:
+  pci:
+    deviceClassWhitelist: ["0200", "0207", "03", "12"]
+    deviceLabelFields: [vendor]
+"""
+
+
+class NodeFeatureDiscovery(Part):
+    """Node Feature Discovery."""
+
+    name: ClassVar = "nfd"
+    about: ClassVar = "labels of the nodes' devices: pci-10de (NVIDIA GPUs), pci-15b3 (Mellanox adapters)"
+    brings: ClassVar = ("nfd.k8s-sigs.io", "nfd.openshift.io")
+
+    version: str = Field("0.19.0", description="Of the Helm chart, on Kubernetes.")
+    channel: str = Field("stable", description="Of the OLM package nfd, on OpenShift.")
+    approval: Literal["Automatic", "Manual"] = Field(
+        "Automatic", description="Whether OLM installs what the channel brings without asking."
+    )
+    vendors: tuple[Literal["nvidia", "mellanox"], ...] = Field(
+        ("nvidia", "mellanox"), min_length=1, description="Whose devices are labelled."
+    )
+
+    def objects(self, target: Target) -> list[Manifest]:
+        """On OpenShift the operator and its operand; elsewhere rules for the operator's worker."""
+        if not target.is_openshift:
+            return [_rules(self.vendors)]
+        space = "openshift-nfd"
+        operand = bare("nfd.openshift.io/v1", "NodeFeatureDiscovery", "nfd-instance", space)
+        made = olm.operator("nfd", space, self.channel, olm.RED_HAT, approval=self.approval)
+        return [*made, {**operand, "spec": {"workerConfig": {"configData": WORKER}}}]
+
+    def references(self, target: Target) -> list[Reference]:
+        """The chart, where there is no OLM."""
+        if target.is_openshift:
+            return []
+        install = f"helm upgrade --install nfd {CHART} --version {self.version}"
+        space = "--namespace node-feature-discovery --create-namespace"
+        return [Reference("Node Feature Discovery", f"chart {self.version}", f"{install} {space} --wait")]
+
+    def requirements(self, target: Target) -> list[Requirement]:
+        """The labels, by which everything else finds its nodes."""
+        there: list[Requirement] = [olm.installed("nfd", "openshift-nfd")] if target.is_openshift else []
+        return [*there, *(Labelled(_label(_VENDORS[vendor][0]), "true") for vendor in self.vendors)]
+
+
+_VENDORS = {"nvidia": (NVIDIA, GPU), "mellanox": (MELLANOX, NETWORK)}
+
+
+def _label(vendor: str) -> str:
+    return f"feature.node.kubernetes.io/pci-{vendor}.present"
+
+
+def _rules(vendors: tuple[str, ...]) -> Manifest:
+    rules = [
+        {
+            "name": f"{vendor} devices",
+            "labels": {_label(_VENDORS[vendor][0]): "true"},
+            "matchFeatures": [
+                {
+                    "feature": "pci.device",
+                    "matchExpressions": {
+                        "vendor": {"op": "In", "value": [_VENDORS[vendor][0]]},
+                        "class": {"op": "In", "value": list(_VENDORS[vendor][1])},
+                    },
+                }
+            ],
+        }
+        for vendor in vendors
+    ]
+    return bare("nfd.k8s-sigs.io/v1alpha1", "NodeFeatureRule", "assay-devices", spec={"rules": rules})

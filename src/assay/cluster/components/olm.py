@@ -1,0 +1,42 @@
+"""An operator by OpenShift's Operator Lifecycle Manager: its namespace, what it watches, its channel."""
+
+from __future__ import annotations
+
+from assay.cluster.components.part import Says, bare
+from assay.launch.kubernetes.order import Manifest
+
+GROUP = "operators.coreos.com"
+CERTIFIED, RED_HAT = "certified-operators", "redhat-operators"
+
+
+def operator(
+    package: str, namespace: str, channel: str, source: str, *, approval: str, privileged: bool = False
+) -> list[Manifest]:
+    """Namespace, OperatorGroup and Subscription of a package of OperatorHub.
+
+    approval    Automatic or Manual, where each InstallPlan waits for a person
+    privileged  whether the operator's own pods need the Pod Security level `privileged`
+    """
+    space = bare("v1", "Namespace", namespace)
+    labels = {"openshift.io/cluster-monitoring": "true"}
+    if privileged:
+        labels["pod-security.kubernetes.io/enforce"] = "privileged"
+    space["metadata"]["labels"] = labels
+    subscription = {"channel": channel, "installPlanApproval": approval, "name": package, "source": source}
+    return [
+        space,
+        bare(f"{GROUP}/v1", "OperatorGroup", package, namespace, spec={"targetNamespaces": [namespace]}),
+        bare(
+            f"{GROUP}/v1alpha1",
+            "Subscription",
+            package,
+            namespace,
+            spec={**subscription, "sourceNamespace": "openshift-marketplace"},
+        ),
+    ]
+
+
+def installed(package: str, namespace: str) -> Says:
+    """The subscription's operator runs at the newest version that was approved."""
+    path = ("status", "state")
+    return Says(f"{GROUP}/v1alpha1", "Subscription", package, path, "AtLatestKnown", namespace)
