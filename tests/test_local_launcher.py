@@ -31,6 +31,7 @@ from launcher_contract import (
     run,
     wait_for_output,
 )
+from processes import how
 
 SLEEP = "import time; print('up', flush=True); time.sleep(60)"
 TELL_ENV = "import json, os; print(json.dumps(dict(os.environ)))"
@@ -146,9 +147,9 @@ def test_a_kill_for_want_of_memory_is_told_from_another() -> None:
 
 
 def test_a_signal_without_a_name_is_told_by_its_number() -> None:
-    assert keeper_program.how(9) == {"exit_code": None, "signal": "SIGKILL"}
-    assert keeper_program.how(40) == {"exit_code": None, "signal": "signal 40"}
-    assert keeper_program.how(3 << 8) == {"exit_code": 3, "signal": None}
+    assert how(9) == {"exit_code": None, "signal": "SIGKILL"}
+    assert how(40) == {"exit_code": None, "signal": "signal 40"}
+    assert how(3 << 8) == {"exit_code": 3, "signal": None}
 
 
 def test_a_program_that_opens_its_output_again_overwrites_nothing(launcher: LocalLauncher) -> None:
@@ -289,7 +290,7 @@ def test_a_cgroups_quota_counts_where_it_is_less_than_the_cores(
     monkeypatch: pytest.MonkeyPatch, quotas: list[float], cores: float
 ) -> None:
     groups = [(f"/group{at}", {"cores": quota}) for at, quota in enumerate(quotas)]
-    monkeypatch.setattr(keeper_program, "counters", lambda: {"groups_with_quota": lambda _: groups})
+    monkeypatch.setattr(keeper_program, "groups_with_quota", lambda _: groups)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
     assert keeper_program.allowed_cores() == cores
 

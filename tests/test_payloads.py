@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
+from assay.payloads import travelling
 from assay.records import Reading
 from assay.workloads import WORKLOADS
-from assay.workloads.program import travelling
 from conftest import ROOT, require
 from payload_processes import end, free_port, run_workload, start, torchrun
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from assay import units
 from assay.errors import InputError
 from assay.launch import outputs
+from assay.payloads import source, travelling
 from assay.payloads.relay import Stamp
 from assay.records import Job
 
@@ -106,13 +106,8 @@ def write_files(job: Job, work: Path) -> None:
 
 
 def programs(*names: str) -> dict[str, bytes]:
-    """Programs that travel with a job: `keeper.py`, `relay.py`, `probe.py`.
-
-    `counters.py` comes along with the keeper, which loads it from beside itself.
-    """
-    payloads = resources.files("assay.payloads")
-    loaded = ["counters.py"] if "keeper.py" in names else []
-    return {name: (payloads / name).read_bytes() for name in (*names, *loaded)}
+    """Programs that keep a job, `keeper.py`, `relay.py` or `probe.py`, with what they import."""
+    return {name: source(name) for name in travelling(*names)}
 
 
 def write_spec(value: Mapping[str, Any], directory: Path) -> None:

@@ -1,6 +1,6 @@
 """What the kernel of this node counts: looked at before and after a job, the difference is what it met.
 
-Lies beside keeper.py, which loads it; runs with the standard library alone (3.9 or newer). Looking takes
+Lies beside keeper.py, which imports it; runs with the standard library alone (3.9 or newer). Looking takes
 about a millisecond. What this kernel does not count is absent, never 0, and so is a count that ran backwards
 (CPUs taken off-line, a group made anew). Times are in seconds.
 

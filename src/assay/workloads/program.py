@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Collection, Sequence
-from functools import cache
-from importlib import resources
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo
 
 from assay.errors import InputError
+from assay.payloads import source, travelling
 from assay.records import Task, TaskFile
 
 
@@ -44,26 +42,9 @@ def program_task(
             argv += _option(name.replace("_", "-"), value)
     if seed is not None:
         argv += ["--seed", str(seed)]
-    files = [TaskFile(name, _payload(name)) for name in travelling(program)]
-    files += [TaskFile(name, _payload("data", name)) for name in data]
+    files = [TaskFile(name, source(name)) for name in travelling(program)]
+    files += [TaskFile(name, source("data", name)) for name in data]
     return Task(argv=tuple(argv), files=tuple(files))
-
-
-@cache
-def travelling(program: str) -> tuple[str, ...]:
-    """The program's file and those of payloads/ that it imports, directly or not: they lie in one directory.
-
-    >>> travelling("matmul.py")
-    ('matmul.py', 'rank.py')
-    """
-    files = [program]
-    for file in files:  # which grows meanwhile
-        for node in ast.walk(ast.parse(_payload(file))):
-            modules = [node.module] if isinstance(node, ast.ImportFrom) else []
-            modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            named = [f"{module}.py" for module in modules]
-            files += [name for name in named if name not in files and _is_payload(name)]
-    return tuple(files)
 
 
 def absolute(path: str, info: ValidationInfo) -> str:
@@ -86,12 +67,3 @@ def _option(name: str, value: bool | float | str | tuple[object, ...] | dict[str
     if isinstance(value, tuple):
         return [f"--{name}", *map(str, value)]
     return [f"--{name}", json.dumps(value) if isinstance(value, dict) else str(value)]
-
-
-def _is_payload(name: str) -> bool:
-    return resources.files("assay.payloads").joinpath(name).is_file()
-
-
-@cache
-def _payload(*path: str) -> bytes:
-    return resources.files("assay.payloads").joinpath(*path).read_bytes()
