@@ -62,6 +62,8 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
         console.print(_numbers(found, results))
         for line in _sparks(results):
             console.print(line, markup=False, soft_wrap=True)
+        for line in _confusions(results):
+            console.print(line, markup=False, soft_wrap=True)
     for line in _usage_lines(found):
         console.print(line, markup=False, soft_wrap=True)
     for line in _closing(found):
@@ -142,6 +144,17 @@ def _sparks(results: Sequence[Result]) -> Iterator[str]:
         for series in result.reading.series:
             if series.y:
                 yield f"  {place.benchmark} {place.shape} {series.name}: {_spark(series)}"
+
+
+def _confusions(results: Sequence[Result]) -> Iterator[str]:
+    """What the evaluations took for what most, for every benchmark, shape and setting."""
+    from assay.analyse.confusion import evaluated
+    from assay.report import figures
+    from assay.report.confusion_words import most_confused
+
+    for found in evaluated(results):
+        place = f"{found.trial.benchmark} {found.trial.shape} {figures.labels(found.trial.varied)}".strip()
+        yield f"  {place} most confused: {'; '.join(most_confused(found.matrix))}"
 
 
 def _spark(series: Series) -> str:
@@ -243,6 +256,7 @@ def _document(found: Named) -> Mapping[str, Any]:
                 "cause": cause(r),
                 "measurements": [to_plain(m) for m in r.reading.measurements],
                 "series": [to_plain(s) for s in r.reading.series],
+                "confusion": None if r.reading.confusion is None else to_plain(r.reading.confusion),
                 "facts": dict(r.reading.facts),
                 "nodes": [to_plain(node) for node in r.run.nodes],
                 "provenance": None if r.provenance is None else to_plain(r.provenance)["nodes"],

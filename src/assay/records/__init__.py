@@ -28,7 +28,7 @@ from assay.records.logged import (
     TrainingRun,
     TrainingStatus,
 )
-from assay.records.measured import Measurement, Series
+from assay.records.measured import ConfusionMatrix, Measurement, Series
 from assay.records.plain import digest_of, from_json, to_compact_json, to_json, to_plain
 from assay.records.runs import Provenance, Reading, Result, Run, RunState
 from assay.records.scalar import Scalar
@@ -49,6 +49,7 @@ from assay.records.verdicts import (
 __all__ = [
     "Better",
     "Comparison",
+    "ConfusionMatrix",
     "Doubt",
     "Estimate",
     "Expectation",

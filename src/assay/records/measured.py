@@ -34,3 +34,11 @@ class Series:
     x_name: Literal["step", "epoch", "samples", "seconds"]
     x: tuple[float, ...]
     y: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ConfusionMatrix:
+    """What an evaluation took each class for: `counts[true][predicted]`, both in the order of `classes`."""
+
+    classes: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]

@@ -9,7 +9,7 @@ from enum import StrEnum
 from assay.records.asked import Trial
 from assay.records.jobs import Handle, JobState, NodeCounts, RankExit
 from assay.records.logged import TrainingRun
-from assay.records.measured import Measurement, Series
+from assay.records.measured import ConfusionMatrix, Measurement, Series
 from assay.records.scalar import Scalar
 
 
@@ -75,6 +75,7 @@ class Reading:
     facts          what the program stated of itself: global_batch_size, precision, device, versions
     problems       why this is not a result although the job ended well; empty when it is one
     skipped_lines  lines that looked like the reader's own and could not be understood
+    confusion      of the last evaluation, where the program prints one
     """
 
     measurements: tuple[Measurement, ...] = ()
@@ -83,6 +84,7 @@ class Reading:
     problems: tuple[str, ...] = ()
     skipped_lines: int = 0
     training: TrainingRun | None = None
+    confusion: ConfusionMatrix | None = None
 
 
 @dataclass(frozen=True)

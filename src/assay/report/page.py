@@ -27,6 +27,7 @@ _CHART_TITLES = {
     "waterfall": "Time to train, from one side to the other",
     "timeline": "The session in time",
     "series": "During the runs",
+    "confusion": "What was taken for what; the stronger the colour, the more",
 }
 
 

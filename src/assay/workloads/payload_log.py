@@ -15,12 +15,14 @@ from typing import Any, Literal, get_args
 
 from assay.errors import InputError
 from assay.logs.mllog import Event, EventReader
-from assay.records import Measurement, Metric, Reading, Scalar, Series
+from assay.records import ConfusionMatrix, Measurement, Metric, Reading, Scalar, Series
 from assay.units import convert
 
 Axis = Literal["step", "epoch", "samples", "seconds"]
 SERIES_KEY = "tracked_stats"
+CONFUSION_KEY = "confusion_matrix"
 MOST_PROBLEMS = 20  # with individual lines
+MOST_COUNTED = 2**63  # in one cell of a table
 _AXES: tuple[Axis, ...] = get_args(Axis)
 _PLACES = {*_AXES, "epoch_num", "samples_count", "first_epoch_num"}  # a line with one of these is no fact
 
@@ -81,6 +83,7 @@ class _Job:
         self._ranks: dict[int, _Rank] = defaultdict(_Rank)
         self._measured: dict[tuple[str, str], Measurement] = {}
         self._points: dict[tuple[str, Axis], list[tuple[float, float]]] = defaultdict(list)
+        self._confusion: ConfusionMatrix | None = None
         self._problems: list[str] = []
         self._skipped = 0
 
@@ -108,6 +111,7 @@ class _Job:
                 *(lost or [*self._incomplete(), *self._disagreements(), *self._missing()]),
             ),
             skipped_lines=self._skipped,
+            confusion=self._confusion,
         )
 
     def _take(self, line: _Line) -> None:
@@ -133,6 +137,9 @@ class _Job:
         elif event.key == SERIES_KEY:
             if first:
                 self._track(line)
+        elif event.key == CONFUSION_KEY:
+            if first:
+                self._confuse(line)
         elif not _PLACES & event.metadata.keys() and isinstance(event.value, Scalar):
             known = rank.facts.setdefault(event.key, event.value)
             if known != event.value:
@@ -176,6 +183,13 @@ class _Job:
             else:
                 self._points[name, axis].append((x, y))
 
+    def _confuse(self, line: _Line) -> None:
+        """A later evaluation's matrix takes the place of an earlier one's."""
+        found = _confusion(line.event.metadata.get("classes"), line.event.value)
+        if found is None:
+            self._problems.append(f"{line}: {CONFUSION_KEY} is no square of counts with a class a row")
+        self._confusion = found
+
     def _series(self) -> Iterable[Series]:
         for (name, axis), points in self._points.items():
             unit = self._metrics[name].unit if name in self._metrics else ""
@@ -208,3 +222,16 @@ class _Job:
 
 def _are_labels(labels: Any) -> bool:
     return isinstance(labels, dict) and all(isinstance(value, Scalar) for value in labels.values())
+
+
+def _confusion(classes: Any, counts: Any) -> ConfusionMatrix | None:
+    """None where it is no square of counts with a class of its own for each row."""
+    if not (isinstance(classes, list) and isinstance(counts, list)):
+        return None
+    named = all(isinstance(name, str) for name in classes) and len({*classes}) == len(classes)
+    square = [len(row) for row in counts if isinstance(row, list)] == [len(classes)] * len(counts)
+    if not (named and square and len(counts) == len(classes)):
+        return None
+    if not all(type(count) is int and 0 <= count < MOST_COUNTED for row in counts for count in row):
+        return None
+    return ConfusionMatrix(tuple(classes), tuple(map(tuple, counts)))

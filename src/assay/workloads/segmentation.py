@@ -86,4 +86,5 @@ SEGMENTATION = training_workload(
     samples="images",
     flops=_flops,
     round_="v3.1",
+    version=2,
 )

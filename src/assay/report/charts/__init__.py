@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from assay.report.charts.chart import Chart
+from assay.report.charts.confusion import confusion
 from assay.report.charts.forest import forest
 from assay.report.charts.latency import by_percentile
 from assay.report.charts.runs import curve, runs, split
@@ -41,4 +42,5 @@ def charts(contents: Contents) -> tuple[Chart, ...]:
     made += [waterfall(d) for d in contents.splits if d.causes]
     made += timelines(contents.sides, primary)
     made += over_time(contents.sides)
+    made += confusion(contents.sides)
     return tuple(made)

@@ -1,0 +1,72 @@
+"""Confusion matrices: which class an evaluation takes for which other one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from assay.analyse.groups import counts, place_of
+from assay.records import ConfusionMatrix, Result, Trial
+
+
+@dataclass(frozen=True)
+class Confused:
+    """One true class taken for another: `count` of the `of` that are truly `true`."""
+
+    true: str
+    predicted: str
+    count: int
+    of: int
+
+    @property
+    def share(self) -> float:
+        """Of the true class, 0 to 1."""
+        return self.count / self.of
+
+
+class Evaluated(NamedTuple):
+    """Of the runs at one point, one of their trials, how many they are, and their matrices' sum."""
+
+    trial: Trial
+    runs: int
+    matrix: ConfusionMatrix
+
+
+def evaluated(results: Iterable[Result]) -> list[Evaluated]:
+    """The matrices of the runs that count, added up by point (and by classes, where those differ)."""
+    alike = defaultdict(list)
+    for result in results:
+        matrix = result.reading.confusion
+        if counts(result) and matrix is not None:
+            alike[place_of(result.run), matrix.classes].append((result.run.trial, matrix))
+    return [
+        Evaluated(group[0][0], len(group), _sum([matrix for _, matrix in group])) for group in alike.values()
+    ]
+
+
+def _sum(matrices: list[ConfusionMatrix]) -> ConfusionMatrix:
+    tables = zip(*(matrix.counts for matrix in matrices), strict=True)
+    rows = tuple(tuple(map(sum, zip(*row, strict=True))) for row in tables)
+    return ConfusionMatrix(matrices[0].classes, rows)
+
+
+def cells(matrix: ConfusionMatrix) -> list[Confused]:
+    """Every pair of a class that was evaluated and one that was predicted, the right ones too.
+
+    >>> [(c.true, c.predicted, c.share) for c in cells(ConfusionMatrix(("car", "sky"), ((3, 1), (0, 0))))]
+    [('car', 'car', 0.75), ('car', 'sky', 0.25)]
+    """
+    return [
+        Confused(true, predicted, count, sum(row))
+        for true, row in zip(matrix.classes, matrix.counts, strict=True)
+        for predicted, count in zip(matrix.classes, row, strict=True)
+        if sum(row)
+    ]
+
+
+def most_confused(matrix: ConfusionMatrix, most: int) -> list[Confused]:
+    """The pairs of different classes with the largest share of their true class, the worst first."""
+    wrong = [cell for cell in cells(matrix) if cell.true != cell.predicted and cell.count]
+    return sorted(wrong, key=lambda cell: cell.share, reverse=True)[:most]

@@ -1,0 +1,59 @@
+"""Which class an evaluation takes for which other one, as shares of the true class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from assay.analyse.confusion import Confused, Evaluated, cells, evaluated
+from assay.records import Result
+from assay.report import figures
+from assay.report.charts.chart import Chart, listed
+from assay.report.charts.heat import heat_map
+from assay.report.confusion_words import most_confused
+
+_NARROW = 6  # classes that half of the page's width holds
+
+
+def confusion(sides: Mapping[str, Sequence[Result]]) -> list[Chart]:
+    """A heat map for each side and point whose runs print a confusion matrix."""
+    return [_matrix(side, found) for side, results in sides.items() for found in evaluated(results)]
+
+
+def _matrix(side: str, found: Evaluated) -> Chart:
+    """True classes down, predicted ones across; those that neither occur nor are predicted are left out."""
+    every = cells(found.matrix)
+    true = list(dict.fromkeys(cell.true for cell in every))
+    met = {*true, *(cell.predicted for cell in every if cell.count)}
+    predicted = [name for name in found.matrix.classes if name in met]
+    spec = heat_map(
+        [_cell(cell) for cell in every if cell.predicted in met],
+        down=true,
+        across=predicted,
+        titles=("true class", "predicted class"),
+        told=("true class", "predicted class", "share", "count"),
+    )
+    place = ", ".join(
+        filter(None, (side, figures.shape(str(found.trial.shape)), figures.labels(found.trial.varied)))
+    )
+    caption = f"{found.trial.benchmark} evaluated, {place}: of each true class, what it was taken for, in %"
+    if found.runs > 1:
+        caption += f"; {found.runs} runs added up"
+    if absent := len(found.matrix.classes) - len(true):
+        caption += f"; {absent} of {len(found.matrix.classes)} classes did not occur"
+    return Chart(
+        "confusion", caption, listed(most_confused(found.matrix)), spec, wide=len(predicted) > _NARROW
+    )
+
+
+def _cell(cell: Confused) -> dict[str, Any]:
+    return {
+        "row": cell.true,
+        "column": cell.predicted,
+        "level": cell.share,
+        "text": f"{cell.share * 100:.0f}" if cell.share >= 0.005 else "",
+        "true class": cell.true,
+        "predicted class": cell.predicted,
+        "share": figures.percent(cell.share),
+        "count": f"{cell.count:,} of {cell.of:,}",
+    }

@@ -1,0 +1,58 @@
+"""A square of cells between two lists of names: the stronger a cell's colour, the larger its figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from assay.report.charts.chart import INK, plain, tooltip
+
+_ROW = 26  # pixels of height
+_STRONGEST = 0.6  # opacity of a cell of level 1: ink on it can be read in a light and in a dark page
+_LONGEST_NAME = 190  # pixels
+
+
+def heat_map(
+    cells: Sequence[Mapping[str, Any]],
+    *,
+    down: Sequence[str],
+    across: Sequence[str],
+    titles: tuple[str, str],
+    told: Sequence[str],
+    colour: str = "var(--series-1)",
+) -> dict[str, Any]:
+    """Vega-Lite of the cells.
+
+    cells   each with its `row` and `column`, `level` from 0 (no colour) to 1, `text` that is written into it,
+            and what it tells when it is pointed at
+    down    rows from above; across  columns from the left
+    titles  of both, in this order
+    told    fields of a cell
+    """
+    import altair as alt
+
+    base = alt.Chart(alt.NamedData("cells")).encode(
+        y=alt.Y("row:N", sort=list(down), title=titles[0], scale=alt.Scale(domain=list(down)), axis=_axis()),
+        x=alt.X(
+            "column:N",
+            sort=list(across),
+            title=titles[1],
+            scale=alt.Scale(domain=list(across)),
+            axis=_axis(labelAngle=-45),
+        ),
+        tooltip=tooltip(*told),
+    )
+    strength = alt.Scale(domain=[0, 1], range=[0, _STRONGEST])
+    squares = base.mark_rect(fill=colour, stroke="var(--rule)", strokeWidth=0.5)
+    return plain(
+        squares.encode(fillOpacity=alt.FillOpacity("level:Q", scale=strength, legend=None))
+        + base.mark_text(color=INK, fontSize=11).encode(text="text:N"),
+        cells=cells,
+        height=_ROW * len(down),
+    )
+
+
+def _axis(**more: Any) -> Any:
+    import altair as alt
+
+    return alt.Axis(labelOverlap=False, labelLimit=_LONGEST_NAME, ticks=False, domain=False, **more)
