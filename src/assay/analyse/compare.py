@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from assay.analyse import doubts, power, rank
+from assay.analyse import bands, doubts, power, rank
 from assay.analyse.doubts import percent
 from assay.analyse.groups import Group, Key, Metrics, group
 from assay.analyse.ratio import Ratio, has_ratio, looks_of, ratio
@@ -77,12 +77,9 @@ def hold_against(
     if layouts:
         side_b = _laid_out_as(side_a, side_b)
     about_runs: dict[doubts.Runs, tuple[Doubt, ...]] = {}
-    comparisons = tuple(
-        _compare_point(ratio(*sides, confidence), margin, _with_shapes(names, *sides), about_runs)
-        for sides in _shared(side_a, side_b)
-        if has_ratio(*sides)
-    )
-    return Outcome(comparisons, _left_out(side_a, side_b, names))
+    found = [ratio(*sides, confidence) for sides in _shared(side_a, side_b) if has_ratio(*sides)]
+    comparisons = [_compare_point(r, margin, _with_shapes(names, r.a, r.b), about_runs) for r in found]
+    return Outcome(tuple(_along_curves(comparisons, found)), _left_out(side_a, side_b, names))
 
 
 def uncompared(
@@ -100,6 +97,21 @@ def _shared(a: Groups, b: Groups) -> Iterator[tuple[Group, Group]]:
     for key, found in a.items():
         if key in b:
             yield found, b[key].in_unit(found.point.unit)
+
+
+def _along_curves(comparisons: Sequence[Comparison], found: Sequence[Ratio]) -> Iterator[Comparison]:
+    """The comparisons, those that are sizes of one curve with what they are worth together."""
+    curves: dict[bands.Curve, list[Ratio]] = {}
+    for c, r in zip(comparisons, found, strict=True):
+        curve = bands.curve_of(c)
+        if curve is not None and c.error is not None:
+            curves.setdefault(curve, []).append(r)
+    worth = {
+        curve: bands.along([r.replicates for r in of], paired=of[0].paired) for curve, of in curves.items()
+    }
+    for c in comparisons:
+        curve = bands.curve_of(c)
+        yield c if curve is None or c.error is None else replace(c, along=worth[curve])
 
 
 def _laid_out_as(a: Groups, b: Groups) -> Groups:

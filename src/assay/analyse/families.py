@@ -9,6 +9,9 @@ intervals of the family hold, so the verdicts drawn from them are all right.
 within the margin in at most 2.5 % of cases (intersection and union). That error is another than the family's
 5 % and adds to it: one or the other happens in at most 7.5 % (measured: docs/statistics.md).
 
+Sizes of one curve are worth fewer claims than they are (`assay.analyse.bands`). Each of them gets the
+interval of a band that holds at all of them; the other claims step down to what the curves leave.
+
 Sources: Holm, Scandinavian Journal of Statistics 6 (1979) 65-70; the intervals: Strassburger and Bretz,
 Statistics in Medicine 27 (2008) 4914-4927, Guilbaud, Biometrical Journal 50 (2008) 678-692.
 """
@@ -46,8 +49,7 @@ def corrected(family: Sequence[Comparison]) -> tuple[Comparison, ...]:
     if all(c.verdict == "equivalent" for c in family):
         return tuple(replace(c, family=Family(len(claims), "none", c.ratio, c.verdict)) for c in family)
     tail = min(_tail(c.ratio.confidence) for c in claims)
-    more = _Tail.of([_t(c) for c in claims], [c.degrees or 0 for c in claims], tail)
-    less = _Tail.of([-_t(c) for c in claims], [c.degrees or 0 for c in claims], tail)
+    more, less = _Tail.of(claims, tail), _Tail.of(claims, tail, sign=-1)
     held = iter([_held(c, more, less, at) for at, c in enumerate(claims)])
     return tuple(c if c.error is None else next(held) for c in family)
 
@@ -60,35 +62,44 @@ def _tail(confidence: float) -> float:
 
 @dataclass(frozen=True)
 class _Tail:
-    """Holm's step-down in one direction.
+    """Holm's step-down in one direction, and a band for curves.
 
     rejected  which claims exclude 1 in this direction
     level     one-sided, of the bounds of those that don't; of all, where every one excludes it
+    of_band   one-sided, of each size of a curve
     """
 
     rejected: tuple[bool, ...]
     level: float
+    of_band: float
 
     @classmethod
-    def of(cls, statistics: Sequence[float], degrees: Sequence[float], tail: float) -> _Tail:
+    def of(cls, claims: Sequence[Comparison], tail: float, sign: int = 1) -> _Tail:
+        """One-sided error `tail` for all claims together that there is more; with sign -1, less."""
         from scipy.special import stdtr
 
-        p = [float(stdtr(d, -t)) for t, d in zip(statistics, degrees, strict=True)]
-        rejected = [False] * len(p)
-        for done, at in enumerate(sorted(range(len(p)), key=p.__getitem__)):
-            if p[at] > tail / (len(p) - done):
+        p = [float(stdtr(c.degrees or 0, -sign * _t(c))) for c in claims]
+        curves = math.fsum(c.along.independent / c.along.sizes for c in claims if c.along)
+        single = [at for at, c in enumerate(claims) if c.along is None]
+        of_band = tail / (curves + len(single))
+        rejected = [c.along is not None and value <= of_band for c, value in zip(claims, p, strict=True)]
+        for done, at in enumerate(sorted(single, key=p.__getitem__)):
+            if p[at] > tail / (curves + len(single) - done):
                 break
             rejected[at] = True
-        left = len(p) - sum(rejected)
-        return cls(tuple(rejected), tail / (left or len(p)))
+        left = len(single) - sum(rejected[at] for at in single)
+        return cls(tuple(rejected), of_band if all(rejected) else tail / (curves + left), of_band)
 
-    def bound(self, at: int, centre: float, error: float, degrees: float) -> float:
-        """How far the log-ratio reaches towards 0 and beyond, `centre` taken as positive in this direction.
+    def bound(self, at: int, claim: Comparison, sign: int = 1) -> float:
+        """How far the log-ratio reaches towards 0 and beyond, taken as positive in this direction.
 
         A claim that excludes 1 beside others that don't has spent its error on them: its bound is 0, open.
+        Those of a band have spent none, and their bounds are the band's.
         """
-        reach = centre - t_quantile(1 - self.level, degrees) * error
-        if not self.rejected[at]:
+        centre, error = sign * math.log(claim.ratio.value), claim.error or 0.0
+        level = self.level if claim.along is None else self.of_band
+        reach = centre - t_quantile(1 - level, claim.degrees or 0) * error
+        if not self.rejected[at] or claim.along is not None:
             return reach
         return max(reach if all(self.rejected) else 0.0, _OPEN)
 
@@ -103,23 +114,27 @@ def _t(c: Comparison) -> float:
 
 
 def _held(c: Comparison, more: _Tail, less: _Tail, at: int) -> Comparison:
-    centre, error, degrees = math.log(c.ratio.value), c.error or 0.0, c.degrees or 0.0
-    low, high = more.bound(at, centre, error, degrees), -less.bound(at, -centre, error, degrees)
+    low, high = more.bound(at, c), -less.bound(at, c, sign=-1)
     together = Estimate(c.ratio.value, math.exp(low), math.exp(high), c.ratio.n, "", c.ratio.confidence)
     verdict, reason = decide(together, c.margin, c.point.better)
-    size = len(more.rejected)
     if verdict in ("faster", "slower") and beyond(c.ratio, c.margin) and not beyond(together, c.margin):
         reason += "; taken alone it lies wholly beyond the margin"
+    size = len(more.rejected)
+    tails = more.level + less.level if c.along is None else more.of_band + less.of_band
     return replace(
         c,
         verdict=verdict,
-        reason=f"claimed together with {size - 1} other{'s' * (size > 2)} (Holm), {reason}",
+        reason=f"{_with_others(c, size)}, {reason}",
         by_margin=beyond(together, c.margin),
-        runs_needed=_runs_needed(c, 1 - more.level - less.level)
-        if more_would_decide(verdict, together)
-        else None,
-        family=Family(size, "holm", together, c.verdict),
+        runs_needed=_runs_needed(c, 1 - tails) if more_would_decide(verdict, together) else None,
+        family=Family(size, "holm" if c.along is None else "band", together, c.verdict),
     )
+
+
+def _with_others(c: Comparison, size: int) -> str:
+    if c.along is None:
+        return f"claimed together with {size - 1} other{'s' * (size > 2)} (Holm)"
+    return f"in one band with the curve's other sizes ({size} claims in all)"
 
 
 def _runs_needed(c: Comparison, confidence: float) -> RunsNeeded:

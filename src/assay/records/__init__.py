@@ -33,6 +33,7 @@ from assay.records.plain import digest_of, from_json, to_compact_json, to_json, 
 from assay.records.runs import Provenance, Reading, Result, Run, RunState
 from assay.records.scalar import Scalar
 from assay.records.verdicts import (
+    Along,
     Comparison,
     Doubt,
     Estimate,
@@ -47,6 +48,7 @@ from assay.records.verdicts import (
 )
 
 __all__ = [
+    "Along",
     "Better",
     "Comparison",
     "ConfusionMatrix",

@@ -77,17 +77,30 @@ class RunsNeeded:
 
 
 @dataclass(frozen=True)
+class Along:
+    """The curve over sizes that a comparison is one point of.
+
+    sizes        of the curve, with an interval
+    independent  claims that err as often as these, whose errors go together; at most `sizes`
+    """
+
+    sizes: int
+    independent: float
+
+
+@dataclass(frozen=True)
 class Family:
     """What it costs to claim several comparisons together.
 
     size        comparisons that are claimed together
-    correction  `none` where all are equivalent: then each has to hold, and nothing is picked out
+    correction  `none` where all are equivalent: then each has to hold, and nothing is picked out; `band`
+                for a point of a curve
     ratio       the interval that the verdict rests on: in 95 % of cases all of the family's hold together
     alone       what the comparison's own interval says
     """
 
     size: int
-    correction: Literal["none", "holm"]
+    correction: Literal["none", "holm", "band"]
     ratio: Estimate
     alone: Verdict
 
@@ -108,6 +121,7 @@ class Comparison:
     runs_needed  only where the verdict is undecided and more runs could decide
     rank         Hodges and Lehmann's estimate with its exact interval, to be read beside the ratio
     family       where several comparisons are claimed together
+    along        where it is one size of a curve
     """
 
     point: Point
@@ -131,6 +145,7 @@ class Comparison:
     runs_needed: RunsNeeded | None = None
     rank: Estimate | None = None
     family: Family | None = None
+    along: Along | None = None
 
 
 @dataclass(frozen=True)
