@@ -27,25 +27,54 @@ _SYMBOLS = {
 }
 
 
+class Rate(click.ParamType[float]):
+    """A speed as a person writes it, in bytes a second."""
+
+    name = "speed"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Ends with a usage error for what is none."""
+        from assay.units import convert, parse_quantity
+
+        try:
+            written = parse_quantity(value)
+            return convert(written.value, written.unit, "B/s")
+        except ValueError as error:
+            self.fail(f"{error}; write a speed like 2GB/s", param, ctx)
+
+
 @click.command()
 @click.argument("system", required=False)
 @SYSTEMS
 @options.RUNS
-@click.option("--deep", is_flag=True, help="On Kubernetes: also run a pod, and look from inside it.")
+@click.option("--deep", is_flag=True, help="On Kubernetes: also run pods, and look from inside them.")
+@click.option("--data", metavar="DIR", help="Read files of DIR for five seconds, where the trials run.")
+@click.option("--at-least", type=Rate(), help="Fail where DIR is read more slowly, like 2GB/s.")
 @options.JSON
-def command(system: str | None, systems_file: Path | None, runs_dir: Path, deep: bool, as_json: bool) -> None:
+def command(
+    system: str | None,
+    systems_file: Path | None,
+    runs_dir: Path,
+    deep: bool,
+    data: str | None,
+    at_least: float | None,
+    as_json: bool,
+) -> None:
     """Say what is missing here, and the command that mends it.
 
     Looks at this machine and at the interpreter that trials would use: that of SYSTEM in systems.yaml, else
     the one that runs Assay. Changes nothing. Of a SYSTEM on Slurm it looks at the cluster, and runs one job
     there that ends within seconds; of containers, from inside one; of hosts behind ssh, at each of them; of
-    Kubernetes, at what its API shows this user, and with --deep from inside a pod.
+    Kubernetes, at what its API shows this user, and with --deep or --data from inside a pod.
+
+    --data reads past the page cache, in a pod through SYSTEM's volumes, and tells the speed of five rounds.
 
     \b
     Examples:
       assay doctor                          this machine
       assay doctor dgx --systems lab.yaml   with the interpreter of the system `dgx`
-      assay doctor lab --deep               a cluster, and a pod on it
+      assay doctor lab --deep               a cluster, and pods on it
+      assay doctor lab --data /data --at-least 2GB/s
       assay doctor --json                   checks and the facts they judged
 
     \b
@@ -53,7 +82,11 @@ def command(system: str | None, systems_file: Path | None, runs_dir: Path, deep:
 
     Exit codes: 0 nothing fails; 4 no such system; 5 something fails.
     """
-    facts, checks = _examined(named(system, systems_file), _existing(runs_dir), deep)
+    if at_least is not None and data is None:
+        raise click.UsageError("--at-least: of what is read by --data DIR; name that too")
+    facts, checks = _examined(named(system, systems_file), _existing(runs_dir), deep, data)
+    if data is not None:
+        checks = (*checks, *_data_speed(facts, at_least))
     if as_json:
         document = {"schema": "assay.doctor/1", "system": system, "checks": [*map(asdict, checks)]}
         options.echo_json({**document, "facts": facts})
@@ -62,7 +95,9 @@ def command(system: str | None, systems_file: Path | None, runs_dir: Path, deep:
     sys.exit(EXIT_ENVIRONMENT if any(check.state == "fail" for check in checks) else EXIT_OK)
 
 
-def _examined(system: System, directory: Path, deep: bool) -> tuple[Mapping[str, Any], Sequence[Check]]:
+def _examined(
+    system: System, directory: Path, deep: bool, data: str | None
+) -> tuple[Mapping[str, Any], Sequence[Check]]:
     """What was found out about a system, and what the checks make of it."""
     from assay.launch.kubernetes.options import KubernetesSystem
     from assay.launch.local import LocalSystem
@@ -75,42 +110,52 @@ def _examined(system: System, directory: Path, deep: bool) -> tuple[Mapping[str,
         from assay.cluster import slurm, slurm_facts
 
         with _progress("Asking Slurm, running a short job …"):
-            told = slurm_facts.facts_of(asked, directory)
-        return told, slurm.examine(told)
+            told, seen = slurm_facts.facts_of(asked, directory, data)
+        return {**told, **seen}, slurm.examine(told, seen)
     if isinstance(asked, KubernetesSystem):
-        return _cluster(asked, deep)
+        return _cluster(asked, deep, data)
     if isinstance(asked, ContainerSystem):
         from assay.cluster import container, container_facts
 
         with _progress(f"Asking {system.launcher}, importing torch in a container …"):
-            told = container_facts.facts_of(system.launcher, asked, directory)
+            told = container_facts.facts_of(system.launcher, asked, directory, data)
         return told, container.examine(told)
     if isinstance(asked, SshSystem):
         from assay.cluster import host_facts, hosts
 
         with _progress("Looking at all hosts, importing torch there …"):
-            tables = host_facts.facts_of(asked)
+            tables = host_facts.facts_of(asked, data)
         return tables, hosts.examine(tables)
     if isinstance(asked, LocalSystem):
         from assay.cluster import doctor, probe_here
 
         with _progress("Looking at this machine, importing torch …"):
-            told = probe_here.facts_here(asked.python or sys.executable, asked.env, directory)
+            told = probe_here.facts_here(asked.python or sys.executable, asked.env, directory, data)
         return told, doctor.examine(told)
     raise InputError(f"{system.name} is reached through {system.launcher}; doctor has no checks for it")
 
 
-def _cluster(asked: KubernetesSystem, deep: bool) -> tuple[Mapping[str, Any], Sequence[Check]]:
+def _cluster(
+    asked: KubernetesSystem, deep: bool, data: str | None
+) -> tuple[Mapping[str, Any], Sequence[Check]]:
     from assay.cluster.kubernetes import deep as inside
     from assay.cluster.kubernetes import doctor
 
     with _progress("Asking the cluster …"):
         told, checks = doctor.examine(asked)
-    if not deep or not told:
+    if not told or not (deep or data is not None):
         return told, checks
     with _progress("Running a pod …"):
-        seen, more = inside.examine(asked)
+        seen, more = inside.examine(asked, data)
     return {**told, **seen}, (*checks, *more)
+
+
+def _data_speed(facts: Mapping[str, Any], at_least: float | None) -> tuple[Check, ...]:
+    """The speed as it was found here, or as each of several hosts found it."""
+    from assay.cluster import data, hosts
+
+    tables = {name: table for name, table in facts.items() if isinstance(table, Mapping)}
+    return tuple(hosts.each(tables or {"here": facts}, lambda table: (data.speed(table, at_least),)))
 
 
 def _existing(directory: Path) -> Path:

@@ -6,14 +6,17 @@ from collections.abc import Callable
 
 from assay.cluster import machine, software
 from assay.cluster.check import Check, Facts
+from assay.cluster.host import checks as host
 
-CHECKS: tuple[Callable[[Facts], Check], ...] = (
+SOFTWARE: tuple[Callable[[Facts], Check], ...] = (
     software.interpreter,
     software.torch_import,
     software.torchvision,
     software.communication,
     software.gpu,
     software.gpu_driver,
+)
+MACHINE: tuple[Callable[[Facts], Check], ...] = (
     machine.cores,
     machine.memory,
     machine.load,
@@ -26,8 +29,14 @@ CHECKS: tuple[Callable[[Facts], Check], ...] = (
     machine.shared_memory,
     machine.surroundings,
 )
+CHECKS = (*SOFTWARE, *MACHINE)
 
 
 def examine(facts: Facts) -> tuple[Check, ...]:
-    """All checks over one table of facts."""
-    return tuple(check(facts) for check in CHECKS)
+    """All checks over one table of facts: what trials run with, the machine, its way to its hardware."""
+    return (*(check(facts) for check in SOFTWARE), *examine_machine(facts))
+
+
+def examine_machine(facts: Facts) -> tuple[Check, ...]:
+    """Those that ask nothing of the interpreter."""
+    return (*(check(facts) for check in MACHINE), *host.examine(facts))

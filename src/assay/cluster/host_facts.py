@@ -1,12 +1,11 @@
-"""What the doctor asks of each host that is reached by ssh: the probe, torch imported for real, its clock."""
+"""What the doctor asks of each host that is reached by ssh: what its programs tell there, and the clock."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib.resources import files
 
-from assay import provenance
+from assay.cluster import programs
 from assay.errors import LaunchError
 from assay.launch.ssh import clocks
 from assay.launch.ssh.connection import Connection
@@ -14,27 +13,23 @@ from assay.launch.ssh.launcher import on_each
 from assay.launch.ssh.options import SshSystem
 from assay.records import Scalar
 
-PROGRAMS = ("probe.py", "torch_check.py")
 TRY_OUT_S = 240.0  # a cold import of torch from a network file system takes minutes
 
 
-def facts_of(system: SshSystem) -> dict[str, Mapping[str, Scalar]]:
-    """Host → its facts; `ssh.error` says why there are no others."""
-    tables = on_each(lambda n: _host(Connection(system.hosts[n], system)), range(len(system.hosts)))
+def facts_of(system: SshSystem, data: str | None = None) -> dict[str, Mapping[str, Scalar]]:
+    """Host → its facts; `ssh.error` says why there are no others. `data`: where files are to be read."""
+    tables = on_each(lambda n: _host(Connection(system.hosts[n], system), data), range(len(system.hosts)))
     return dict(zip(system.hosts, tables, strict=True))
 
 
-def _host(connection: Connection) -> dict[str, Scalar]:
-    system = connection.system
-    programs = {name: (files("assay.payloads") / name).read_text() for name in PROGRAMS}
-    asked = json.dumps({"programs": programs, "env": system.env}).encode()
+def _host(connection: Connection, data: str | None) -> dict[str, Scalar]:
+    system, words = connection.system, programs.asked(data)
+    sources = programs.files(*(each[0] for each in words))
+    files = {name: source.decode() for name, source in sources.items()}
+    stdin = json.dumps({"files": files, "programs": words, "env": system.env}).encode()
     try:
-        answer = connection.ask("try_out", system.directory, system.python, stdin=asked, timeout_s=TRY_OUT_S)
+        answer = connection.ask("try_out", system.directory, system.python, stdin=stdin, timeout_s=TRY_OUT_S)
     except LaunchError as error:
         return {"ssh.error": str(error)}
-    (probed,) = provenance.parse([answer["said"]["probe.py"]]).nodes
-    (torch,) = provenance.parse([answer["said"]["torch_check.py"]]).nodes
-    own = {name: value for name, value in torch.items() if name.startswith("torch.")}
-    if not own:
-        own = {"torch.import_error": torch["unreadable"]}
-    return {**probed, **own, "disk.free_bytes": answer["free_bytes"], **clocks.offset(connection)}
+    facts = programs.all_told(answer["said"])
+    return {**facts, "disk.free_bytes": answer["free_bytes"], **clocks.offset(connection)}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from assay.cluster import doctor
 from assay.cluster.check import Check, Facts, State, number, text
@@ -25,7 +26,7 @@ def examine(hosts: Hosts) -> tuple[Check, ...]:
     there = {host: facts for host, facts in hosts.items() if "ssh.error" not in facts}
     if not there:
         return (reachable(hosts),)
-    return (reachable(hosts), clocks(there), alike(there), *_each(there))
+    return (reachable(hosts), clocks(there), alike(there), *each(there, doctor.examine))
 
 
 def reachable(hosts: Hosts) -> Check:
@@ -67,17 +68,18 @@ def alike(hosts: Hosts) -> Check:
     )
 
 
-def _each(hosts: Hosts) -> list[Check]:
+def each(hosts: Hosts, examine: Callable[[Facts], tuple[Check, ...]]) -> list[Check]:
     """Each check of a machine once, as the host that does worst has it."""
-    tables = [(host, doctor.examine(facts)) for host, facts in hosts.items()]
+    by_name: dict[str, list[tuple[str, Check]]] = {}
+    for host, facts in hosts.items():
+        for check in examine(facts):
+            by_name.setdefault(check.name, []).append((host, check))
     found = []
-    for place, _ in enumerate(tables[0][1]):
-        host, worst = min(
-            ((host, checks[place]) for host, checks in tables), key=lambda one: _ORDER.index(one[1].state)
-        )
-        like = sum(checks[place].state == worst.state for _, checks in tables)
-        on = f"{host}: " if like == 1 and len(tables) > 1 else ""
-        found.append(Check(worst.name, worst.state, f"{on}{worst.evidence}", worst.remedy))
+    for made in by_name.values():  # a check that does not arise on a host is not made there
+        host, worst = min(made, key=lambda one: _ORDER.index(one[1].state))
+        like = sum(check.state == worst.state for _, check in made)
+        on = f"{host}: " if like == 1 and len(hosts) > 1 else ""
+        found.append(replace(worst, evidence=f"{on}{worst.evidence}"))
     return found
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from assay.cluster import doctor, hosts
 from assay.cluster.check import Check, Facts, number, text
 
 
-def examine(facts: Facts) -> tuple[Check, ...]:
-    """All that the facts allow to be asked: without an answer from Slurm only why there is none."""
+def examine(facts: Facts, seen: hosts.Hosts | None = None) -> tuple[Check, ...]:
+    """All that the facts allow to be asked: without an answer from Slurm only why there is none.
+
+    seen  what a job found on its nodes, of which each check of a machine is made
+    """
     first = commands(facts), controller(facts)
     if any(check.state == "fail" for check in first):
         return tuple(check for check in first if check.state != "unknown")
-    return (*first, *(check(facts) for check in CHECKS))
+    return (*first, *(check(facts) for check in CHECKS), *hosts.each(seen or {}, doctor.examine_machine))
 
 
 def commands(facts: Facts) -> Check:

@@ -8,20 +8,22 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from assay.cluster import programs
 from assay.errors import HostError, LaunchError
 from assay.launch.slurm.launcher import SlurmLauncher
 from assay.launch.slurm.options import SlurmSystem
 from assay.launch.slurm.script import NAME, batch_script
 from assay.launch.slurm.states import Slurm
-from assay.records import Handle, Job, JobState, Scalar, Shape, Task
+from assay.records import Handle, Job, JobState, Scalar, Shape, Task, TaskFile
 from assay.shell import Completed, ProgramMissing
 
 COMMANDS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
 WAIT_FOR_START_S, MEET_WITHIN_S = 60.0, 20
-_JOB_S = 60.0  # the test job's own time limit
+_JOB_S = 180.0  # the test job's own time limit
+_MEET = "meet.py"
 _TELL = f"""
 import importlib.util, json, os, platform, socket, time
 told = {{"host": socket.gethostname(), "python": platform.python_version(),
@@ -44,10 +46,13 @@ print(json.dumps(told))
 """
 
 
-def facts_of(system: SlurmSystem, directory: Path) -> dict[str, Scalar]:
-    """All that the checks judge. Runs one job of at most two nodes, which ends within seconds.
+def facts_of(
+    system: SlurmSystem, directory: Path, data: str | None = None
+) -> tuple[dict[str, Scalar], dict[str, Mapping[str, Scalar]]]:
+    """What the checks judge: facts of the cluster, and of each node on which one short job of ours ran.
 
     directory  an existing one on the disk that will hold the runs
+    data       directory on the nodes whose files are to be read
 
     Never raises for a Slurm that can't be used: `slurm.missing`, `slurm.silent` and `job.error` say why.
     """
@@ -55,19 +60,20 @@ def facts_of(system: SlurmSystem, directory: Path) -> dict[str, Scalar]:
     facts: dict[str, Scalar] = {}
     missing = [name for name in COMMANDS if not _there(slurm, name)]
     if missing:
-        return {"slurm.missing": ", ".join(missing)}
+        return {"slurm.missing": ", ".join(missing)}, {}
     facts["slurm.version"] = slurm.run("sinfo", "--version").stdout.strip()
     config = slurm.run("scontrol", "show", "config")
     if not config.ok:
-        return {**facts, "slurm.silent": _said(config)}
+        return {**facts, "slurm.silent": _said(config)}, {}
     facts |= _configured(config.stdout)
     facts |= _partition(slurm, system)
     facts |= _nodes(slurm, str(facts.get("partition.name", "")))
     facts |= _accepted(slurm, system)
-    if "options.error" not in facts:
-        nodes = 2 if int(str(facts["nodes.free"])) >= 2 else 1
-        facts |= _tried(system, directory, nodes)
-    return facts
+    if "options.error" in facts:
+        return facts, {}
+    nodes = 2 if int(str(facts["nodes.free"])) >= 2 else 1
+    tried, seen = _tried(system, directory, nodes, data)
+    return facts | tried, seen
 
 
 def _there(slurm: Slurm, name: str) -> bool:
@@ -136,42 +142,53 @@ def _accepted(slurm: Slurm, system: SlurmSystem) -> Iterator[tuple[str, Scalar]]
     yield ("options.accepted" if said.ok else "options.error"), _said(said)
 
 
-def _job(nodes: int) -> Job:
-    task = Task(("{python}", "-c", _TELL))
+def _job(nodes: int, data: str | None = None) -> Job:
+    words = [words for words in programs.asked(data) if words[0] != programs.TORCH]
+    argv, files = programs.in_turn(*words)
+    meet = TaskFile(_MEET, _TELL.encode())  # first, so that all come to it at about the same time
+    task = Task((*argv[:2], _MEET, *argv[2:]), files=(meet, *files))
     return Job(uuid.uuid4().hex, "doctor", Shape(nodes, 1, nodes), task, 0, _JOB_S)
 
 
-def _tried(system: SlurmSystem, directory: Path, nodes: int) -> Iterator[tuple[str, Scalar]]:
-    """What a job through the launcher itself tells of the nodes it ran on."""
+def _tried(
+    system: SlurmSystem, directory: Path, nodes: int, data: str | None
+) -> tuple[dict[str, Scalar], dict[str, Mapping[str, Scalar]]]:
+    """What a job through the launcher itself tells of itself, and of the nodes it ran on."""
     with tempfile.TemporaryDirectory(prefix=".assay-doctor-", dir=directory) as spool:
         launcher = SlurmLauncher(system, Path(spool))
-        yield "job.directory", str(launcher.directory)
-        yield "job.nodes", nodes
+        facts: dict[str, Scalar] = {"job.directory": str(launcher.directory), "job.nodes": nodes}
         try:
-            handle = launcher.submit(_job(nodes))
+            handle = launcher.submit(_job(nodes, data))
         except (LaunchError, HostError) as error:
-            yield "job.error", str(error)
-            return
-        yield from _followed(launcher, handle)
+            return {**facts, "job.error": str(error)}, {}
+        job, seen = _followed(launcher, handle)
         launcher.forget(handle)
+    return facts | job, seen
 
 
-def _followed(launcher: SlurmLauncher, handle: Handle) -> Iterator[tuple[str, Scalar]]:
+def _followed(
+    launcher: SlurmLauncher, handle: Handle
+) -> tuple[dict[str, Scalar], dict[str, Mapping[str, Scalar]]]:
     began = time.monotonic()
     said: dict[str, bytes] = {}
     for output in launcher.follow(handle, {}):
         if output is not None:
             said[output.stream] = said.get(output.stream, b"") + output.data
         elif not said and time.monotonic() - began > WAIT_FOR_START_S:
-            yield "job.waits", launcher.status(handle).cause or "it has not started"
+            waits = launcher.status(handle).cause or "it has not started"
             launcher.cancel(handle)
-            return
+            return {"job.waits": waits}, {}
+    ranks = {name: data.decode(errors="replace") for name, data in said.items() if name.startswith("rank-")}
     status = launcher.status(handle)
     if status.state is not JobState.SUCCEEDED:
-        last = said.get("rank-1", said.get("rank-0", b"")).decode(errors="replace").strip().splitlines()[-1:]
-        yield "job.error", ": ".join([status.cause or status.state.value, *last])
-        return
-    told = [json.loads(data) for name, data in sorted(said.items()) if name.startswith("rank-")]
-    yield "job.hosts", ", ".join(one["host"] for one in told)
-    yield "job.python", ", ".join(sorted({one["python"] for one in told}))
-    yield "job.torch", all(one["torch"] for one in told)
+        text = ranks.get("rank-1", ranks.get("rank-0", ""))
+        last = (programs.sections(text).get(_MEET) or text).strip().splitlines()[-1:]
+        return {"job.error": ": ".join([status.cause or status.state.value, *last])}, {}
+    parts = [programs.sections(text) for _, text in sorted(ranks.items())]
+    told = [json.loads(of.pop(_MEET)) for of in parts]
+    job: dict[str, Scalar] = {
+        "job.hosts": ", ".join(one["host"] for one in told),
+        "job.python": ", ".join(sorted({one["python"] for one in told})),
+        "job.torch": all(one["torch"] for one in told),
+    }
+    return job, {one["host"]: programs.all_told(of) for one, of in zip(told, parts, strict=True)}

@@ -210,7 +210,7 @@ OF_A_JOB = (lay_out, begin, look, follow, give_up, end, files, forget)
 
 
 def try_out(directory: Path, python: str) -> Answer:
-    """Run the programs that come on standard input with an interpreter, in turn; nothing of them stays.
+    """Run programs of the files that come on standard input, in turn; nothing of them stays.
 
     Answers what each printed, and what can be written where jobs are to lie.
     """
@@ -218,13 +218,12 @@ def try_out(directory: Path, python: str) -> Answer:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     said = {}
     with tempfile.TemporaryDirectory(dir=directory) as place:
-        for name, source in asked["programs"].items():
-            program = Path(place, name)
-            program.write_text(source)
+        for name, source in asked["files"].items():
+            Path(place, name).write_text(source)
+        for name, *arguments in asked["programs"]:
+            argv = [python, str(Path(place, name)), *arguments]
             env = {**os.environ, **asked["env"]}
-            done = subprocess.run(
-                [python, str(program)], env=env, cwd=place, capture_output=True, text=True, check=False
-            )
+            done = subprocess.run(argv, env=env, cwd=place, capture_output=True, text=True, check=False)
             said[name] = f"{done.stdout}\n{done.stderr}"
     return {"said": said, "free_bytes": shutil.disk_usage(directory).free}
 

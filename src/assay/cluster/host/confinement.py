@@ -1,0 +1,59 @@
+"""Checks of what keeps a process from the hardware: SELinux types, the locked memory services pass on."""
+
+from __future__ import annotations
+
+from assay.cluster.check import Check, Facts, State, text
+from assay.cluster.host import fabric
+from assay.units import human
+
+# Types that the policy lets confined containers use. Source: container-selinux, container.te
+FOR_CONTAINERS = ("container_file_t", "nvidia_device_t", "infiniband_device_t")
+UNIT = {"crio": "crio", "containerd": "containerd", "dockerd": "docker", "slurmd": "slurmd", "sshd": "sshd"}
+
+
+def selinux(facts: Facts) -> Check | None:
+    """SELinux's mode; where it enforces, whether containers may use the devices."""
+    mode = text(facts, "selinux.mode")
+    if mode is None:
+        return Check("SELinux", "unknown", "/sys/fs/selinux/enforce can't be read")
+    types = {what: text(facts, f"selinux.{what}_device") for what in ("gpu", "verbs")}
+    told = ", ".join(f"the {what} device is {kind}" for what, kind in types.items() if kind)
+    evidence = f"{mode}{f'; {told}' if told else ''}"
+    if mode != "enforcing" or not told:
+        return Check("SELinux", "ok", evidence)
+    allowed = facts.get("selinux.container_use_devices")
+    odd = [kind for kind in types.values() if kind is not None and kind not in FOR_CONTAINERS]
+    if allowed or not odd:
+        return Check("SELinux", "ok", f"{evidence}; containers may use them")
+    if allowed is None:
+        return Check("SELinux", "unknown", f"{evidence}; the policy knows no container_use_devices")
+    evidence += "; container_use_devices is off: confined containers are refused them"
+    return Check("SELinux", "warn", evidence, "as root: setsebool -P container_use_devices on")
+
+
+def services(facts: Facts) -> Check | None:
+    """Memory that the services which start trials let them lock; only fabrics need it."""
+    name = "locked memory of services"
+    limits = {of.removeprefix("memlock."): value for of, value in facts.items() if of.startswith("memlock.")}
+    if not limits or not fabric.devices(facts):
+        return None
+    short = {of: value for of, value in limits.items() if value != "unlimited"}
+    told = ", ".join(f"{of} {_amount(value)}" for of, value in limits.items())
+    if not short:
+        return Check(name, "ok", told)
+    if "crio" in short:
+        remedy = (
+            'a file in /etc/crio/crio.conf.d with [crio.runtime] and default_ulimits = ["memlock=-1:-1"], '
+            "then as root: systemctl restart crio"
+        )
+    else:
+        units = " ".join(UNIT.get(of, of) for of in short)
+        remedy = (
+            f"as root, for each of {units}: systemctl edit UNIT, [Service] LimitMEMLOCK=infinity, restart"
+        )
+    state: State = "warn"  # what a service passes on may be raised again before the trial
+    return Check(name, state, f"{told}: what they start registers no more, and RDMA fails", remedy)
+
+
+def _amount(value: object) -> str:
+    return human(float(value), "B") if isinstance(value, int | float) else str(value)

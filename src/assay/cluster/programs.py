@@ -1,0 +1,56 @@
+"""The programs by which the doctor looks at a machine from inside, and what each adds to its facts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from assay import provenance
+from assay.launch import sent
+from assay.records import Scalar, TaskFile
+
+PROBE, HOST, TORCH, DATA = "probe.py", "host_check.py", "torch_check.py", "data_speed.py"
+IN_TURN = "in_turn.py"  # runs several where a job runs one
+MARK = ":::ASSAY-PROGRAM "
+# The fact that says why a program told nothing else
+ERRORS = {HOST: "host.error", TORCH: "torch.import_error", DATA: "data.error"}
+
+Words = tuple[str, ...]
+
+
+def asked(data: str | None = None) -> tuple[Words, ...]:
+    """Each program with its arguments; `data` is the directory whose files are to be read."""
+    return ((PROBE,), (HOST,), (TORCH,), *([(DATA, data)] if data is not None else []))
+
+
+def files(*names: str) -> dict[str, bytes]:
+    """Programs and what they import: they lie in one directory."""
+    return sent.programs(*names)
+
+
+def in_turn(*programs: Words) -> tuple[tuple[str, ...], tuple[TaskFile, ...]]:
+    """What a rank runs, and the files that it needs, so that one job runs several programs."""
+    argv = ("{python}", IN_TURN, *(shlex.join(words) for words in programs))
+    needed = files(IN_TURN, *(words[0] for words in programs))
+    return argv, tuple(TaskFile(name, source) for name, source in needed.items())
+
+
+def sections(text: str) -> dict[str, str]:
+    """Program → what it printed, of a job that ran several in turn."""
+    parts = text.split(MARK)[1:]
+    return {name.strip(): said for name, _, said in (part.partition("\n") for part in parts)}
+
+
+def told(program: str, text: str) -> dict[str, Scalar]:
+    """The facts that a program's output adds; where it did not come to its end, the one that says why."""
+    (node,) = provenance.parse([text]).nodes
+    if program == PROBE:
+        return dict(node)
+    if "probe.version" not in node:
+        return {ERRORS[program]: node["unreadable"]}
+    return {name: value for name, value in node.items() if name != "probe.version"}
+
+
+def all_told(said: Mapping[str, str]) -> dict[str, Scalar]:
+    """The facts of several programs together."""
+    return {name: value for program, text in said.items() for name, value in told(program, text).items()}

@@ -1,0 +1,77 @@
+"""What a host needs so that trials reach its hardware: driver, toolkit, PCIe, kernel settings, fabric.
+
+Runs alone with the standard library (3.8 or newer): `python host_check.py` prints `:::ASSAY-PROBE {...}`, a
+flat JSON table of dotted names. The probe tells what could change a figure and runs before every trial; this
+tells what a person would have to mend, for `assay doctor` only. It follows the probe's rules: what can't be
+read is absent, what refused to be read is named in `host.unreadable`, nothing is a default.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import host_driver
+import host_fabric
+import host_pci
+import host_settings
+from probe import MARK, VERSION, Tree, gather, plain
+
+TOOL_PATIENCE_S = 10.0  # a subnet without a manager keeps `sminfo` waiting for ever
+
+
+class Tools:
+    """The machine's own programs, asked for what no file tells."""
+
+    def __init__(self) -> None:
+        self.refused: list[str] = []
+
+    def said(self, *argv: str) -> str | None:
+        """What a program printed; None where it is not installed, or failed, which `refused` then names."""
+        try:
+            done = subprocess.run(
+                argv, capture_output=True, text=True, errors="replace", timeout=TOOL_PATIENCE_S, check=False
+            )
+        except (FileNotFoundError, PermissionError, NotADirectoryError):
+            return None
+        except subprocess.TimeoutExpired:
+            self.refused.append(f"{' '.join(argv)}: no answer in {TOOL_PATIENCE_S:g} s")
+            return None
+        if done.returncode:
+            why = " ".join((done.stderr.strip() or done.stdout.strip()).split())[:200]
+            self.refused.append(f"{' '.join(argv)}: exit code {done.returncode}: {why}")
+            return None
+        return done.stdout
+
+
+def check(tree: Tree, tools: Tools) -> dict[str, Any]:
+    """The whole table of this host."""
+    facts: dict[str, Any] = {"probe.version": VERSION, "host.checked": True}
+    sections: dict[str, Callable[[], Iterable[tuple[str, Any]]]] = {
+        "driver": lambda: host_driver.driver(tree, tools.said),
+        "containers": lambda: host_driver.containers(tree, tools.said),
+        "pci": lambda: host_pci.devices(tree),
+        "paths": lambda: host_pci.paths(tree, tools.said("nvidia-smi", "topo", "-m")),
+        "kernel": lambda: host_settings.kernel(tree),
+        "confinement": lambda: host_settings.confinement(tree),
+        "virtual": lambda: host_settings.virtual(tree, tools.said),
+        "fabric": lambda: host_fabric.fabric(tree, tools.said),
+    }
+    for name, section in sections.items():
+        problem = gather(section, facts)
+        if problem:
+            tree.unreadable.append(f"{name}: {problem}")
+    refused = [*tree.unreadable, *tools.refused]
+    if refused:
+        facts["host.unreadable"] = plain("; ".join(refused))
+    return facts
+
+
+if __name__ == "__main__":
+    sys.stdout.write(MARK + json.dumps(check(Tree(), Tools()), ensure_ascii=True, allow_nan=False) + "\n")
+    sys.stdout.flush()
+    os._exit(0)

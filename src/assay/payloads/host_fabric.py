@@ -1,0 +1,55 @@
+"""InfiniBand and RoCE as the host has them: ports, subnet manager, verbs devices, GPUDirect RDMA."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from probe import Tree
+
+Said = Callable[..., "str | None"]
+
+DEVICES, VERBS = "/sys/class/infiniband", "/dev/infiniband"
+PEER_MEMORY = ("nvidia_peermem", "nv_peer_mem")
+
+
+def fabric(tree: Tree, said: Said) -> Iterator[tuple[str, Any]]:
+    """`fabric.DEVICE.portN.…` with state, rate, link layer and local identifiers; the verbs devices.
+
+    sm_lid is the subnet manager's address, 0 where none has spoken to the port. `fabric.manager` is what
+    `sminfo` says and `fabric.hosts` how many `ibhosts` names, where these programs are.
+    """
+    names = tree.names(DEVICES)
+    yield "fabric.devices", len(names)
+    for name in names:
+        for port in tree.names(f"{DEVICES}/{name}/ports"):
+            place, called = f"{DEVICES}/{name}/ports/{port}", f"fabric.{name}.port{port}"
+            for fact in ("state", "phys_state", "rate", "link_layer"):
+                yield f"{called}.{fact}", tree.text(f"{place}/{fact}")
+            for fact in ("sm_lid", "lid"):
+                text = tree.text(f"{place}/{fact}") or ""
+                yield f"{called}.{fact}", int(text, 16) if re.fullmatch(r"0x[0-9a-f]+", text) else None
+    loaded = [name for name in PEER_MEMORY if tree.has(f"/sys/module/{name}")]
+    yield "fabric.peer_memory", loaded[0] if loaded else None
+    if names:
+        yield from verbs(tree)
+        yield "fabric.manager", " ".join((said("sminfo") or "").split())
+        hosts = re.findall(r'^Ca\s*:.*ports \d+ "(\S+)', said("ibhosts") or "", re.MULTILINE)
+        yield "fabric.hosts", len(set(hosts)) or None
+
+
+def verbs(tree: Tree) -> Iterator[tuple[str, Any]]:
+    """How many verbs devices there are, and how many of them this user can open."""
+    found = tree.names(VERBS, r"uverbs\d+$")
+    yield "verbs.devices", len(found)
+    opened = 0
+    for name in found:
+        try:
+            os.close(os.open(tree.path(f"{VERBS}/{name}"), os.O_RDWR | os.O_CLOEXEC))
+            opened += 1
+        except OSError as error:
+            yield "verbs.refused", f"{VERBS}/{name}: {error.strerror}"
+    yield "verbs.opened", opened
+    yield "verbs.connection_manager", tree.has(f"{VERBS}/rdma_cm")
