@@ -52,6 +52,12 @@ def test_a_speed_is_judged_by_all_of_its_rounds(at_least: float | None, state: s
     assert words in check.evidence
 
 
+def test_two_rounds_decide_nothing() -> None:
+    check = data.speed({**TOLD, "data.rates": 2}, 1e9)
+    assert check.state == "unknown"
+    assert "too few rounds" in check.evidence
+
+
 def test_what_was_not_measured_has_no_speed() -> None:
     assert data.speed({}, 1e9).state == "unknown"
     assert data.speed({"data.error": "/data: No such file or directory"}, 1e9).state == "fail"
@@ -69,8 +75,7 @@ def test_files_of_a_real_disk_are_read_once_and_past_the_page_cache(tmp_path: Pa
     assert facts["data.files"] == 2
     assert facts["data.read_bytes"] == 70 * 2**20 + 5 + 100_001, "each byte once"
     assert facts["data.page_cache"] in ("passed by O_DIRECT", "dropped before reading")
-    assert data.speed(facts, 1.0).state == "ok"
-    assert data.speed(facts, 1e15).state == "fail"
+    assert data.speed(facts, None).state == "ok"
 
 
 def test_a_directory_in_memory_is_refused_and_not_called_fast(tmp_path: Path) -> None:
@@ -113,7 +118,8 @@ def test_a_speed_without_data_or_without_a_unit_is_refused() -> None:
 @pytest.mark.slow
 def test_the_doctor_reads_where_the_trials_run(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(os.urandom(2**24))
-    asked = ["doctor", "--data", str(tmp_path), "--at-least", "1kB/s", "--json"]
+    os.sync()  # what isn't written yet stays in the page cache
+    asked = ["doctor", "--data", str(tmp_path), "--json"]
     said = CliRunner().invoke(assay, asked)
     found = {check["name"]: check for check in json.loads(said.stdout)["checks"]}
     assert found["data"]["state"] == "ok"

@@ -67,7 +67,7 @@ def command(
     there that ends within seconds; of containers, from inside one; of hosts behind ssh, at each of them; of
     Kubernetes, at what its API shows this user, and with --deep or --data from inside a pod.
 
-    --data reads past the page cache, in a pod through SYSTEM's volumes, and tells the speed of five rounds.
+    --data reads past the page cache, in a pod through SYSTEM's volumes, and tells the speed of ten rounds.
 
     \b
     Examples:

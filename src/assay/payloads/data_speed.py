@@ -26,7 +26,7 @@ import disk
 import page_cache
 
 MARK = ":::ASSAY-PROBE "
-ROUNDS, ROUND_S = 5, 1.0
+ROUNDS, ROUND_S = 10, 0.5
 SHORTEST_S = 0.25  # a last round that was cut shorter tells nothing of its own
 READERS = 8
 BLOCK, PIECE = 2**20, 2**26  # bytes of one read, and of what one thread takes
