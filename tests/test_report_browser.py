@@ -16,11 +16,12 @@ import made_results
 import served_runs
 from assay.analyse.history import histories
 from assay.cli import assay
-from assay.report import history, history_page, page
+from assay.report import history, history_page, page, sweep_page
 from assay.report.contents import Fact, Recipe, gather
 from assay.report.history import Change
 from conftest import require
 from made_results import all_reduce, by_system, failed, nightly, quickstart
+from made_sweeps import sweep
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -307,6 +308,32 @@ def test_a_history_draws_its_sessions_levels_and_steps_and_axe_finds_nothing(
         shown, _ = opened(path, width=width, bypass_csp=True)
         assert shown.evaluate("document.documentElement.scrollWidth") <= width
         assert axe_finds(shown) == []
+
+
+def test_heat_maps_of_a_sweep_draw_their_cells_and_axe_finds_nothing(opened: Opened, tmp_path: Path) -> None:
+    path = tmp_path / "sweep.html"
+    path.write_text(sweep_page.html(sweep(12, prefix=EVIL)))
+    shown, seen = opened(path)
+    for kind, cells in (("nodes", 12 * 3), ("pairs", 12 * 5)):
+        assert shown.locator(f"figure.{kind} svg .mark-rect path").count() == cells
+    shown.locator("figure.pairs svg .mark-rect path").first.hover(force=True)
+    shown.wait_for_selector("#vg-tooltip-element.visible", timeout=5_000)
+    assert shown.evaluate("window.caught") is None
+    assert (seen.requests, seen.console) == ([], [])
+    for width, scheme in ((375, "dark"), (1280, "light")):
+        shown, _ = opened(path, width=width, color_scheme=scheme, bypass_csp=True)
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        assert shown.evaluate(CONTRASTS) == []
+        assert axe_finds(shown) == []
+
+
+def test_a_thousand_nodes_are_drawn_in_seconds(opened: Opened, tmp_path: Path) -> None:
+    path = tmp_path / "sweep.html"
+    path.write_text(sweep_page.html(sweep(1_000)))
+    shown, seen = opened(path)  # which waits for thirty seconds at most
+    assert shown.locator("figure.pairs svg").count() == 2
+    assert shown.locator("svg .mark-rect path").count() < 1_500
+    assert seen.console == []
 
 
 def test_the_clock_of_a_timeline_has_24_hours_and_a_date_at_midnight(opened: Opened, tmp_path: Path) -> None:

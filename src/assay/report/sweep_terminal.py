@@ -8,11 +8,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from assay.analyse.links import Blame, Pair, Slow
+from assay.analyse.links import Blame, Pair
 from assay.analyse.nodes import Change, Crowd
-from assay.report import figures
+from assay.report import figures, sweep_words
+from assay.report.sweep_words import in_order
 
-_MOST_COLUMNS = 10  # of the heat map: 80 characters
+_MOST_COLUMNS = 10  # of the heat map with three decimals and names: 80 characters
+_MOST_ROWS = 24  # of the heat map; the page has one of any size
 _SHADES = ((0.97, ""), (0.9, "yellow"), (0.75, "dark_orange"), (0.0, "bold red"))  # from this ratio on
 
 
@@ -24,16 +26,7 @@ def crowd(what: str, found: Crowd) -> RenderableType:
     for standing in found.standings:
         verdict = Text("slow", style="bold red") if standing.slow else Text()
         table.add_row(standing.node, _shaded(standing.ratio), str(standing.runs), verdict)
-    return Group(table, *(Text(line) for line in _about(found)), Text())
-
-
-def _about(found: Crowd) -> list[str]:
-    said = [f"the fastest is {figures.percent(found.fastest)} above the median"] if found.standings else []
-    if found.named_from is None or found.found_from is None:
-        return [*said, f"no node is called slow or healthy: {found.reason}", *found.warnings]
-    named, likely = figures.percent(found.named_from), figures.percent(found.found_from)
-    said.append(f"a loss of {named} is named, one of {likely} in 80 of 100 cases; falsely in 5 % of sweeps")
-    return [*said, *found.warnings]
+    return Group(table, *(Text(line) for line in sweep_words.about(found)), Text())
 
 
 def changes(found: Sequence[Change], margin: float) -> RenderableType:
@@ -50,12 +43,19 @@ def changes(found: Sequence[Change], margin: float) -> RenderableType:
 
 def pairs(ratios: Mapping[Pair, float], found: Blame) -> RenderableType:
     """The matrix as far as it fits, then what is slow in it and what can't be told."""
-    nodes = list(dict.fromkeys(node for pair in ratios for node in pair))
+    nodes = in_order({node for pair in ratios for node in pair})
     parts: list[RenderableType] = []
     if len(nodes) <= _MOST_COLUMNS:
         parts += [Text("all-reduce, of the median pair", style="bold"), _matrix(nodes, ratios)]
-    for what, blamed in (("node", found.nodes), ("link", found.links), ("pair", found.pairs)):
-        parts += [Text(f"slow {what}: {_who(slow)}", style="bold red") for slow in blamed]
+    elif len(nodes) <= _MOST_ROWS:
+        parts += [
+            Text("all-reduce, hundredths of the median pair, at most 99", style="bold"),
+            *_triangle(nodes, ratios),
+        ]
+    parts += [
+        Text(f"slow {kind}: {sweep_words.who(slow)}", style="bold red")
+        for kind, slow in sweep_words.blamed(found)
+    ]
     return Group(*parts, *(Text(f"not told: {line}") for line in found.untold), Text())
 
 
@@ -64,14 +64,32 @@ def _matrix(nodes: Sequence[str], ratios: Mapping[Pair, float]) -> Table:
     for heading in ("", *nodes):
         table.add_column(heading, justify="left" if heading == "" else "right")
     for a in nodes:
-        cells = [ratios.get((a, b), ratios.get((b, a))) for b in nodes]
+        cells = [_ratio(ratios, a, b) for b in nodes]
         table.add_row(a, *(Text("·") if cell is None else _shaded(cell) for cell in cells))
     return table
 
 
-def _who(slow: Slow) -> str:
-    return f"{' – '.join(slow.who)} ({slow.ratio:.2f} of its like)"
+def _triangle(nodes: Sequence[str], ratios: Mapping[Pair, float]) -> list[Text]:
+    """Each pair once, in three characters; columns have the rows' numbers."""
+    lines = []
+    for at, a in enumerate(nodes, start=1):
+        line = Text(f"{at:3}", no_wrap=True, overflow="ellipsis")
+        for b in nodes[: at - 1]:
+            cell = _ratio(ratios, a, b)
+            line.append(
+                "  ·" if cell is None else f"{min(100 * cell, 99):3.0f}", "" if cell is None else _style(cell)
+            )
+        lines.append(line.append(f" {a}"))
+    return [*lines, Text(" " * 3 + "".join(f"{at:3}" for at in range(1, len(nodes))), no_wrap=True)]
+
+
+def _ratio(ratios: Mapping[Pair, float], a: str, b: str) -> float | None:
+    return ratios.get((a, b), ratios.get((b, a)))
 
 
 def _shaded(ratio: float) -> Text:
-    return Text(f"{ratio:.3f}", style=next(style for least, style in _SHADES if ratio >= least))
+    return Text(f"{ratio:.3f}", style=_style(ratio))
+
+
+def _style(ratio: float) -> str:
+    return next(style for least, style in _SHADES if ratio >= least)

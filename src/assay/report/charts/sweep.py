@@ -1,0 +1,160 @@
+"""A sweep's nodes by figure, and its pairs as a matrix; of many nodes, the slowest and the whole in bins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from assay.analyse.links import Blame, Pair
+from assay.report.charts.chart import Chart, listed
+from assay.report.charts.heat import heat_map
+from assay.report.sweep_words import in_order
+
+MOST_NODES = 32  # that a matrix has rows for; more are put together
+MOST_SLOWEST = 24  # nodes that are shown one by one where there are more
+_MOST_WIDE = 16  # columns in whose cells any figure has room
+_RED = 0.5  # loss, as a share, from which a cell has its full colour
+_CURVE = 0.75  # below 1, so that a loss of 5 % is seen beside none, and 1 % is not
+_WORTH_WRITING = 0.1  # loss, as a share, that is written into a narrow cell, too
+_LEAST = 0.05  # level of what loses nothing, so that it differs from what was not measured
+_COLOUR = "var(--slower)"
+
+Ratios = Mapping[str, Mapping[str, float]]
+"""Figure → node → its speed over that of its like."""
+
+
+def by_figure(ratios: Ratios, slow: Mapping[str, Sequence[str]]) -> Chart:
+    """Each node's figures over those of its like; of many nodes those that are slowest in anything.
+
+    slow  figure → the nodes that are named
+    """
+    worst: dict[str, float] = {}
+    for found in ratios.values():
+        for node, ratio in found.items():
+            worst[node] = min(ratio, worst.get(node, ratio))
+    shown = sorted(worst, key=worst.__getitem__)[: MOST_NODES if len(worst) <= MOST_NODES else MOST_SLOWEST]
+    cells = [
+        _cell(node, figure, found[node], "slow" if node in slow.get(figure, ()) else "")
+        for figure, found in ratios.items()
+        for node in shown
+        if node in found
+    ]
+    left_out = len(worst) - len(shown)
+    whom = f"The {len(shown)} slowest of {len(worst)} nodes" if left_out else "Each node"
+    return Chart(
+        "nodes",
+        f"{whom} by figure, over the median node; the redder the slower",
+        listed(f"{c['row']} {c['column']} {c['text']}" for c in cells if c["text"].endswith("slow"))
+        or "None.",
+        heat_map(
+            cells, down=in_order(shown), across=list(ratios), titles=("", ""), told=_TOLD, colour=_COLOUR
+        ),
+        wide=True,
+    )
+
+
+def pairs(ratios: Mapping[Pair, float], blamed: Blame) -> list[Chart]:
+    """The matrix of all nodes where they have room; else of neighbours together, and the slowest nodes."""
+    nodes = in_order({node for pair in ratios for node in pair})
+    if len(nodes) <= MOST_NODES:
+        return [_matrix(nodes, ratios, blamed)]
+    return [_binned(nodes, ratios), _meetings(nodes, ratios, blamed)]
+
+
+def _matrix(nodes: Sequence[str], ratios: Mapping[Pair, float], blamed: Blame) -> Chart:
+    told = _blames(blamed)
+    cells = [
+        _cell(a, b, ratio, told.get(pair, ""), wide=len(nodes) <= _MOST_WIDE)
+        for pair, ratio in ratios.items()
+        for a, b in (pair, pair[::-1])
+    ]
+    return Chart(
+        "pairs",
+        "Each pair that met, over the median pair; the redder the slower, blank was not measured",
+        _words(ratios),
+        heat_map(cells, down=nodes, across=nodes, titles=("", ""), told=_TOLD, colour=_COLOUR),
+        wide=True,
+    )
+
+
+def _binned(nodes: Sequence[str], ratios: Mapping[Pair, float]) -> Chart:
+    """Neighbours by name in one row: what a rack or a switch shares shows as a stripe."""
+    size = -(-len(nodes) // MOST_NODES)
+    bins = [nodes[at : at + size] for at in range(0, len(nodes), size)]
+    names = [f"{members[0]} …" for members in bins]
+    place = {node: name for name, members in zip(names, bins, strict=True) for node in members}
+    slowest: dict[Pair, tuple[float, Pair, int]] = {}
+    for pair, ratio in ratios.items():
+        for a, b in {(place[pair[0]], place[pair[1]]), (place[pair[1]], place[pair[0]])}:
+            least, who, met = slowest.get((a, b), (ratio, pair, 0))
+            slowest[a, b] = (*min((ratio, pair), (least, who)), met + 1)
+    cells = [
+        _cell(a, b, ratio, f"slowest of {met}: {' – '.join(who)}", wide=False)
+        for (a, b), (ratio, who, met) in slowest.items()
+    ]
+    return Chart(
+        "pairs",
+        f"All {len(nodes)} nodes, {size} neighbours a row: the slowest pair that met between them, over the "
+        "median pair; blank was not measured",
+        _words(ratios),
+        heat_map(cells, down=names, across=names, titles=("", ""), told=_TOLD, colour=_COLOUR),
+        wide=True,
+    )
+
+
+def _meetings(nodes: Sequence[str], ratios: Mapping[Pair, float], blamed: Blame) -> Chart:
+    """The slowest nodes with each of their partners, slowest first: a slow node has a row, a link a cell."""
+    met: dict[str, list[tuple[float, str, Pair]]] = {node: [] for node in nodes}
+    for (a, b), ratio in ratios.items():
+        met[a].append((ratio, b, (a, b)))
+        met[b].append((ratio, a, (a, b)))
+    shown = sorted(nodes, key=lambda node: min(met[node]))[:MOST_SLOWEST]
+    told = _blames(blamed)
+    cells = [
+        _cell(node, f"{at}.", ratio, f"with {partner} {told.get(pair, '')}".rstrip(), shown=f"{ratio:.2f}")
+        for node in shown
+        for at, (ratio, partner, pair) in enumerate(sorted(met[node]), start=1)
+    ]
+    most = max(len(met[node]) for node in shown)
+    return Chart(
+        "pairs",
+        f"The {len(shown)} nodes of the slowest pairs, each with its partners from the slowest on: a slow "
+        "node is a red row, a slow link one red cell in two rows",
+        _words({pair: ratio for node in shown for ratio, _, pair in met[node]}),
+        heat_map(
+            cells,
+            down=in_order(shown),
+            across=[f"{at}." for at in range(1, most + 1)],
+            titles=("", "partner"),
+            told=_TOLD,
+            colour=_COLOUR,
+        ),
+        wide=True,
+    )
+
+
+_TOLD = ("row", "column", "ratio", "told")
+
+
+def _cell(
+    row: str, column: str, ratio: float, told: str, *, wide: bool = True, shown: str | None = None
+) -> dict[str, Any]:
+    text = f"{ratio:.2f} {told}".rstrip() if shown is None else shown
+    lost = min(max(1 - ratio, 0), _RED)
+    return {
+        "row": row,
+        "column": column,
+        "level": _LEAST + (1 - _LEAST) * (lost / _RED) ** _CURVE,
+        "ratio": f"{ratio:.3f}",
+        "told": told,
+        "text": text if wide else f"{ratio:.2f}" * (lost > _WORTH_WRITING),
+    }
+
+
+def _blames(blamed: Blame) -> dict[Pair, str]:
+    return {(a, b): "slow" for slow in (*blamed.links, *blamed.pairs) for a, b in (slow.who, slow.who[::-1])}
+
+
+def _words(ratios: Mapping[Pair, float]) -> str:
+    slowest = sorted(ratios.items(), key=lambda at: at[1])[:MOST_SLOWEST]
+    return listed(["from the slowest", *(f"{a} with {b} {ratio:.3f}" for (a, b), ratio in slowest)])

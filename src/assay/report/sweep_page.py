@@ -1,0 +1,153 @@
+"""The HTML page of a sweep: who is slow, its nodes and pairs as heat maps, and how to keep jobs off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from assay.analyse.suspects import Suspect, suspects
+from assay.analyse.sweep import Nodes, Pairs
+from assay.report import figures, sweep_words
+from assay.report.charts import sweep as charts
+from assay.report.charts.chart import Chart
+from assay.report.contents import Failure, Recipe
+from assay.report.document import document, numbered
+from assay.report.tables import Body, Row, Table
+
+MOST_ROWS = 2_000  # of a table; the slowest come first
+
+
+@dataclass(frozen=True)
+class Swept:
+    """One sweep, judged.
+
+    title  whose it is
+    hosts  system, by whose name a node was measured alone → the node, alone in a list
+    keep_off  what a way to keep jobs off does → its commands and, below them, those that take them back
+    about  runs, times and the like, each with its name
+    """
+
+    title: str
+    nodes: Sequence[Nodes]
+    pairs: Pairs | None
+    hosts: Mapping[str, Sequence[str]]
+    runs: int
+    about: Sequence[tuple[str, str]]
+    keep_off: Mapping[str, str] = field(default_factory=dict)
+    failures: Sequence[Failure] = ()
+    recipes: Sequence[Recipe] = ()
+
+    @property
+    def suspects(self) -> tuple[Suspect, ...]:
+        """The slow nodes with all that they are slow in."""
+        return suspects(self.nodes, self.pairs, self.hosts)
+
+    @property
+    def judged(self) -> bool:
+        """Whether anything could have been named."""
+        paired = self.pairs is not None and self.pairs.blame.link_loss is not None
+        return paired or any(one.judged for one in self.nodes)
+
+
+def html(swept: Swept) -> str:
+    """The page, complete."""
+    found = None if swept.pairs is None else swept.pairs.blame
+    return document(
+        "sweep.html",
+        kicker="Assay sweep",
+        title=swept.title,
+        swept=swept,
+        lead=sweep_words.lead(swept.suspects, found, judged=swept.judged),
+        about=swept.about,
+        sections=_sections(swept),
+        answers=_answers(swept),
+        notes=_notes(swept),
+        charts=numbered(_charts(swept)),
+        tables=_tables(swept),
+    )
+
+
+def plain(swept: Swept) -> dict[str, Any]:
+    """The answers as plain data, for `--json`."""
+    answers = [
+        {"verdict": f"slow {kind}", "sentence": f"{who}: {what}"} for kind, who, what in _answers(swept)
+    ]
+    return {"runs": swept.runs, "failed": len(swept.failures), "answers": answers}
+
+
+def _sections(swept: Swept) -> list[tuple[str, str]]:
+    present = {
+        "verdicts": ("Verdicts", True),
+        "maps": ("Heat maps", True),
+        "keep-off": ("How to keep jobs off", bool(swept.keep_off)),
+        "numbers": ("Numbers", True),
+        "failures": ("Failures", bool(swept.failures)),
+        "reproduce": ("How to reproduce", bool(swept.recipes)),
+    }
+    return [(name, title) for name, (title, there) in present.items() if there]
+
+
+def _answers(swept: Swept) -> list[tuple[str, str, str]]:
+    """Kind, who, and what of it is known, of each that is slow."""
+    alone, together = bool(swept.nodes), swept.pairs is not None
+    said = [
+        ("node", suspect.node, sweep_words.where(suspect, alone=alone, together=together))
+        for suspect in swept.suspects
+    ]
+    if swept.pairs is not None:
+        said += [
+            (kind, " – ".join(slow.who), f"{slow.ratio:.2f} of its like")
+            for kind, slow in sweep_words.blamed(swept.pairs.blame)
+            if kind != "node"
+        ]
+    return said
+
+
+def _notes(swept: Swept) -> list[str]:
+    said = [f"{one.point.benchmark}: {'; '.join(sweep_words.about(one.crowd))}" for one in swept.nodes]
+    return said + [f"pairs: {line}" for line in (swept.pairs.blame.untold if swept.pairs is not None else ())]
+
+
+def _charts(swept: Swept) -> list[Chart]:
+    made = []
+    if swept.nodes:
+        ratios = {one.point.benchmark: _ratios(one, swept.hosts) for one in swept.nodes}
+        made.append(charts.by_figure(ratios, sweep_words.names(swept.suspects)))
+    if swept.pairs is not None:
+        made += charts.pairs(swept.pairs.ratios, swept.pairs.blame)
+    return made
+
+
+def _ratios(one: Nodes, hosts: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Node → its speed over the median node's; over its baseline's where they are too few to hold so."""
+    if one.changes:
+        return {hosts[change.node][0]: change.ratio.value for change in one.changes}
+    return {hosts[standing.node][0]: standing.ratio for standing in one.crowd.standings}
+
+
+def _tables(swept: Swept) -> list[Table]:
+    made = []
+    if swept.nodes:
+        bodies = tuple(Body(one.point.benchmark, _node_rows(one, swept.hosts)) for one in swept.nodes)
+        made.append(
+            Table("Nodes, slowest first", ("", "of the median", "runs", "of its baseline", ""), bodies)
+        )
+    if swept.pairs is not None:
+        slowest = sorted(swept.pairs.ratios.items(), key=lambda at: at[1])
+        rows = tuple(Row((" – ".join(pair), f"{ratio:.3f}")) for pair, ratio in slowest[:MOST_ROWS])
+        more = f", {MOST_ROWS} of {len(slowest)}" if len(slowest) > MOST_ROWS else ""
+        made.append(Table(f"Pairs, slowest first{more}", ("", "of the median pair"), (Body("", rows),)))
+    return made
+
+
+def _node_rows(one: Nodes, hosts: Mapping[str, Sequence[str]]) -> tuple[Row, ...]:
+    changes: dict[str, Any] = {change.node: change for change in one.changes}
+    rows = []
+    for standing in one.crowd.standings[:MOST_ROWS]:
+        change = changes.get(standing.node)
+        slow = standing.slow or (change is not None and change.slower)
+        before = figures.NONE if change is None else figures.ratio(change.ratio)
+        cells = (hosts[standing.node][0], f"{standing.ratio:.3f}", str(standing.runs), before)
+        rows.append(Row((*cells, "▼ slower" if slow else ""), "slower" if slow else ""))
+    return tuple(rows)

@@ -1,0 +1,85 @@
+"""What a sweep found, in words for the terminal and for the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from assay.analyse.links import Blame, Slow
+from assay.analyse.nodes import Crowd
+from assay.analyse.suspects import Suspect
+from assay.report import figures
+
+
+def in_order(nodes: Iterable[str]) -> list[str]:
+    """Names as people count them.
+
+    >>> in_order(["n10", "n9"])
+    ['n9', 'n10']
+    """
+    return sorted(nodes, key=_counted)
+
+
+def _counted(name: str) -> list[tuple[int, str]]:
+    parts = re.split(r"(\d+)", name)  # text and digits in turn
+    return [(int(part), "") if at % 2 else (0, part) for at, part in enumerate(parts)]
+
+
+def about(found: Crowd) -> list[str]:
+    """What the nodes' spread lets one figure name, and what weakens that."""
+    said = [f"the fastest is {figures.percent(found.fastest)} above the median"] if found.standings else []
+    if found.named_from is None or found.found_from is None:
+        return [*said, f"no node is called slow or healthy: {found.reason}", *found.warnings]
+    named, likely = figures.percent(found.named_from), figures.percent(found.found_from)
+    said.append(f"a loss of {named} is named, one of {likely} in 80 of 100 cases; falsely in 5 % of sweeps")
+    return [*said, *found.warnings]
+
+
+def who(slow: Slow) -> str:
+    """Who is to blame, and at what speed: `a – b (0.52 of its like)`."""
+    return f"{' – '.join(slow.who)} ({slow.ratio:.2f} of its like)"
+
+
+def blamed(found: Blame) -> list[tuple[str, Slow]]:
+    """What the pairs blame, each with what it is."""
+    kinds = (("group", found.groups), ("node", found.nodes), ("link", found.links), ("pair", found.pairs))
+    return [(kind, slow) for kind, slows in kinds for slow in slows]
+
+
+def where(suspect: Suspect, *, alone: bool, together: bool) -> str:
+    """Which part of a slow node it is, as far as the figures tell.
+
+    alone, together  whether nodes were measured and judged so
+    """
+    slow = [f"{what} at {ratio:.2f}" for what, ratio in suspect.alone.items()]
+    if suspect.together is None:
+        said = f"slow alone ({', '.join(slow)})"
+        return f"{said}, and not in its pairs: not its network" if together else said
+    said = f"slow with every partner ({suspect.together:.2f})"
+    if slow:
+        return (
+            f"{said}, and alone ({', '.join(slow)}): the node itself; its network can't be told beside that"
+        )
+    return f"{said}, and not alone: its way into the network" if alone else said
+
+
+def lead(suspects: Sequence[Suspect], found: Blame | None, *, judged: bool) -> str:
+    """The whole in a sentence or two."""
+    parts = []
+    if suspects:
+        names = ", ".join(suspect.node for suspect in suspects)
+        parts.append(f"Slow: {names}." if len(suspects) > 1 else f"{names} is slow.")
+    others = [] if found is None else [at for at in blamed(found) if at[0] != "node"]
+    parts += [f"The {kind} {who(slow)} is slow." for kind, slow in others]
+    if parts:
+        return " ".join(parts)
+    return "Nothing is slow." if judged else "Too little was measured to call anything slow or healthy."
+
+
+def names(suspects: Sequence[Suspect]) -> Mapping[str, Sequence[str]]:
+    """Figure → the nodes that it names."""
+    found: dict[str, list[str]] = {}
+    for suspect in suspects:
+        for what in suspect.losses:
+            found.setdefault(what, []).append(suspect.node)
+    return found

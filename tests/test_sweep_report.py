@@ -1,0 +1,106 @@
+"""The page and the terminal tell of a sweep who is slow, and stay readable however many nodes there are."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from assay.analyse.links import Blame, Slow
+from assay.analyse.suspects import Suspect
+from assay.report import sweep_page, sweep_terminal, sweep_words
+from assay.report.charts import sweep as charts
+from made_sweeps import sweep
+
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def terminal(count: int, *, colour: bool, width: int = 80) -> str:
+    made = sweep(count)
+    assert made.pairs is not None
+    written = io.StringIO()
+    console = Console(file=written, width=width, force_terminal=True, no_color=not colour)
+    console.print(sweep_terminal.pairs(made.pairs.ratios, made.pairs.blame))
+    return written.getvalue()
+
+
+def test_the_page_names_the_slow_node_and_the_slow_link_and_tells_them_apart() -> None:
+    made = sweep(16)
+    assert made.pairs is not None
+    (link,) = made.pairs.blame.links
+    found = {(a["verdict"], a["sentence"]) for a in sweep_page.plain(made)["answers"]}
+    assert found == {
+        (
+            "slow node",
+            f"gpu-2: slow alone (matmul at {made.suspects[0].alone['matmul']:.2f}), "
+            "and not in its pairs: not its network",
+        ),
+        ("slow link", f"{' – '.join(link.who)}: {link.ratio:.2f} of its like"),
+    }
+    page = sweep_page.html(made)
+    assert f"gpu-2 is slow. The link {sweep_words.who(link)} is slow." in page
+    assert "kubectl taint node gpu-2" in page
+    assert "None of this was done." in page
+
+
+def test_a_healthy_sweep_names_nobody_and_has_nothing_to_apply() -> None:
+    page = sweep_page.html(sweep(16, faults=False))
+    assert "Nothing is slow." in page
+    assert "How to keep jobs off" not in page
+
+
+def test_too_few_nodes_to_judge_are_called_neither_slow_nor_healthy() -> None:
+    assert "Too little was measured to call anything slow or healthy." in sweep_page.html(
+        sweep(3, faults=False)
+    )
+
+
+def test_a_node_slow_with_every_partner_is_told_from_one_that_is_slow_alone_too() -> None:
+    assert "its way into the network" in sweep_words.where(Suspect("a", {}, 0.5), alone=True, together=True)
+    assert "the node itself" in sweep_words.where(
+        Suspect("a", {"matmul": 0.6}, 0.5), alone=True, together=True
+    )
+
+
+@pytest.mark.parametrize("count", [24, 1_000])
+def test_a_page_of_a_thousand_nodes_has_a_few_thousand_cells_and_every_slow_one(count: int) -> None:
+    made = sweep(count)
+    assert made.pairs is not None
+    drawn = charts.pairs(made.pairs.ratios, made.pairs.blame)
+    cells = [cell for chart in drawn for cell in chart.spec["datasets"]["cells"]]
+    assert len(cells) < 1_500
+    ((a, b),) = (slow.who for slow in made.pairs.blame.links)
+    slow = [cell for cell in cells if cell["text"].startswith(("0.4", "0.5"))]
+    assert {a, b} <= {word for cell in slow for word in (cell["row"], cell["column"], *cell["told"].split())}
+    assert all(a in chart.words for chart in drawn)
+    assert len(sweep_page.html(made)) < 2_000_000
+
+
+def test_names_are_in_the_order_in_which_people_count() -> None:
+    assert sweep_words.in_order(["n10", "n2", "a", "10", "9", "n2b"]) == ["9", "10", "a", "n2", "n2b", "n10"]
+
+
+def test_the_terminal_shows_ten_nodes_with_decimals_and_twenty_four_in_eighty_characters() -> None:
+    few = ESCAPES.sub("", terminal(6, colour=True))
+    assert re.search(r"gpu-1 +· +\d\.\d{3}", few)
+    many = ESCAPES.sub("", terminal(24, colour=True)).splitlines()
+    rows = [line for line in many if re.match(r" *\d+ .*gpu-\d+$", line)]
+    assert [len(line.split()) for line in rows] == [*range(2, 26)]  # its number, those before it, its name
+    assert all(len(line) <= 80 for line in many)
+    assert "gpu" not in "".join(ESCAPES.sub("", terminal(25, colour=True)).partition("slow")[0])
+
+
+def test_without_colour_no_cell_has_one_and_the_figures_stay() -> None:
+    assert re.search(r"\x1b\[[0-9;]*3\d", terminal(6, colour=True))
+    assert not re.search(r"\x1b\[[0-9;]*3\d", terminal(6, colour=False))
+    assert ESCAPES.sub("", terminal(6, colour=True)) == ESCAPES.sub("", terminal(6, colour=False))
+
+
+def test_every_kind_of_blame_is_told() -> None:
+    found = Blame(groups=(Slow(("rack1",), 0.7),), pairs=(Slow(("a", "b"), 0.6),))
+    assert [kind for kind, _ in sweep_words.blamed(found)] == ["group", "pair"]
+    assert sweep_words.lead((), found, judged=True) == (
+        "The group rack1 (0.70 of its like) is slow. The pair a – b (0.60 of its like) is slow."
+    )
