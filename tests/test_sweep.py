@@ -18,8 +18,12 @@ from rich.console import Console, RenderableType
 from assay import cli
 from assay.analyse.sweep import Figure, Measured, judged_nodes, judged_pairs
 from assay.cluster import sweep
+from assay.cluster.members import members
 from assay.cluster.rounds import Group
 from assay.errors import EXIT_UNDECIDED, InputError
+from assay.launch import SYSTEM_MODELS
+from assay.launch.local import LocalSystem
+from assay.launch.ssh.options import SshSystem
 from assay.records import Point
 from assay.report import sweep_terminal
 from assay.suite.model import NAME_PATTERN
@@ -45,9 +49,34 @@ def test_a_host_whose_name_no_system_can_have_keeps_one_that_is_its_own(host: st
     assert [*sweep.systems(DEFINITION, [("x",), (host,)])] == [name, alone]
 
 
-def test_a_system_whose_nodes_no_job_can_be_bound_to_is_refused() -> None:
-    with pytest.raises(InputError, match="lab is reached through local; a sweep binds each job"):
-        sweep.hosts_of("lab", {"launcher": "local"})
+@pytest.mark.parametrize(
+    ("definition", "option", "pair"),
+    [
+        ({"launcher": "kubernetes", "namespace": "bench"}, "nodes", ["a", "b"]),
+        ({"launcher": "slurm", "partition": "batch"}, "nodelist", "a,b"),
+        ({"launcher": "ssh", "user": "bench"}, "hosts", ["a", "b"]),
+    ],
+)
+def test_a_bound_system_is_one_of_its_launcher_and_tells_its_nodes(
+    definition: dict[str, Any], option: str, pair: Any
+) -> None:
+    ((name, made),) = sweep.systems(definition, [("a", "b")]).items()
+    assert (name, made[option], sweep.bound(made)) == ("a--b", pair, ("a", "b"))
+    launcher = made.pop("launcher")
+    assert getattr(SYSTEM_MODELS[launcher].model_validate(made), "max_nodes", None) in (2, None)
+
+
+def test_a_system_of_one_machine_is_refused() -> None:
+    with pytest.raises(InputError, match="this system is one machine; name several as `hosts`"):
+        members(LocalSystem())
+
+
+def test_hosts_by_ssh_tell_nobody_who_uses_them() -> None:
+    with pytest.raises(InputError, match="--idle: hosts that are reached by ssh"):
+        members(SshSystem(hosts=("a", "b")), idle=True)()
+    with pytest.raises(InputError, match="the system has no x; it has a, b"):
+        members(SshSystem(hosts=("a", "b")), named=["b", "x"])()
+    assert [member.name for member in members(SshSystem(hosts=("a", "b")), named=["b"])()] == ["b"]
 
 
 def test_a_margin_that_is_none_is_refused_before_anything_runs(tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 from assay.analyse.groups import group
 from assay.analyse.links import Blame, Pair, blame
 from assay.analyse.nodes import Change, Crowd, slow_nodes, slower_than_before
+from assay.analyse.rings import Ring, slow_rings
 from assay.errors import InputError
 from assay.records import Better, Metric, Point, Result, Run
 
@@ -104,22 +105,54 @@ def _of_these(before: Figures, benchmark: str, now: Figure) -> dict[str, list[fl
 
 @dataclass(frozen=True)
 class Pairs:
-    """The all-reduce between nodes: each pair's share of the median pair, and what is to blame."""
+    """The all-reduce between nodes: each pair's share of the median pair, and what is to blame.
+
+    groups  node → what it shares with others, where that was asked
+    """
 
     ratios: Mapping[Pair, float]
     blame: Blame
+    groups: Mapping[str, str] = field(default_factory=dict)
 
 
-def judged_pairs(together: Measured) -> Pairs | None:
-    """What the pairs blame; None where none of them gave a figure."""
+def judged_pairs(together: Measured, groups: Mapping[str, str] | None = None) -> Pairs | None:
+    """What the pairs blame; None where none of them gave a figure.
+
+    groups  node → its switch, rack or zone; without, none is blamed
+    """
     for figure in together.figures.values():
-        met = {_pair(together.hosts[system]): values for system, values in figure.values.items()}
+        met = _met(together, figure)
         middle = median(median(values) for values in met.values())
         ratios = {pair: median(values) / middle for pair, values in met.items()}
-        return Pairs(ratios, blame(met, figure.better))
+        return Pairs(ratios, blame(met, figure.better, groups=groups), groups or {})
     return None
 
 
-def _pair(hosts: tuple[str, ...]) -> Pair:
-    a, b = hosts
-    return a, b
+def _met(together: Measured, figure: Figure) -> dict[Pair, list[float]]:
+    found = {}
+    for system, values in figure.values.items():
+        a, b = together.hosts[system]
+        found[a, b] = values
+    return found
+
+
+def judged_rings(
+    rings: Sequence[Measured], together: Measured, groups: Mapping[str, str]
+) -> tuple[Ring, ...]:
+    """Each ring against its slowest pair; one whose nodes share a group is named by it."""
+    found: tuple[Ring, ...] = ()
+    for benchmark, paired in together.figures.items():
+        values = {
+            measured.hosts[system]: values
+            for measured in rings
+            if benchmark in measured.figures
+            for system, values in measured.figures[benchmark].values.items()
+        }
+        names = {nodes: _ring_name(nodes, groups) for nodes in values}
+        found += slow_rings(values, _met(together, paired), paired.better, names=names)
+    return found
+
+
+def _ring_name(nodes: Sequence[str], groups: Mapping[str, str]) -> str:
+    (shared, *others) = {groups.get(node, "") for node in nodes}
+    return shared if shared and not others else f"all {len(nodes)} nodes"

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from assay.units import fraction
+from assay.units import fraction, seconds
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of text.")
 
@@ -38,6 +38,14 @@ def margin_of(text: str) -> float:
     if not 0 < margin < 1:
         raise ValueError(f"{text} is not between 0 and 100 %; write it like 2% or 0.02")
     return margin
+
+
+def duration(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    """An option's callback: seconds from a time like 90min."""
+    try:
+        return None if text is None else seconds(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _margin(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:

@@ -1,22 +1,41 @@
-"""`assay sweep`: which nodes of a system are slow, and which links between them."""
+"""`assay sweep`: which nodes of a system are slow, which links between them, and what they share."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.options import JSON, RUNS, echo_json, margin_of
-from assay.cli.sweep_runs import Sweep, stored
+from assay.cli.options import JSON, RUNS, duration, echo_json, margin_of
+from assay.cli.sweep_runs import stored
 from assay.cli.systems import SYSTEMS, named
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
+from assay.units import fraction
 
 if TYPE_CHECKING:
-    from assay.analyse.sweep import Nodes, Pairs
-    from assay.records import Result
+    from assay.analyse.rings import Ring
+    from assay.analyse.sweep import Figures, Nodes, Pairs
+    from assay.cli.sweep_runs import Swept
+
+
+def _share(_context: click.Context, _option: click.Parameter, text: str) -> float:
+    try:
+        share = fraction(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if not 0 < share <= 1:
+        raise click.BadParameter(f"{text} is not above 0 and up to 100 %; write it like 25%")
+    return share
+
+
+def _names(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[str, ...]:
+    """Names at commas, but for those inside brackets, `gpu[01,03-07]`, which Slurm expands."""
+    return tuple(name for name in re.split(r",(?![^\[]*\])", text or "") if name)
 
 
 @click.command()
@@ -28,6 +47,25 @@ if TYPE_CHECKING:
     "--seconds", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Timed in each run."
 )
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@click.option("--nodes", "named", callback=_names, metavar="A,B,…", help="These nodes only.")
+@click.option("--idle", is_flag=True, help="Begin nothing on nodes that others use now.")
+@click.option(
+    "--share",
+    callback=_share,
+    metavar="SHARE",
+    default="25%",
+    show_default=True,
+    help="Of the nodes, busy at once at most.",
+)
+@click.option(
+    "--for", "for_s", callback=duration, metavar="TIME", help="Begin no trial after so long: 30min."
+)
+@click.option(
+    "--by",
+    default="",
+    metavar="LABEL",
+    help="Node label of the rack or switch (Slurm: `switch`): judge these and their rings, too.",
+)
 @click.option(
     "--baseline", metavar="RUN", help="An earlier sweep-nodes of the same nodes, to hold them against."
 )
@@ -41,61 +79,54 @@ if TYPE_CHECKING:
 def command(
     system: str,
     systems_file: Path | None,
-    rounds: int,
-    repeats: int,
-    seconds: float,
-    device: str,
+    runs_dir: Path,
     baseline: str | None,
     margin: str,
-    new: bool,
-    quiet: bool,
-    runs_dir: Path,
     as_json: bool,
+    **asked: Any,
 ) -> None:
-    """Measure each host of SYSTEM alone, then pairs in rounds, and name those that are slow.
+    """Measure each node of SYSTEM alone, then pairs in rounds, then rings, and name those that are slow.
 
-    Alone: arithmetic (matmul) and memory (membw). Pairs: an all-reduce between two hosts, in rounds in which
-    each has another partner. The runs are ordinary sessions, sweep-nodes and sweep-pairs: a stopped one is
-    gone on with, and `assay show`, `report` and `export` take them. One job runs at a time. What was stopped
-    among the pairs measures the nodes anew first.
+    SYSTEM is a cluster of Kubernetes or Slurm, or hosts reached by ssh. Alone: arithmetic (matmul) and memory
+    (membw). Pairs: an all-reduce between two nodes, in rounds in which each has another partner; the pairs of
+    a round run at once as far as --share allows, and load a shared fabric together. Rings: one all-reduce
+    over all nodes, and over those of each --by LABEL, where --share has room for them.
+
+    The runs are ordinary sessions, sweep-nodes, sweep-pairs and sweep-rings. A sweep that was stopped, ran
+    out of time or met busy nodes is gone on with by the same command; what there is by then is judged.
 
     From 8 nodes on they are held against each other, so that in at most 5 % of sweeps over healthy nodes any
     is named; with fewer, each against its --baseline. Nothing on the nodes is changed, nothing is drained.
-    All hosts have to be of one kind; sweep others as another system.
+    All nodes have to be of one kind; sweep others as another system.
 
     \b
     Examples:
       assay sweep lab
       assay sweep lab --rounds 0 --repeats 5          nodes only
+      assay sweep lab --idle --for 30min              in a gap between jobs; again later to go on
+      assay sweep lab --share 100% --by topology.kubernetes.io/zone
       assay sweep lab --new --baseline sweep-nodes    against the newest sweep before this one
       assay sweep lab --json | jq -r '.nodes[].slow[]'
 
     \b
     Exit codes: 0 judged, and nothing is slow; 1 something is slow, or a run gave no figure; 3 too few nodes
-    or runs to judge; 4 the system can't be swept; 130 stopped by Ctrl-C, run again to go on.
+    or runs to judge, or not all of it is done; 4 the system can't be swept; 130 stopped by Ctrl-C, run again
+    to go on.
     """
-    from assay.analyse.sweep import judged_nodes, judged_pairs
-    from assay.cluster import rounds as order
-    from assay.cluster import sweep
+    from assay.cli.sweep_runs import Sweep, Wanted
 
     where = named(system, systems_file)
-    hosts = sweep.hosts_of(system, where.definition)
     borne = _margin(margin)
     before = None if baseline is None else stored(runs_dir, baseline)
-    run = Sweep(where, runs_dir, repeats, device, seconds, new, quiet)
-    alone = run.groups(sweep.nodes_suite, order.alone(hosts))
-    if before is not None and alone.session in before[1]:
+    swept = Sweep(Wanted(where, runs_dir, **asked)).run()
+    if before is not None and swept.measured[0].session in before[1]:
         raise InputError(f"--baseline {baseline} is the sweep that went on here; add --new, or name another")
-    nodes = judged_nodes(alone, None if before is None else before[0], borne)
-    pairs = None
-    if rounds and len(hosts) > 1:
-        met = order.pairs(hosts, min(rounds, order.most_rounds(len(hosts))))
-        pairs = judged_pairs(run.groups(sweep.pairs_suite, [pair for one in met for pair in one]))
+    found = _judged(swept, None if before is None else before[0], borne)
     if as_json:
-        echo_json(_document(system, nodes, pairs, run.failures))
+        echo_json(_document(system, swept, found))
     else:
-        _show(nodes, pairs, borne, run.failures)
-    sys.exit(_exit_code(nodes, pairs, run.failures))
+        _show(swept, found, borne)
+    sys.exit(_exit_code(swept, found))
 
 
 def _margin(text: str) -> float:
@@ -105,31 +136,62 @@ def _margin(text: str) -> float:
         raise click.BadParameter(str(error), param_hint="--margin") from None
 
 
+@dataclass(frozen=True)
+class Found:
+    """The verdicts."""
+
+    nodes: Sequence[Nodes]
+    pairs: Pairs | None
+    rings: Sequence[Ring]
+
+    @property
+    def slow(self) -> bool:
+        """Whether anything is named."""
+        blame = None if self.pairs is None else self.pairs.blame
+        blamed = blame is not None and (blame.groups or blame.nodes or blame.links or blame.pairs)
+        return bool(blamed) or any(one.slow for one in self.nodes) or any(one.slower for one in self.rings)
+
+
+def _judged(swept: Swept, before: Figures | None, margin: float) -> Found:
+    from assay.analyse.sweep import judged_nodes, judged_pairs, judged_rings
+
+    alone, *together = swept.measured
+    nodes = judged_nodes(alone, before, margin)
+    if not together:
+        return Found(nodes, None, ())
+    pairs, *rings = together
+    return Found(nodes, judged_pairs(pairs, swept.groups or None), judged_rings(rings, pairs, swept.groups))
+
+
 # Words ---------------------------------------------------------------------------------------------------
 
 
-def _show(nodes: Sequence[Nodes], pairs: Pairs | None, margin: float, failures: Sequence[Result]) -> None:
+def _show(swept: Swept, found: Found, margin: float) -> None:
     from rich.console import Console
 
     from assay.analyse.groups import cause
-    from assay.report import sweep_terminal
+    from assay.report import sweep_rings, sweep_terminal
 
     console = Console(highlight=False)
-    for one in nodes:
+    for one in found.nodes:
         console.print(sweep_terminal.crowd(one.point.benchmark, one.crowd))
         if one.changes:
             console.print(sweep_terminal.changes(one.changes, margin))
-    if pairs is not None:
-        console.print(sweep_terminal.pairs(pairs.ratios, pairs.blame))
-    for result in failures:
-        said = f"{result.run.trial.id} gave no figure: {cause(result)}"
-        console.print(said, markup=False, soft_wrap=True)
-    console.print("Kept as sweep-nodes and sweep-pairs; `assay show sweep-nodes`", markup=False)
+    if found.pairs is not None:
+        console.print(sweep_terminal.pairs(found.pairs.ratios, found.pairs.blame))
+    if found.rings:
+        console.print(sweep_rings.rings(found.rings))
+    said = [f"{result.run.trial.id} gave no figure: {cause(result)}" for result in swept.failures]
+    said += [f"left out: {node}, {why}" for node, why in sorted(swept.left_out.items())]
+    said += [f"not run: {words}" for words in swept.too_wide]
+    said += [] if swept.complete else ["Not all of it is done: the same command goes on, --new begins again"]
+    kept = [measured.session.partition("/")[0] for measured in swept.measured]
+    said.append(f"Kept as {', '.join(dict.fromkeys(kept))}; `assay show {kept[0]}`")
+    for line in said:
+        console.print(line, markup=False, soft_wrap=True)
 
 
-def _document(
-    system: str, nodes: Sequence[Nodes], pairs: Pairs | None, failures: Sequence[Result]
-) -> dict[str, Any]:
+def _document(system: str, swept: Swept, found: Found) -> dict[str, Any]:
     """What `--json` prints; a number that there is none of is null."""
     from assay.analyse.groups import cause
     from assay.records import to_plain
@@ -137,6 +199,9 @@ def _document(
     return {
         "schema": "assay.sweep/1",
         "system": system,
+        "sessions": [measured.session for measured in swept.measured],
+        "complete": swept.complete,
+        "left_out": [{"node": node, "why": why} for node, why in sorted(swept.left_out.items())],
         "nodes": [
             {
                 "benchmark": one.point.benchmark,
@@ -147,10 +212,11 @@ def _document(
                 "crowd": to_plain(one.crowd),
                 "changes": to_plain(one.changes),
             }
-            for one in nodes
+            for one in found.nodes
         ],
-        "pairs": None if pairs is None else _pairs_plain(pairs),
-        "failures": [{"trial": result.run.trial.id, "cause": cause(result)} for result in failures],
+        "pairs": None if found.pairs is None else _pairs_plain(found.pairs),
+        "rings": to_plain(found.rings),
+        "failures": [{"trial": result.run.trial.id, "cause": cause(result)} for result in swept.failures],
     }
 
 
@@ -158,11 +224,10 @@ def _pairs_plain(pairs: Pairs) -> dict[str, Any]:
     from assay.records import to_plain
 
     ratios = [{"nodes": [*pair], "ratio": ratio} for pair, ratio in pairs.ratios.items()]
-    return {"ratios": ratios, "blame": to_plain(pairs.blame)}
+    return {"ratios": ratios, "groups": dict(pairs.groups), "blame": to_plain(pairs.blame)}
 
 
-def _exit_code(nodes: Sequence[Nodes], pairs: Pairs | None, failures: Sequence[Result]) -> int:
-    blamed = pairs is not None and (pairs.blame.nodes or pairs.blame.links or pairs.blame.pairs)
-    if failures or blamed or any(one.slow for one in nodes):
+def _exit_code(swept: Swept, found: Found) -> int:
+    if swept.failures or found.slow:
         return EXIT_WORSE
-    return EXIT_OK if all(one.judged for one in nodes) else EXIT_UNDECIDED
+    return EXIT_OK if swept.complete and all(one.judged for one in found.nodes) else EXIT_UNDECIDED

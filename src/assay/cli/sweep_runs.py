@@ -1,61 +1,271 @@
-"""What a sweep measures and where: its suites, run as `assay run` runs any, and their figures by node."""
+"""The sessions of a sweep, run as `assay run` runs any: nodes alone, pairs, then rings of each size."""
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from assay.errors import InputError
 
 if TYPE_CHECKING:
     from assay.analyse.sweep import Figures, Measured
+    from assay.cluster.members import Member
     from assay.cluster.rounds import Group
     from assay.records import Metric, Result, Run
-    from assay.run.drive import Completed
+    from assay.run.drive import Asked, Completed
     from assay.suite.model import System
+
+FEWEST_OF_RING = 3  # two are a pair
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """Runs the sweep's suites as `assay run` runs any; `failures` gathers the runs without a result."""
+class Wanted:
+    """What the user asked for.
+
+    rounds  of pairs; 0: neither pairs nor rings
+    share   of the nodes that may be busy at once, above 0 to 1
+    named   these nodes only; none named: all
+    by      label of what nodes share; "": not asked
+    for_s   no trial is begun after so long; None: no limit
+    """
 
     where: System
     runs_dir: Path
     repeats: int
     device: str
     seconds: float
-    new: bool
-    quiet: bool
-    failures: list[Result] = field(default_factory=list)
+    rounds: int
+    share: float
+    named: tuple[str, ...] = ()
+    idle: bool = False
+    by: str = ""
+    for_s: float | None = None
+    new: bool = False
+    quiet: bool = False
 
-    def groups(self, suite: Callable[..., dict[str, Any]], groups: Sequence[Group]) -> Measured:
-        """The suite on each group of hosts."""
+
+@dataclass(frozen=True)
+class Part:
+    """One session of a sweep: a suite on groups of nodes, those of a round before those of the next."""
+
+    suite: Callable[[Sequence[str], int, str, float], dict[str, Any]]
+    groups: Sequence[Group]
+    rounds: Mapping[Group, int] = field(default_factory=dict)
+
+
+@dataclass
+class Swept:
+    """What a sweep has by now, what earlier calls of it measured included.
+
+    groups    node → what it shares with others by the label that was asked for
+    measured  nodes alone; then, as far as there was time, pairs, and rings of each size
+    failures  runs without a result
+    left_out  node → why trials on it were not begun
+    too_wide  rings that are not run, and why
+    complete  whether all of it was tried: the next call begins a new sweep
+    """
+
+    nodes: Sequence[str]
+    groups: Mapping[str, str]
+    measured: list[Measured] = field(default_factory=list)
+    failures: list[Result] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    too_wide: list[str] = field(default_factory=list)
+    complete: bool = True
+
+
+class Sweep:
+    """One call of `assay sweep`."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        from assay.cluster.members import members
+
+        self._wanted = wanted
+        self._ask = members(wanted.where.options, named=wanted.named, idle=wanted.idle, by=wanted.by)
+        self._definition = {
+            "launcher": wanted.where.launcher,
+            # what is left out is the default: a sweep has thousands of systems, and each is read again
+            **wanted.where.options.model_dump(mode="json", exclude_defaults=True),
+        }
+        self._until = None if wanted.for_s is None else time.monotonic() + wanted.for_s
+        self._away: Mapping[str, str] = {}
+
+    def run(self) -> Swept:
+        """All parts, as far as there is time. Raises as `run_suite`, InputError where no node takes jobs."""
+        from assay.cli.run import reindex, teller
+        from assay.run.drive import finish, run_suite
+
+        there = {member.name: member for member in self._ask()}
+        nodes = (None if self._wanted.new else self._begun(there)) or [
+            name for name, member in there.items() if not member.away
+        ]
+        away = {name: member.away for name, member in there.items() if member.away}
+        if not nodes:
+            raise InputError(f"{self._wanted.where.name}: no node takes jobs now ({_list(away) or 'none'})")
+        swept = Swept(nodes, _groups(nodes, there, self._wanted.by), left_out=away)
+        self._tell(swept)
+        completed: list[Completed] = []
+        for part in self._parts(swept):
+            if completed and self._late():
+                swept.complete = False
+                break
+            since = completed[0].session.header.created_at if completed else 0.0
+            with self._asked(part, nodes, since) as asked:
+                completed.append(run_suite(asked, teller(self._wanted.quiet)))
+            self._take(swept, part, completed[-1])
+        if swept.complete:
+            for one in completed:
+                finish(one)
+        reindex(self._wanted.runs_dir)
+        return swept
+
+    def _begun(self, there: Mapping[str, Member]) -> list[str] | None:
+        """The nodes of the newest unfinished sweep of the same that this call goes on with."""
+        from assay.cluster import rounds as order
+        from assay.cluster import sweep
+        from assay.run.drive import plan_of
+        from assay.rundir.session import sessions_of
+
+        for session in reversed(sessions_of(self._wanted.runs_dir, sweep.NODES)):
+            if session.header.finished_at is not None or session.header.content:
+                continue
+            kept = json.loads((session.path / "systems.yaml").read_text(encoding="utf-8"))
+            nodes = [node for definition in kept.values() for node in sweep.bound(definition)]
+            part = Part(sweep.nodes_suite, order.alone(nodes))
+            if self._wanted.named and {*nodes} != {*there}:
+                continue
+            with self._asked(part, nodes) as asked:
+                if plan_of(asked)[0].digest == session.header.plan_digest:
+                    return nodes
+        return None
+
+    def _parts(self, swept: Swept) -> Iterator[Part]:
+        from assay.cluster import rounds as order
+        from assay.cluster import sweep
+
+        nodes = swept.nodes
+        yield Part(sweep.nodes_suite, order.alone(nodes))
+        if not self._wanted.rounds or len(nodes) < 2:
+            return
+        met = order.pairs(nodes, min(self._wanted.rounds, order.most_rounds(len(nodes))))
+        rounds = {pair: at for at, one in enumerate(met) for pair in one}
+        yield Part(sweep.pairs_suite, [*rounds], rounds)
+        for size, rings in sorted(self._rings(swept).items()):
+            yield Part(partial(sweep.rings_suite, nodes=size), rings)
+
+    def _rings(self, swept: Swept) -> dict[int, list[Group]]:
+        """All nodes, and those of each group, by size; none that takes more than its share of the nodes."""
+        members: dict[str, list[str]] = {}
+        for node in swept.nodes:
+            members.setdefault(swept.groups.get(node, ""), []).append(node)
+        found: dict[int, list[Group]] = {}
+        for ring in dict.fromkeys([*map(tuple, members.values()), tuple(swept.nodes)]):
+            if FEWEST_OF_RING <= len(ring) <= self._most_nodes(swept.nodes):
+                found.setdefault(len(ring), []).append(ring)
+            elif len(ring) >= FEWEST_OF_RING:
+                share = f"{len(ring) / len(swept.nodes):.0%}"
+                swept.too_wide.append(f"a ring of {len(ring)} nodes takes --share {share}")
+        return found
+
+    # One part
+
+    @contextmanager
+    def _asked(self, part: Part, nodes: Sequence[str], begun_since: float = 0.0) -> Iterator[Asked]:
+        """The part as `run_suite` takes it; its two files are gone afterwards, the session keeps both.
+
+        nodes        of the whole sweep
+        begun_since  a session that was begun before the sweep's first is of another sweep
+        """
+        from assay.cluster.sweep import systems
+        from assay.run.drive import Asked
+        from assay.run.together import Together
+
+        wanted = self._wanted
+        made = systems(self._definition, part.groups)
+        groups = dict(zip(made, part.groups, strict=True))
+        together = Together(
+            nodes={name: frozenset(group) for name, group in groups.items()},
+            most_nodes=self._most_nodes(nodes),
+            rounds={name: part.rounds.get(group, 0) for name, group in groups.items()},
+            away=lambda: self._where_not(nodes),
+            begin_until=self._until,
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "suite.yaml")
+            suite = part.suite([*made], wanted.repeats, wanted.device, wanted.seconds)
+            file.write_text(json.dumps(suite), encoding="utf-8")
+            file.with_name("systems.yaml").write_text(json.dumps(made), encoding="utf-8")
+            yield Asked(
+                file,
+                wanted.runs_dir,
+                new=wanted.new,
+                together=together,
+                begun_since=begun_since,
+                command_line=("assay", *sys.argv[1:]),
+            )
+
+    def _take(self, swept: Swept, part: Part, completed: Completed) -> None:
+        """What the part gave, and which of its trials are left for the next call."""
         from assay.analyse.sweep import Measured, figures_of
         from assay.cluster.sweep import systems
 
-        made = systems(self.where.definition, groups)
-        completed = self._completed(suite([*made], self.repeats, self.device, self.seconds), made)
-        self.failures.extend(completed.failures)
+        groups = dict(zip(systems(self._definition, part.groups), part.groups, strict=True))
         figures = figures_of(completed.results, _metrics(completed))
-        return Measured(completed.session.id, figures, dict(zip(made, groups, strict=True)))
+        swept.measured.append(Measured(completed.session.id, figures, groups))
+        swept.failures.extend(completed.failures)
+        for trial in completed.unbegun:
+            swept.complete = False
+            swept.left_out |= {node: self._away[node] for node in groups[trial.system] if node in self._away}
 
-    def _completed(self, suite: Mapping[str, Any], made: Mapping[str, Any]) -> Completed:
-        from assay.cli.run import reindex, teller
-        from assay.run.drive import Asked, run_suite
+    def _where_not(self, nodes: Sequence[str]) -> Mapping[str, str]:
+        """Why no job is begun on some of the nodes, as it is now."""
+        there = {member.name: member for member in self._ask()}
+        why = {name: _why_not(there.get(name)) for name in nodes}
+        self._away = {name: words for name, words in why.items() if words}
+        return self._away
 
-        with tempfile.TemporaryDirectory() as folder:  # the session keeps both files
-            file = Path(folder, "suite.yaml")
-            file.write_text(json.dumps(suite))
-            file.with_name("systems.yaml").write_text(json.dumps(made))
-            asked = Asked(file, self.runs_dir, new=self.new, command_line=("assay", *sys.argv[1:]))
-            completed = run_suite(asked, teller(self.quiet))
-        reindex(self.runs_dir)
-        return completed
+    def _most_nodes(self, nodes: Sequence[str]) -> int:
+        return max(1, math.floor(self._wanted.share * len(nodes) + 1e-9))
+
+    def _late(self) -> bool:
+        return self._until is not None and time.monotonic() > self._until
+
+    def _tell(self, swept: Swept) -> None:
+        if not self._wanted.quiet:
+            most, share = self._most_nodes(swept.nodes), f"{self._wanted.share:.0%}"
+            busy = f"{most} busy at once, a pair or ring alone (--share {share})"
+            out = f"; left out: {_list(swept.left_out)}" if swept.left_out else ""
+            click.echo(f"{self._wanted.where.name}: {len(swept.nodes)} nodes, {busy}{out}", err=True)
+
+
+def _why_not(member: Member | None) -> str:
+    return "it is not there any more" if member is None else member.away or member.used
+
+
+def _list(why: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {words}" for name, words in sorted(why.items()))
+
+
+def _groups(nodes: Sequence[str], there: Mapping[str, Member], by: str) -> dict[str, str]:
+    """Node → what it shares. Raises InputError where the label does not tell that of each."""
+    if not by:
+        return {}
+    lacking = [node for node in nodes if node not in there or by not in there[node].shared]
+    if lacking:
+        few = ", ".join(lacking[:8]) + (f" and {len(lacking) - 8} more" if len(lacking) > 8 else "")
+        raise InputError(f"--by {by}: {few} have no such label; give them one, or name the others by --nodes")
+    return {node: there[node].shared[by] for node in nodes}
 
 
 def _metrics(completed: Completed) -> Callable[[Run], Mapping[str, Metric]]:

@@ -7,17 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from assay.cli.options import duration
+
 if TYPE_CHECKING:
     from assay.run.until import Limits
-
-
-def _duration(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
-    from assay.units import seconds
-
-    try:
-        return None if text is None else seconds(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
 
 
 _OPTIONS = (
@@ -33,7 +26,7 @@ _OPTIONS = (
     ),
     click.option(
         "--max-time",
-        callback=_duration,
+        callback=duration,
         metavar="TIME",
         help="With --until: begin no block once the trials took so long, like 90min or 8h.",
     ),

@@ -12,50 +12,61 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.cluster.rounds import Group
-from assay.errors import InputError
 
-NODES, PAIRS = "sweep-nodes", "sweep-pairs"  # the suites' names
+NODES, PAIRS, RINGS = "sweep-nodes", "sweep-pairs", "sweep-rings"  # the suites' names
+BY_NODES = {"kubernetes": "nodes", "slurm": "nodelist", "ssh": "hosts"}  # launcher → the option that binds
 _MOST_LETTERS = 40  # of a system's name
 _PAYLOAD_BYTES = 2**24
+_MOST_PAYLOAD_BYTES = 2**28
 _SIZE = 2048  # rows of the matrices
-
-
-def hosts_of(name: str, definition: Mapping[str, Any]) -> list[str]:
-    """The nodes of a system that jobs can be bound to one by one. Raises InputError for one that has none."""
-    if definition["launcher"] != "ssh":
-        raise InputError(
-            f"{name} is reached through {definition['launcher']}; a sweep binds each job to its nodes, which "
-            "is done for systems of launcher `ssh`: name the nodes as `hosts` of one"
-        )
-    return [str(host) for host in definition["hosts"]]
+# Each node alone: workload → its parameters, beside how long it is timed and on which device
+_ALONE: Mapping[str, Mapping[str, Any]] = {"matmul": {"sizes": [_SIZE], "dtypes": ["fp32"]}, "membw": {}}
 
 
 def systems(definition: Mapping[str, Any], groups: Sequence[Group]) -> dict[str, dict[str, Any]]:
-    """Group of hosts → the same system with these hosts alone, by a name that tells them.
+    """Group of nodes → the same system bound to these, by a name that tells them. `bound` reads it back.
 
-    A pair meets at its first host's own address: `master_address` is that of the system's first host.
+    A pair meets at its first host's own address: ssh's `master_address` is that of the system's first host.
     """
     own = {key: value for key, value in definition.items() if key != "master_address"}
-    return {_name(group): {**own, "hosts": [*group]} for group in groups}
+    option = BY_NODES[definition["launcher"]]
+    as_text = definition["launcher"] == "slurm"
+    return {_name(group): {**own, option: ",".join(group) if as_text else [*group]} for group in groups}
+
+
+def bound(definition: Mapping[str, Any]) -> Group:
+    """The nodes that `systems` bound a system to."""
+    nodes = definition[BY_NODES[definition["launcher"]]]
+    return tuple(nodes.split(",") if isinstance(nodes, str) else nodes)
 
 
 def nodes_suite(names: Sequence[str], repeats: int, device: str, seconds: float) -> dict[str, Any]:
     """Each node alone: arithmetic and memory."""
     timed = {"min_time_s": seconds, "device": device}
-    matmul = {"workload": "matmul", "params": {"sizes": [_SIZE], "dtypes": ["fp32"], **timed}}
-    return _suite(NODES, names, repeats) | {
-        "shapes": ["1x1"],
-        "benchmarks": {"matmul": matmul, "membw": {"workload": "membw", "params": timed}},
-    }
+    benchmarks = {name: {"workload": name, "params": {**params, **timed}} for name, params in _ALONE.items()}
+    return _suite(NODES, names, repeats) | {"shapes": ["1x1"], "benchmarks": benchmarks}
 
 
 def pairs_suite(names: Sequence[str], repeats: int, device: str, seconds: float) -> dict[str, Any]:
     """Two nodes together: one rank each, an all-reduce of 16 MiB."""
-    params = {"payload_bytes": [_PAYLOAD_BYTES], "min_time_s": seconds, "device": device}
-    return _suite(PAIRS, names, repeats) | {
-        "shapes": ["2x1x2"],
-        "benchmarks": {"allreduce": {"workload": "allreduce", "params": params}},
-    }
+    return _suite(PAIRS, names, repeats) | _allreduce(2, _PAYLOAD_BYTES, device, seconds)
+
+
+def rings_suite(
+    names: Sequence[str], repeats: int, device: str, seconds: float, *, nodes: int
+) -> dict[str, Any]:
+    """So many nodes together: one rank each, an all-reduce whose steps carry what a pair's do.
+
+    A ring cuts the payload in as many parts as it has nodes: so it grows with them, to 256 MiB at most.
+    """
+    payload = min(_PAYLOAD_BYTES // 2 * nodes, _MOST_PAYLOAD_BYTES)
+    return _suite(RINGS, names, repeats) | _allreduce(nodes, payload, device, seconds)
+
+
+def _allreduce(nodes: int, payload_bytes: int, device: str, seconds: float) -> dict[str, Any]:
+    params = {"payload_bytes": [payload_bytes], "min_time_s": seconds, "device": device}
+    benchmarks = {"allreduce": {"workload": "allreduce", "params": params}}
+    return {"shapes": [f"{nodes}x1x{nodes}"], "benchmarks": benchmarks}
 
 
 def _suite(name: str, names: Sequence[str], repeats: int) -> dict[str, Any]:
@@ -63,13 +74,13 @@ def _suite(name: str, names: Sequence[str], repeats: int) -> dict[str, Any]:
 
 
 def _name(group: Group) -> str:
-    """The hosts' own names where those can be a system's; else what fits of them, and a digest of them.
+    """The nodes' own names where those can be a system's; else what fits of them, and a digest of them.
 
-    It depends on these hosts alone, so that a baseline's figures are never another host's.
+    It depends on these nodes alone, so that a baseline's figures are never another node's.
     """
     own = "--".join(group)
     told = re.sub(r"[^A-Za-z0-9._-]", "_", own).lstrip("._-")
     if told == own and len(told) <= _MOST_LETTERS:
         return told
     digest = hashlib.sha256(own.encode()).hexdigest()[:8]
-    return f"{told[: _MOST_LETTERS - len(digest) - 1] or 'host'}-{digest}"
+    return f"{told[: _MOST_LETTERS - len(digest) - 1] or 'node'}-{digest}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -24,6 +24,7 @@ from assay.run.execute import Execution, begin, take_over
 from assay.run.gitstate import git_state
 from assay.run.progress import Progress, Tell
 from assay.run.stopping import StopRequest, stop_requests
+from assay.run.together import MOST_JOBS, Beside, Together, run_stretch
 from assay.run.until import Limits, Look
 from assay.rundir import session as rundir
 from assay.rundir.files import SCHEMA, Header
@@ -40,6 +41,8 @@ class Asked:
     only          run these systems of the suite; empty for all
     new           begin a new session although one is unfinished
     until         go on until every primary comparison is decided; None: for the suite's repeats
+    together      which trials run at the same time; None: one after the other
+    begun_since   go on only with a session that was begun at this time or later, seconds since the epoch
     """
 
     suite_file: Path
@@ -48,6 +51,8 @@ class Asked:
     only: Sequence[str] = ()
     new: bool = False
     until: Limits | None = None
+    together: Together | None = None
+    begun_since: float = 0.0
     command_line: Sequence[str] = ()
 
 
@@ -69,6 +74,12 @@ class Completed:
         """Trials that gave no result."""
         return tuple(result for result in self.results if not read.is_result(result))
 
+    @property
+    def unbegun(self) -> tuple[Trial, ...]:
+        """Trials that were never tried: left for the next call."""
+        tried = {result.run.trial.id for result in self.results}
+        return tuple(trial for trial in self.plan.trials if trial.id not in tried)
+
     def lost(self, result: Result) -> tuple[Run, ...]:
         """The attempts at a trial that the platform lost, the last one too: those that `retries` limits."""
         run = result.run
@@ -89,8 +100,26 @@ def run_suite(asked: Asked, tell: Tell) -> Completed:
 
     Raises InputError for what can't be run as written, BusyError when another Assay works on the session,
     HostError when this machine can't go on, InterruptedRun after Ctrl-C or SIGTERM. Whatever is raised,
-    the same command goes on from there.
+    the same command goes on from there. A session whose trials ran together is left for its caller to mark
+    as finished: it is one of several, or trials of it were left for the next call.
     """
+    planned, where = plan_of(asked)
+    _check(planned, where)
+    with stop_requests() as stop, _held_session(asked, planned, where) as session:
+        look = _run_trials(session, planned, where, Watched(stop, tell, asked.until, asked.together))
+        completed = Completed(session, planned, tuple(_last_results(session, planned)), look)
+        if asked.together is None and (look is None or look.ended != "time is up"):
+            rundir.mark_finished(session, time.time())
+    return completed
+
+
+def finish(completed: Completed) -> None:
+    """Say of a session whose trials ran together that it is complete: the same begins a new one now."""
+    rundir.mark_finished(completed.session, time.time())
+
+
+def plan_of(asked: Asked) -> tuple[Plan, Systems]:
+    """What would be run, and where. Raises InputError for what can't be run as written."""
     what, where = suite.load(
         asked.suite_file,
         asked.systems_file,
@@ -98,13 +127,7 @@ def run_suite(asked: Asked, tell: Tell) -> Completed:
         launcher_models=launch.SYSTEM_MODELS,
         metrics=plan.metrics_of(),
     )
-    planned = until.planned(what, where, only=asked.only, limits=asked.until)
-    _check(planned, where)
-    with stop_requests() as stop, _held_session(asked, planned, where) as session:
-        look = _run_trials(session, planned, where, Watched(stop, tell, asked.until))
-        if look is None or look.ended != "time is up":
-            rundir.mark_finished(session, time.time())
-    return Completed(session, planned, tuple(_last_results(session, planned)), look)
+    return until.planned(what, where, only=asked.only, limits=asked.until), where
 
 
 def _last_results(session: Session, planned: Plan) -> Iterator[Result]:
@@ -134,16 +157,18 @@ def _held_session(asked: Asked, planned: Plan, systems: Systems) -> Iterator[Ses
     """The session to work on, locked; the choice itself is held only until the session is."""
     with ExitStack() as held:
         with rundir.choosing(asked.runs_dir, planned.suite):
-            found = None if asked.new else _unfinished(asked.runs_dir, planned)
+            found = None if asked.new else _unfinished(asked.runs_dir, planned, asked.begun_since)
             session = found or _create(asked, planned, systems)
             held.enter_context(session.lock())
         yield session
 
 
-def _unfinished(root: Path, planned: Plan) -> Session | None:
+def _unfinished(root: Path, planned: Plan, since: float) -> Session | None:
     """The newest session of an equal plan in which something is left to do."""
     for session in reversed(rundir.sessions_of(root, planned.suite)):
         header = session.header
+        if header.created_at < since:
+            return None
         if header.plan_digest == planned.digest and not header.content and _has_work(session, planned):
             return session
     return None
@@ -191,6 +216,7 @@ class Watched:
     stop: StopRequest
     tell: Tell
     until: Limits | None
+    together: Together | None
 
 
 def _run_trials(session: Session, planned: Plan, systems: Systems, watched: Watched) -> Look | None:
@@ -198,16 +224,20 @@ def _run_trials(session: Session, planned: Plan, systems: Systems, watched: Watc
     launchers = _launchers(planned, systems, session.spool)
     facts = {f"suite.git.{name}": value for name, value in session.header.git.items()}
     runs = {trial.id: [a.run() for a in session.attempts_at(trial.id)] for trial in planned.trials}
-    _forget_what_was_settled(runs, launchers)
+    _forget_what_was_settled(runs, launchers, MOST_JOBS if watched.together else 1)
     done = [of[-1] for t in planned.trials if standing(t, of := runs[t.id]) is Standing.DONE]
-    progress = watched.tell(session, planned, done)
+    told = watched.tell(session, planned, done)
+    progress = told if watched.together is None else Beside(told)
     try:
         for words in _other_tests(session, planned) if not done else ():
             progress.noted(words)
-        for trials in _stretches(planned):
-            for trial in trials:
-                execution = Execution(session, launchers[trial.system], progress, watched.stop, facts)
-                _run_trial(execution, trial, runs[trial.id], progress)
+
+        def run(trial: Trial) -> None:
+            execution = Execution(session, launchers[trial.system], progress, watched.stop, facts)
+            _run_trial(execution, trial, runs[trial.id], progress)
+
+        for trials in _stretches(planned, watched.together):
+            _run_stretch(trials, runs, watched.together, run)
             if watched.until is not None:
                 look = _look(session, planned, trials[0].block, runs, watched.until)
                 if look is not None:
@@ -235,8 +265,25 @@ def _other_tests(session: Session, planned: Plan) -> Iterator[str]:
             return
 
 
-def _stretches(planned: Plan) -> list[list[Trial]]:
+def _run_stretch(
+    trials: Sequence[Trial],
+    runs: Mapping[str, Sequence[Run]],
+    together: Together | None,
+    run: Callable[[Trial], None],
+) -> None:
+    if together is None:
+        for trial in trials:
+            run(trial)
+        return
+    todo = [(trial, standing(trial, runs[trial.id])) for trial in trials]
+    waiting = [trial for trial, how in todo if how is Standing.TO_BEGIN]
+    run_stretch(waiting, [trial for trial, how in todo if how is Standing.TO_TAKE_OVER], together, run)
+
+
+def _stretches(planned: Plan, together: Together | None) -> list[list[Trial]]:
     """What is run without a look in between: the blocks of a plan that has looks, else the whole."""
+    if together is not None:
+        return together.stretches(planned.trials)
     if not planned.looks:
         return [list(planned.trials)]
     return [list(block) for _, block in groupby(planned.trials, key=lambda trial: trial.block)]
@@ -305,13 +352,14 @@ def _says_nothing(run: Run) -> bool:
     return run.job is JobState.CANCELLED or (run.job is JobState.LOST and run.adopted)
 
 
-def _forget_what_was_settled(runs: Mapping[str, Sequence[Run]], launchers: Mapping[str, Launcher]) -> None:
-    """The newest settled job may not have been forgotten yet: Assay may have been killed in between."""
+def _forget_what_was_settled(
+    runs: Mapping[str, Sequence[Run]], launchers: Mapping[str, Launcher], at_once: int
+) -> None:
+    """The newest settled jobs may not have been forgotten yet: Assay may have been killed in between."""
     settled = [run for of_trial in runs.values() for run in of_trial if run.state.final and run.handle]
-    if settled:
-        newest = max(settled, key=lambda run: run.created_at)
-        if newest.handle is not None:
-            launchers[newest.trial.system].forget(newest.handle)
+    for run in sorted(settled, key=lambda run: run.created_at)[-at_once:]:
+        if run.handle is not None:
+            launchers[run.trial.system].forget(run.handle)
 
 
 # The index -----------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from assay.cluster.check import Check, Facts
 from assay.cluster.kubernetes.seen import Seen, Unreadable
@@ -18,6 +18,7 @@ GPU_LABEL = "nvidia.com/gpu.product"
 BYTES = ("memory", "ephemeral-storage")
 FEATURE = "feature.node.kubernetes.io/"
 MOST_NAMED = 4
+STATE_TAINT = "tainted node.kubernetes.io/"  # what the cluster itself says of a node's state
 DRIVER_LABELS = ("nvidia.com/cuda.driver-version.full", "nvidia.com/gpu.product", "nvidia.com/mig.strategy")
 ALIKE = ("architecture", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion")
 
@@ -39,20 +40,34 @@ def nodes(seen: Seen) -> Check:
 
 def hindrance(node: Object, system: KubernetesSystem) -> str:
     """What keeps the system's pods from a node, affinity aside; "" where nothing does."""
+    return away(node, system) or foreign(node, system)
+
+
+def away(node: Object, system: KubernetesSystem) -> str:
+    """Why a node takes no new pods just now: its state, and the taints that the cluster sets for it."""
     ready = {c["type"]: c["status"] for c in node["status"].get("conditions", ())}.get("Ready")
     if ready != "True":
         return "not ready"
     if node["spec"].get("unschedulable"):
         return "cordoned"
+    return next((words for words in _unborne(node, system) if STATE_TAINT in words), "")
+
+
+def foreign(node: Object, system: KubernetesSystem) -> str:
+    """What of its labels and of the taints that people set makes a node none of the system's."""
     labels = node["metadata"].get("labels", {})
     for name, value in system.nodeSelector.items():
         if labels.get(name) != value:
             return f"without label {name}={value}"
+    return next((words for words in _unborne(node, system) if STATE_TAINT not in words), "")
+
+
+def _unborne(node: Object, system: KubernetesSystem) -> Iterator[str]:
+    """Taints that keep the system's pods away."""
     for taint in node["spec"].get("taints", ()):
         if taint["effect"] != "PreferNoSchedule" and not any(_bears(t, taint) for t in system.tolerations):
             value = f"={taint['value']}" if taint.get("value") else ""
-            return f"tainted {taint['key']}{value}:{taint['effect']}"
-    return ""
+            yield f"tainted {taint['key']}{value}:{taint['effect']}"
 
 
 def devices(seen: Seen) -> Check:
@@ -61,7 +76,7 @@ def devices(seen: Seen) -> Check:
     if isinstance(seen.nodes, Unreadable):
         return seen.nodes.check("devices")
     usable = _usable(seen)
-    extended = {name for node in usable for name in node["status"].get("allocatable", {}) if _is_device(name)}
+    extended = {name for node in usable for name in node["status"].get("allocatable", {}) if is_device(name)}
     others = f"announced and not asked for: {', '.join(sorted(extended - asked.keys()))}"
     more = f"; {others}" if extended - asked.keys() else ""
     if not asked:
@@ -201,7 +216,8 @@ def _bears(toleration: Toleration, taint: Mapping[str, str]) -> bool:
     return toleration.key == taint["key"] and same
 
 
-def _is_device(name: str) -> bool:
+def is_device(name: str) -> bool:
+    """Whether a resource is one that a device plugin announces."""
     return "/" in name and not name.startswith("kubernetes.io/")
 
 

@@ -1,0 +1,139 @@
+"""Trials of one session at the same time, on nodes that they don't share."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from assay.records import Output, Result, Trial
+from assay.run.progress import Progress
+from assay.rundir.session import Attempt
+
+MOST_JOBS = 64  # at once: each is followed by a thread or two of this process
+
+
+@dataclass(frozen=True)
+class Together:
+    """Which trials may run at the same time, and which are left for the next call.
+
+    nodes       system → the nodes that its jobs are bound to
+    most_nodes  busy at once; a job of more runs alone
+    rounds      system → round, of which one is over before the next begins; none is given: all in one
+    away        asked before each round: node → why no trial is begun there
+    begin_until no trial is begun after this moment of the monotonic clock; None: no limit
+    """
+
+    nodes: Mapping[str, frozenset[str]]
+    most_nodes: int
+    rounds: Mapping[str, int] = field(default_factory=dict)
+    away: Callable[[], Mapping[str, str]] = dict
+    begin_until: float | None = None
+
+    def late(self) -> bool:
+        """Whether no further trial is begun."""
+        return self.begin_until is not None and time.monotonic() > self.begin_until
+
+    def stretches(self, trials: Sequence[Trial]) -> list[list[Trial]]:
+        """The trials of each round of each block, one after the other, else in the order of the plan."""
+
+        def of(trial: Trial) -> tuple[int, int]:
+            return trial.block, self.rounds.get(trial.system, 0)
+
+        return [list(stretch) for _, stretch in groupby(sorted(trials, key=of), key=of)]
+
+    def nodes_of(self, trial: Trial) -> frozenset[str]:
+        """The nodes that its job is bound to."""
+        return self.nodes[trial.system]
+
+
+def run_stretch(
+    waiting: Sequence[Trial], begun: Sequence[Trial], how: Together, run: Callable[[Trial], None]
+) -> None:
+    """Run the trials, each on a thread, in their order as far as free nodes allow.
+
+    begun  trials whose jobs an Assay that was stopped had begun: brought in before anything else
+    run    brings one trial to its end
+
+    Where a trial raises an error none is begun any more; it is raised when those beside it have ended.
+    """
+    with ThreadPoolExecutor(MOST_JOBS) as threads:
+        _run(begun, how, lambda: False, lambda trial: threads.submit(run, trial))
+        if waiting and not how.late():
+            away = how.away()
+            there = [trial for trial in waiting if not how.nodes_of(trial) & away.keys()]
+            _run(there, how, how.late, lambda trial: threads.submit(run, trial))
+
+
+def _run(
+    trials: Sequence[Trial], how: Together, late: Callable[[], bool], start: Callable[[Trial], Future[None]]
+) -> None:
+    left, running = list(trials), dict[Future[None], Trial]()
+    error: BaseException | None = None
+    while True:
+        while error is None and not late() and (trial := _next(left, running.values(), how)) is not None:
+            left.remove(trial)
+            running[start(trial)] = trial
+        if not running:
+            break
+        for ended in wait(running, return_when=FIRST_COMPLETED).done:
+            del running[ended]
+            error = error or ended.exception()
+    if error is not None:
+        raise error
+
+
+def _next(left: Sequence[Trial], running: Collection[Trial], how: Together) -> Trial | None:
+    """The first whose nodes are free, where there is room for one more."""
+    if len(running) >= MOST_JOBS:
+        return None
+    busy = frozenset[str]().union(*map(how.nodes_of, running))
+    for trial in left:
+        nodes = how.nodes_of(trial)
+        if not busy or (not nodes & busy and len(nodes) + len(busy) <= how.most_nodes):
+            return trial
+    return None
+
+
+class Beside:
+    """One trial among several, for the one who is told how the session goes.
+
+    What the jobs print is not shown: of many at once it is no use. What one waits for is said once.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._lock = progress, threading.Lock()
+        self._said: set[str] = set()
+
+    def trial_began(self, trial: Trial, attempt: int, *, adopted: bool) -> None:
+        """As it is."""
+        with self._lock:
+            self._progress.trial_began(trial, attempt, adopted=adopted)
+
+    def printed(self, output: Output) -> None:
+        """Nothing."""
+
+    def waited(self, why: str) -> None:
+        """Once, whichever trial it was."""
+        if why:
+            self.noted(f"waits: {why}")
+
+    def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
+        """As it is."""
+        with self._lock:
+            self._progress.trial_ended(result, attempt, settled=settled)
+
+    def noted(self, words: str) -> None:
+        """Once; of what is said of each system (`SYSTEM: words`) what was said of the first."""
+        what = words.rpartition(": ")[2]
+        with self._lock:
+            if what not in self._said:
+                self._said.add(what)
+                self._progress.noted(words)
+
+    def close(self) -> None:
+        """As it is."""
+        self._progress.close()
