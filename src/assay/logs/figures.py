@@ -77,6 +77,13 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
         raise InputError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error
 
 
+def numbered(text: str) -> Iterator[tuple[int, str]]:
+    """Each line of a report with its number, as `lines` has them of a file."""
+    for line, raw in enumerate(text.split("\n"), 1):
+        for part in raw.rstrip("\r").split("\r"):
+            yield line, part[:LONGEST_LINE]
+
+
 def whole(path: Path) -> str:
     """A report that is read at once. Raises InputError where it can't be."""
     try:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from assay.logs.figures import Figure, Found, lines
+from assay.logs.figures import Figure, Found, numbered, whole
 from assay.records import Metric
 
 MARK: Final = re.compile(rb"proc'd: -?\d+ \(")
@@ -51,11 +51,16 @@ _FAILED: Final = re.compile(
 
 def gpu_burn(path: Path) -> Found:
     """What a log says. Raises InputError where it can't be read."""
+    return report(whole(path))
+
+
+def report(log: str) -> Found:
+    """What its output says."""
     found = Found()
     tested: int | None = None
     verdicts: dict[int, str] = {}
     wrong: set[int] = set()
-    for line, text in lines(path):
+    for line, text in numbered(log):
         if _BEGIN.search(text):
             figures = _progress(text, line, wrong)
             found.skipped += figures is None

@@ -21,6 +21,8 @@ METRICS: Final = (
     Metric("bandwidth", "B/s", "higher", "what the receiver got, all streams", scales=False),
     Metric("bandwidth_sent", "B/s", "higher", "what the sender gave away, all streams", scales=False),
     Metric("retransmits", "", "lower", "segments that TCP sent again", scales=False),
+    Metric("retransmit_share", "", "lower", "share of TCP's segments that were sent again", scales=False),
+    Metric("cores", "", "lower", "CPU time a second of iperf3 itself: 1 is one core", scales=False),
     Metric("jitter", "s", "lower", "of UDP", scales=False),
     Metric("lost", "", "lower", "share of UDP's datagrams that did not arrive", scales=False),
 )
@@ -38,10 +40,14 @@ _FACTS: Final = ("protocol", "num_streams", "blksize", "duration", "reverse", "b
 
 def iperf3(path: Path) -> Found:
     """What a report says. Raises InputError where it can't be read."""
+    return report(whole(path))
+
+
+def report(text: str) -> Found:
+    """What a document, or a stream of events, says."""
     found = Found()
-    text = whole(path)
     try:
-        told = _events(text, found) if _STREAMED.match(text) else document(text[text.find("{") :])
+        told = _events(text, found) if _STREAMED.match(text) else document(_braced(text))
         if told.get("error"):
             found.problems.append(f"line {line_of(text, chr(34) + 'error')}: {told['error']}")
             return found
@@ -49,7 +55,12 @@ def iperf3(path: Path) -> Found:
         found.facts |= {"iperf3_version": str(start["version"]).removeprefix("iperf ")}
         asked = start.get("test_start", {})
         found.facts |= {key: asked[key] for key in _FACTS if isinstance(asked.get(key), str | int | float)}
-        found.figures += list(_figures(told["end"], text))
+        begin = max(text.find('"end"'), 0)
+        found.figures += _figures(
+            told["end"], start.get("tcp_mss", start.get("tcp_mss_default")), text, begin
+        )
+        ends = ("client", "server") if "connecting_to" in start else ("server", "client")
+        found.figures += _cores(told["end"].get("cpu_utilization_percent", {}), ends, text, begin)
     except ValueError as error:
         found.problems.append(str(error))
     except (KeyError, TypeError, AttributeError) as error:
@@ -69,8 +80,14 @@ def _events(text: str, found: Found) -> dict[str, Any]:
     return told
 
 
-def _figures(end: Mapping[str, Any], text: str) -> Iterator[Figure]:
-    begin = max(text.find('"end"'), 0)
+def _braced(text: str) -> str:
+    """A document without the warnings that were printed before and after it."""
+    return text[text.find("{") : text.rfind("}") + 1]
+
+
+def _figures(end: Mapping[str, Any], mss: object, text: str, begin: int) -> Iterator[Figure]:
+    """Of the sums. `mss`: bytes of a segment, where the report says it."""
+    segment_bytes = number(mss)
     for key, (metric, labels) in _SUMS.items():
         told = end.get(key, {})
         line = line_of(text, f'"{key}"', begin)
@@ -80,6 +97,9 @@ def _figures(end: Mapping[str, Any], text: str) -> Iterator[Figure]:
         retransmits = number(told.get("retransmits"))
         if retransmits is not None:
             yield Figure("retransmits", retransmits, labels, {}, line)
+            sent_bytes = number(told.get("bytes"))
+            if segment_bytes and sent_bytes and sent_bytes > 0:
+                yield Figure("retransmit_share", retransmits * segment_bytes / sent_bytes, labels, {}, line)
     udp, line = end.get("sum", {}), line_of(text, '"sum"', begin)
     for metric, key, unit in (("lost", "lost_percent", "%"), ("jitter", "jitter_ms", "ms")):
         value = number(udp.get(key))
@@ -88,3 +108,12 @@ def _figures(end: Mapping[str, Any], text: str) -> Iterator[Figure]:
     sent = number(udp.get("bits_per_second"))
     if sent and "sum_sent" not in end:  # UDP before 3.10, which says what was sent and what was lost
         yield Figure("bandwidth_sent", sent, {}, {}, line, "b/s")
+
+
+def _cores(used: Mapping[str, Any], ends: tuple[str, str], text: str, begin: int) -> Iterator[Figure]:
+    """CPU time of both ends' programs, over the time of the test."""
+    for end, key in zip(ends, ("host_total", "remote_total"), strict=True):
+        percent = number(used.get(key))
+        if percent is not None and percent >= 0:
+            line = line_of(text, f'"{key}"', begin)
+            yield Figure("cores", percent, {"end": end}, {}, line, "%")

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from assay.logs.figures import Figure, Found, document, line_of, lines, number, whole
+from assay.logs.figures import Figure, Found, document, line_of, number, numbered, whole
 from assay.records import Metric, Scalar
 
 MARK: Final = re.compile(rb'nvbandwidth Version|"bandwidth_matrix"|"nvbandwidth"\s*:')
@@ -43,18 +43,22 @@ _VERSION: Final = re.compile(r"(nvbandwidth|CUDA Runtime|Driver) Version: v?(\S+
 
 def nvbandwidth(path: Path) -> Found:
     """What a log or a JSON report says. Raises InputError where it can't be read."""
+    return report(whole(path))
+
+
+def report(text: str) -> Found:
+    """What its output says, text or JSON."""
     found = Found()
-    text = whole(path)
     if text.lstrip().startswith("{"):
         _of_json(text, found)
     else:
-        _of_text(path, found)
+        _of_text(text, found)
     return found.missing("no matrix: no test measured anything")
 
 
-def _of_text(path: Path, found: Found) -> None:
+def _of_text(log: str, found: Found) -> None:
     test, unit, columns = "", "", 0
-    for line, text in lines(path):
+    for line, text in numbered(log):
         if said := _RUNNING.search(text):
             test, unit, columns = said[1], "", 0
         elif said := _TITLE.search(text):

@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from assay.logs.figures import Figure, Found, lines, number, rounding, whole
+from assay.logs.figures import Figure, Found, number, numbered, rounding, whole
 from assay.records import Metric, Scalar
 from assay.units import factor
 
 MARK: Final = re.compile(rb'#bytes\s+(?:#sl\s+)?#iterations\s|"?MsgSize"?\s*:\s*\d')
+CLOCK_WARNING: Final = "cpu_clock_warning"  # fact: it said that its CPU is not at its highest clock
 METRICS: Final = (
     Metric("bandwidth", "B/s", "higher", "average over the test", scales=False),
     Metric("bandwidth_peak", "B/s", "higher", "of the fastest message", scales=False),
@@ -47,6 +48,7 @@ _FACT: Final = re.compile(
 _FAILED: Final = re.compile(
     r"^\s*((?:Completion with error|Couldn't |Unable to |Failed |Failed: |ERROR|Can't ).*)", re.IGNORECASE
 )
+_CLOCK: Final = re.compile(r"CPU [Ff]requency is not max|CPU frequency values detected")
 _PAIR: Final = re.compile(r'"?([A-Za-z][\w.]*)"?\s*:\s*(?:"([^"]*)"|([^\s,{}"]+))')
 _LATENCIES: Final = {
     "t_min": "latency_min",
@@ -95,9 +97,13 @@ class _Row:
 
 def perftest(path: Path) -> Found:
     """What a log or a JSON report says. Raises InputError where it can't be read."""
+    return report(whole(path))
+
+
+def report(text: str) -> Found:
+    """What a table or a JSON report says."""
     found = Found()
-    text = whole(path)
-    rows = _of_json(text, found) if text.lstrip().startswith("{") else _of_table(path, found)
+    rows = _of_json(text, found) if text.lstrip().startswith("{") else _of_table(text, found)
     for row in rows:
         figures = list(_figures(row))
         found.figures += figures
@@ -105,10 +111,10 @@ def perftest(path: Path) -> Found:
     return found.missing("no row of a table: the test did not measure anything")
 
 
-def _of_table(path: Path, found: Found) -> Iterator[_Row]:
+def _of_table(log: str, found: Found) -> Iterator[_Row]:
     columns: Sequence[_Column] = ()
     side = ""
-    for line, text in lines(path):
+    for line, text in numbered(log):
         if "#bytes" in text and "#iterations" in text:
             columns = _columns(text[text.index("#bytes") :])
         elif said := _SIDE.match(text):
@@ -117,6 +123,8 @@ def _of_table(path: Path, found: Found) -> Iterator[_Row]:
             found.problems.append(f"line {line}: {said[1].strip()}")
         elif said := _TITLE.match(text):
             found.facts["test"] = said[1]
+        elif _CLOCK.search(text):
+            found.facts[CLOCK_WARNING] = True
         elif columns and (cells := _cells(text, len(columns))):
             if len(cells) == len(columns):
                 yield _Row(dict(zip(columns, cells, strict=True)), side, line)

@@ -9,7 +9,9 @@ from assay.workloads.command import COMMAND
 from assay.workloads.digits import DIGITS
 from assay.workloads.disk import DISK
 from assay.workloads.gnmt import GNMT
+from assay.workloads.gpu_checks import GPU_BURN, NVBANDWIDTH
 from assay.workloads.inference import INFERENCE
+from assay.workloads.iperf3 import IPERF3
 from assay.workloads.llm_serving import LLM_SERVING
 from assay.workloads.maskrcnn import MASKRCNN
 from assay.workloads.matmul import MATMUL
@@ -17,6 +19,7 @@ from assay.workloads.membw import MEMBW
 from assay.workloads.minigo import MINIGO
 from assay.workloads.nccl_tests import NCCL_TESTS
 from assay.workloads.ncf import NCF
+from assay.workloads.perftest import PERFTEST
 from assay.workloads.resnet50 import RESNET50
 from assay.workloads.segmentation import SEGMENTATION
 from assay.workloads.ssd import SSD
@@ -31,6 +34,7 @@ WORKLOADS: dict[str, Workload] = {
     for workload in (
         *(RESNET50, SSD, MASKRCNN, UNET3D, SEGMENTATION),
         *(BERT, GNMT, TRANSFORMER, NCF, MINIGO, DIGITS),
-        *(MATMUL, MEMBW, DISK, ALLREDUCE, COLLECTIVES, NCCL_TESTS, INFERENCE, LLM_SERVING, COMMAND),
+        *(MATMUL, MEMBW, DISK, NVBANDWIDTH, GPU_BURN),
+        *(ALLREDUCE, COLLECTIVES, NCCL_TESTS, PERFTEST, IPERF3, INFERENCE, LLM_SERVING, COMMAND),
     )
 }

@@ -1,0 +1,117 @@
+"""What a node's GPUs do by programs of the site's: nvbandwidth and gpu-burn, once on each node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from assay.logs import gpu_burn, nvbandwidth
+from assay.logs.tools import TOOLS
+from assay.records import Reading, Shape, Task
+from assay.workloads import reported
+from assay.workloads.program import Params, program_task
+from assay.workloads.workload import Workload
+
+
+class NvbandwidthParams(Params):
+    """One run on each node, over all GPUs that it sees.
+
+    A test that the node's GPUs can't do is counted as waived.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"tests": ["device_to_device_memcpy_read_ce"], "samples": 5}]}
+    )
+
+    tests: tuple[Annotated[str, Field(pattern=r"^\w+$")], ...] = Field(
+        (), description="Names of its tests; default: all that the node's GPUs can do."
+    )
+    samples: int | None = Field(
+        None, ge=1, description="Repeats of each copy; default: the program's own, 3."
+    )
+    buffer_mib: int | None = Field(
+        None, ge=1, description="Size of a copy, MiB; default: the program's own, 512."
+    )
+    program: str = Field(
+        "nvbandwidth", min_length=1, description="The program's path on the nodes, or its name on the PATH."
+    )
+
+
+class GpuBurnParams(Params):
+    """One run on each node, over all its GPUs, until they are hot.
+
+    A GPU that computed wrongly, or died, fails the trial.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"seconds": 300, "tensor_cores": True}]})
+
+    seconds: int = Field(60, ge=1, description="How long.")
+    precision: str = Field(
+        "single", pattern=r"^(single|double)$", description="single or double: of the products."
+    )
+    tensor_cores: bool = Field(False, description="Use them, where the GPU has some.")
+    memory_percent: int | None = Field(
+        None, ge=1, le=100, description="Of each GPU's free memory; default: the program's own, 90."
+    )
+    program: str = Field(
+        "gpu_burn",
+        min_length=1,
+        description="The program's path on the nodes, or its name on the PATH; it runs in its own directory, "
+        "where compare.ptx lies.",
+    )
+
+
+def _on_each_node(params: Params, arguments: Sequence[str], *, in_its_directory: bool) -> Task:
+    task = program_task("each_node.py", params, without=type(params).model_fields.keys() - {"program"})
+    place = ("--in-its-directory",) if in_its_directory else ()
+    return replace(task, argv=(*task.argv, *place, "--", *arguments))
+
+
+def _nvbandwidth_task(params: NvbandwidthParams, _shape: Shape, _seed: int) -> Task:
+    argv: list[str] = []
+    for test in params.tests:
+        argv += ["-t", test]
+    argv += ["-i", str(params.samples)] if params.samples else []
+    argv += ["-b", str(params.buffer_mib)] if params.buffer_mib else []
+    return _on_each_node(params, argv, in_its_directory=False)
+
+
+def _gpu_burn_task(params: GpuBurnParams, _shape: Shape, _seed: int) -> Task:
+    argv = ["-d"] if params.precision == "double" else []
+    argv += ["-tc"] if params.tensor_cores else []
+    argv += ["-m", f"{params.memory_percent}%"] if params.memory_percent else []
+    return _on_each_node(params, [*argv, str(params.seconds)], in_its_directory=True)
+
+
+def _read_nvbandwidth(logs: Mapping[str, Path], _params: NvbandwidthParams) -> Reading:
+    return reported.read(logs, TOOLS["nvbandwidth"], nvbandwidth.report, nvbandwidth.METRICS[0])
+
+
+def _read_gpu_burn(logs: Mapping[str, Path], _params: GpuBurnParams) -> Reading:
+    return reported.read(logs, TOOLS["gpu-burn"], gpu_burn.report, gpu_burn.METRICS[0])
+
+
+NVBANDWIDTH = Workload(
+    name="nvbandwidth",
+    about="copies between the GPUs of a node, and between them and its memory, by NVIDIA's nvbandwidth",
+    params=NvbandwidthParams,
+    metrics=lambda _params: nvbandwidth.METRICS,
+    sample="",
+    flops=lambda _params: None,
+    task=_nvbandwidth_task,
+    read=_read_nvbandwidth,
+)
+GPU_BURN = Workload(
+    name="gpu-burn",
+    about="matrix products on all GPUs of a node by gpu-burn, checked: rate, temperature and power",
+    params=GpuBurnParams,
+    metrics=lambda _params: gpu_burn.METRICS,
+    sample="",
+    flops=lambda _params: None,
+    task=_gpu_burn_task,
+    read=_read_gpu_burn,
+)

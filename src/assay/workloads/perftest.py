@@ -1,0 +1,111 @@
+"""RDMA between two nodes by perftest's programs, which have to be on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from assay.logs import perftest
+from assay.logs.tools import TOOLS
+from assay.records import Metric, Reading, Shape, Task
+from assay.workloads import reported
+from assay.workloads.iperf3 import Direction, two_ends
+from assay.workloads.program import Params, program_task
+from assay.workloads.workload import Workload
+
+Program = Literal["ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_write_lat", "ib_read_lat", "ib_send_lat"]
+_LATENCY: Final = "_lat"
+_TYPICAL: Final = "latency_median"  # of all of them only this one is printed by every version
+
+
+class PerftestParams(Params):
+    """One of perftest's programs over every RDMA port that is active on both nodes, one after the other.
+
+    Two workers, `2x1` or with as many accelerators as the nodes have; the first rank of each takes part. A
+    port is measured with the one of the same name; those that are down, or on one node alone, are named in
+    the run's facts. To hold all six against each other sweep the program.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"program": "ib_write_bw", "devices": ["mlx5_0"], "queue_pairs": 4}]}
+    )
+
+    program: Program = Field("ib_write_bw", description="Which test; `_lat` measures latency.")
+    directory: str | None = Field(
+        None, min_length=1, description="Where the program lies on the nodes; default: on the PATH."
+    )
+    message_bytes: int | None = Field(
+        None, ge=1, description="One size; default: every power of two from 2 bytes to 8 MiB (`-a`)."
+    )
+    iterations: int | None = Field(
+        None, ge=5, description="Messages of each size; default: the program's own, 5000 or 1000."
+    )
+    devices: tuple[Annotated[str, Field(pattern=r"^[\w.-]+(:\d+)?$")], ...] | None = Field(
+        None, min_length=1, description="Devices or ports, `mlx5_0` or `mlx5_0:1`; default: all."
+    )
+    directions: tuple[Direction, ...] = Field(
+        ("0-to-1", "1-to-0"),
+        min_length=1,
+        description="Of the data, between worker 0 and worker 1, one after the other; both: at the same time "
+        "(`-b`), which latencies have not. A latency's direction is that of its first message.",
+    )
+    gid_index: int | None = Field(
+        None, ge=0, description="Of the port's addresses, for RoCE; default: perftest chooses."
+    )
+    queue_pairs: int | None = Field(
+        None, ge=1, description="Connections at the same time, where bandwidth is measured; default: 1."
+    )
+    cuda_device: int | None = Field(
+        None, ge=0, description="GPU whose memory is sent and received (GPUDirect), by a build with CUDA."
+    )
+    rdma_cm: bool = Field(
+        False, description="Connect by the RDMA connection manager, as iWARP and some RoCE networks need."
+    )
+    port: int | None = Field(
+        None,
+        ge=1,
+        le=65535,
+        description="TCP port by which the two ends find each other; default: a free one.",
+    )
+
+    @model_validator(mode="after")
+    def _latency_is_of_one_way_and_one_queue_pair(self) -> Self:
+        if self.program.endswith(_LATENCY):
+            if "both" in self.directions:
+                raise ValueError(f"{self.program} has no direction `both`: a latency goes one way")
+            if self.queue_pairs is not None:
+                raise ValueError(f"{self.program} has one queue pair; leave out queue_pairs")
+        return self
+
+
+def _metrics(params: PerftestParams) -> tuple[Metric, ...]:
+    if not params.program.endswith(_LATENCY):
+        return tuple(metric for metric in perftest.METRICS if not metric.name.startswith("latency"))
+    latencies = [metric for metric in perftest.METRICS if metric.name.startswith("latency")]
+    return tuple(sorted(latencies, key=lambda metric: metric.name != _TYPICAL))
+
+
+def _task(params: PerftestParams, shape: Shape, _seed: int) -> Task:
+    two_ends(shape)
+    program = f"{params.directory}/{params.program}" if params.directory else params.program
+    located = params.model_copy(update={"program": program})
+    return program_task("perftest.py", located, without=("directory",))
+
+
+def _read(logs: Mapping[str, Path], params: PerftestParams) -> Reading:
+    return reported.read(logs, TOOLS["perftest"], perftest.report, _metrics(params)[0])
+
+
+PERFTEST = Workload(
+    name="perftest",
+    about="RDMA between two nodes by perftest (ib_write_bw and its siblings), each port, each direction",
+    params=PerftestParams,
+    metrics=_metrics,
+    sample="",
+    flops=lambda _params: None,
+    task=_task,
+    read=_read,
+)

@@ -1,0 +1,91 @@
+"""Workload iperf3: the real program between two ranks, on this machine and from node to node."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.records import Reading, Shape
+from assay.workloads.iperf3 import IPERF3, Iperf3Params
+from conftest import require
+from payload_processes import end, free_port, start, torchrun
+from slurm_cluster import slurm_cluster  # noqa: F401  (a fixture)
+
+QUICK = {"seconds": 1, "omit_seconds": 0}
+
+
+@pytest.fixture(autouse=True)
+def _program() -> None:
+    require("iperf3", shutil.which("iperf3") is not None, "install iperf3")
+
+
+# Two ends on this machine --------------------------------------------------------------------------------
+
+
+def begin(directory: Path, **given: Any) -> list[subprocess.Popen[str]]:
+    """Both ends, started as their task says."""
+    task = IPERF3.task(Iperf3Params(**{**QUICK, **given}), Shape(2, 1), 1)
+    for file in task.files:
+        (directory / file.name).write_bytes(file.data)
+    port = free_port()
+    return [
+        start(list(task.argv), directory, torchrun(rank, 2, port), directory / f"rank-{rank}.log")
+        for rank in range(2)
+    ]
+
+
+def read(directory: Path) -> Reading:
+    logs = {path.name: path for path in sorted(directory.glob("rank-?.log"))}
+    return IPERF3.read(logs, Iperf3Params())
+
+
+def test_each_direction_is_measured_with_retransmits_and_cpu_time(tmp_path: Path) -> None:
+    ends = begin(tmp_path, directions=["0-to-1", "1-to-0", "both"], streams=2)
+    assert [end(process) for process in ends] == [(0, ""), (0, "")]
+    reading = read(tmp_path)
+    assert reading.problems == ()
+    assert {tuple(m.labels.items()) for m in reading.measurements if m.metric == "bandwidth"} == {
+        (("direction", "0-to-1"),),
+        (("direction", "1-to-0"),),
+        (("direction", "both"), ("way", "0-to-1")),
+        (("direction", "both"), ("way", "1-to-0")),
+    }
+    assert all(m.value > 0 for m in reading.measurements if m.metric in ("bandwidth", "cores"))
+    assert {m.metric for m in reading.measurements} == {metric.name for metric in IPERF3.metrics(None)}
+    assert reading.facts["num_streams"] == 2
+    assert {m.file for m in reading.measurements} == {"rank-1.log"}
+
+
+def test_a_log_that_lost_its_end_is_no_result(tmp_path: Path) -> None:
+    for process in begin(tmp_path, directions=["0-to-1"]):
+        end(process)
+    log = tmp_path / "rank-1.log"
+    log.write_bytes(log.read_bytes()[:-900])
+    reading = read(tmp_path)
+    assert reading.measurements == ()
+    assert "the log of rank 1 ends before the program's end" in reading.problems
+
+
+def test_a_program_that_is_not_there_is_named_by_both(tmp_path: Path) -> None:
+    ended = [end(process) for process in begin(tmp_path, program="/no/such/iperf3")]
+    assert [code for code, _ in ended] == [1, 1]
+    assert all("/no/such/iperf3 can't be started: No such file" in errors for _, errors in ended)
+
+
+def test_a_port_that_somebody_listens_on_is_told_and_nobody_else_is_measured(tmp_path: Path) -> None:
+    with socket.create_server(("", 0)) as other:
+        port = other.getsockname()[1]
+        ended = [end(process) for process in begin(tmp_path, port=port)]
+    assert [code for code, _ in ended] == [1, 1]
+    assert all(f"something listens on port {port} already" in errors for _, errors in ended)
+
+
+def test_an_error_after_which_it_exits_well_fails_both_ends_with_its_own_words(tmp_path: Path) -> None:
+    ended = [end(process) for process in begin(tmp_path, congestion="nonesuch")]
+    assert [code for code, _ in ended] == [1, 1]
+    assert all("algorithm not supported" in errors for _, errors in ended), ended

@@ -1,0 +1,1 @@
+from assay.payloads.site_program import *
