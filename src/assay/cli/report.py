@@ -60,33 +60,54 @@ def command(
       assay report resnet50:bare-metal resnet50:openshift -o openshift.html
       assay report quickstart --format markdown -o -        for a pull request
       assay report v3.0-ubuntu v3.1-openshift --margin 1%
+      assay report sweep-nodes sweep-pairs                  slow nodes and links, as heat maps
     """
+    from assay.cli.sweep_report import is_sweep, sweep_of
     from assay.durable import deliver
-    from assay.report import markdown, page
+    from assay.report import markdown, page, sweep_page
 
     if as_json and str(output) == "-":
         raise click.UsageError("--json says where the report is: give it a file with -o, or leave --json out")
     form = form or ("markdown" if output is not None and output.suffix == ".md" else "html")
-    contents = gather(references, runs_dir, margin)
-    text = markdown.text(contents) if form == "markdown" else page.html(contents)
+    found = _named(references, runs_dir)
+    if is_sweep(found):
+        if form != "html":
+            raise InputError("a sweep's report is a page of heat maps: leave --format markdown out")
+        swept = sweep_of(found, runs_dir, margin, _recipes({"": _results(found)}, runs_dir))
+        text, told = sweep_page.html(swept), sweep_page.plain(swept)
+    else:
+        contents = _gathered(found, runs_dir, margin)
+        text = markdown.text(contents) if form == "markdown" else page.html(contents)
+        told = _plain(contents)
     if str(output) == "-":
         click.echo(text, nl=False)
         return
-    path = output if output is not None else _default_path(contents, SUFFIXES[form])
+    path = output if output is not None else _default_path(_results(found), SUFFIXES[form])
     deliver(path, text.encode())
     if as_json:
-        echo_json(_document(contents, path, form))
+        echo_json({"schema": "assay.report/1", "path": str(path), "format": form, **told})
     else:
         click.echo(path)
 
 
 def gather(references: Sequence[str], runs_dir: Path, margin: float | None = None) -> Contents:
     """The contents of a report on these references. Raises InputError where one names nothing."""
+    return _gathered(_named(references, runs_dir), runs_dir, margin)
+
+
+def _named(references: Sequence[str], runs_dir: Path) -> list[Named]:
+    ready(runs_dir)
+    return [named(runs_dir, reference) for reference in dict.fromkeys(references)]
+
+
+def _results(found: Sequence[Named]) -> list[Result]:
+    return [result for one in found for result in one.results]
+
+
+def _gathered(found: Sequence[Named], runs_dir: Path, margin: float | None) -> Contents:
     from assay.read import flops
     from assay.report import contents
 
-    ready(runs_dir)
-    found = [named(runs_dir, reference) for reference in dict.fromkeys(references)]
     plan = _shared_plan(found)
     sides = _sides(found)
     if plan is not None and plan.baseline in sides:
@@ -204,20 +225,17 @@ def _commands(session: Session, runs: Sequence[Run]) -> dict[str, str]:
     }
 
 
-def _default_path(contents: Contents, suffix: str) -> Path:
+def _default_path(results: Sequence[Result], suffix: str) -> Path:
     """`<suite>-<session>.html` here, by the newest run's names."""
-    newest = max((r.run for side in contents.sides.values() for r in side), key=lambda run: run.session)
+    newest = max((result.run for result in results), key=lambda run: run.session)
     return Path(f"{newest.suite}-{newest.session}{suffix}")
 
 
-def _document(contents: Contents, path: Path, form: str) -> dict[str, Any]:
-    """What `--json` prints: where the report is, and its answers."""
+def _plain(contents: Contents) -> dict[str, Any]:
+    """The answers, for `--json`."""
     from assay.report.answers import answers
 
     return {
-        "schema": "assay.report/1",
-        "path": str(path),
-        "format": form,
         "runs": contents.runs,
         "failed": len(contents.failures),
         "answers": [

@@ -1,0 +1,127 @@
+"""What `assay report` makes of a sweep's sessions: a page about nodes and pairs, not of sides to compare."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from assay.analyse.sweep import Measured
+    from assay.cli.evidence import Named
+    from assay.records import Result
+    from assay.report.contents import Failure, Recipe
+    from assay.report.sweep_page import Swept
+
+DEFAULT_MARGIN = 0.05  # loss borne against a baseline, as `assay sweep` has it
+
+Definitions = Mapping[str, Mapping[str, Any]]
+
+
+def is_sweep(found: Sequence[Named]) -> bool:
+    """Whether all that is to be reported are a sweep's nodes and pairs."""
+    from assay.cluster.sweep import NODES, PAIRS
+
+    return all(result.run.suite in {NODES, PAIRS} for one in found for result in one.results)
+
+
+def sweep_of(
+    found: Sequence[Named], runs_dir: Path, margin: float | None, recipes: Sequence[Recipe]
+) -> Swept:
+    """The sweep, judged anew: of two sessions of nodes the first is the baseline.
+
+    margin  loss that is borne against it, as a share. Raises InputError for more than it can hold together.
+    """
+    from assay.analyse.suspects import suspects
+    from assay.analyse.sweep import judged_nodes, judged_pairs
+    from assay.cluster.keep_off import ways
+    from assay.cluster.sweep import NODES, PAIRS
+    from assay.report.sweep_page import Swept
+
+    alone, together = ([one for one in found if _suite(one) == suite] for suite in (NODES, PAIRS))
+    if len(alone) > 2 or len(together) > 1:
+        raise InputError("a sweep's report holds one session of pairs, one of nodes, and one as its baseline")
+    definitions = {name: made for one in found for name, made in _definitions(one, runs_dir).items()}
+    before = _measured(alone[0], definitions).figures if len(alone) == 2 else None
+    nodes = judged_nodes(_measured(alone[-1], definitions), before, margin or DEFAULT_MARGIN) if alone else []
+    pairs = judged_pairs(_measured(together[0], definitions)) if together else None
+    slow = {one.node: one.losses for one in suspects(nodes, pairs, _hosts(definitions))}
+    results = [result for one in found for result in one.results]
+    off = ways(next(iter(definitions.values())), slow) if slow else ()
+    return Swept(
+        title=f"Sweep of {len(_nodes(definitions))} nodes",
+        nodes=nodes,
+        pairs=pairs,
+        hosts=_hosts(definitions),
+        runs=len(results),
+        about=_about(definitions, results),
+        keep_off={f"{way.form}: {way.does}": _commands(way.apply, way.undo) for way in off},
+        failures=_failures(results),
+        recipes=[_without_systems(recipe) for recipe in recipes],
+    )
+
+
+def _suite(one: Named) -> str:
+    return one.results[0].run.suite
+
+
+def _definitions(one: Named, runs_dir: Path) -> Definitions:
+    """Each system that was swept, as its session keeps it."""
+    run = one.results[-1].run
+    path = runs_dir / run.suite / run.session / "systems.yaml"
+    made: Definitions = json.loads(path.read_text(encoding="utf-8"))  # `assay sweep` writes no other YAML
+    return {name: made[name] for name in one.by_system()}
+
+
+def _hosts(definitions: Definitions) -> dict[str, tuple[str, ...]]:
+    from assay.cluster.sweep import bound
+
+    return {name: bound(definition) for name, definition in definitions.items()}
+
+
+def _nodes(definitions: Definitions) -> set[str]:
+    return {node for hosts in _hosts(definitions).values() for node in hosts}
+
+
+def _measured(one: Named, definitions: Definitions) -> Measured:
+    from assay.analyse.sweep import Measured, figures_of
+
+    figures = figures_of(one.results, one.metrics())
+    return Measured(one.results[0].run.session, figures, _hosts(definitions))
+
+
+def _about(definitions: Definitions, results: Sequence[Result]) -> list[tuple[str, str]]:
+    from assay.report.history import when
+
+    begun = [result.run.created_at for result in results]
+    launchers = dict.fromkeys(definition["launcher"] for definition in definitions.values())
+    return [
+        ("Nodes", str(len(_nodes(definitions)))),
+        ("Reached through", ", ".join(launchers)),
+        ("Runs", str(len(results))),
+        ("When", f"{when(min(begun))} to {when(max(begun))} UTC"),
+    ]
+
+
+def _failures(results: Sequence[Result]) -> list[Failure]:
+    from assay.analyse.groups import cause, counts
+    from assay.report.contents import Failure
+
+    return [
+        Failure(r.run.trial.system, r.run.id, cause(r) or f"not finished: {r.run.state}")
+        for r in results
+        if not counts(r)
+    ]
+
+
+def _commands(apply: Sequence[str], undo: Sequence[str]) -> str:
+    return "\n".join([*apply, *(f"# {line}" for line in undo)])
+
+
+def _without_systems(recipe: Recipe) -> Recipe:
+    """A sweep makes a system of each pair: they are thousands, and follow from the one that was swept."""
+    return replace(recipe, files={"suite.yaml": recipe.files["suite.yaml"]}, commands={})
