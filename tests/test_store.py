@@ -23,6 +23,7 @@ from assay.cli import list_ as list_command
 from assay.cli import show as show_command
 from assay.errors import HostError, InputError
 from assay.records import Measurement, Result, RunState, Series
+from assay.report import run_terminal
 from assay.store.layout import reading
 from made_results import quickstart
 from stated_runs import result, side
@@ -474,11 +475,12 @@ def test_show_as_json_has_each_runs_values_and_the_estimate(sessions: Path) -> N
 
 
 def test_a_spark_line_shows_first_shape_and_last() -> None:
-    line = show_command._spark(Series("loss", "", "step", (1.0, 2.0, 3.0), (8.0, 1.0, 4.5)))
+    line = run_terminal.spark(Series("loss", "", "step", (1.0, 2.0, 3.0), (8.0, 1.0, 4.5)))
     assert line == "8 █▁▅ 4.5  (step 1 to 3)"
-    flat = show_command._spark(Series("loss", "", "step", (1.0, 2.0), (3.0, 3.0)))
+    flat = run_terminal.spark(Series("loss", "", "step", (1.0, 2.0), (3.0, 3.0)))
     assert "▁▁" in flat
-    assert len(show_command._thinned(range(1000))) == 32
+    assert run_terminal.spark(Series("accuracy", "", "epoch", (2.0,), (0.5,))) == "0.5  (epoch 2)"
+    assert len(run_terminal.thinned(range(1000))) == 32
 
 
 def test_index_takes_in_what_is_new_and_drops_what_is_gone(root: Path) -> None:

@@ -147,12 +147,16 @@ def test_figures_come_from_rank_0_alone_and_ranks_may_share_a_file(tmp_path: Pat
 
 
 def test_tracked_stats_become_series_and_placed_values_no_facts(tmp_path: Path) -> None:
-    steps = [("tracked_stats", {"rate": 4.0 + i, "loss": 0.5}, {"step": 10 * i}) for i in (1, 2)]
+    units = {"wait": "s", "rate": "ignored where a metric says it", "loss": 7}
+    steps = [
+        ("tracked_stats", {"rate": 4.0 + i, "loss": 0.5, "wait": 1.0}, {"step": 10 * i, "units": units})
+        for i in (1, 2)
+    ]
     reading = read(tmp_path, whole(*steps, ("eval_accuracy", 0.5, {"epoch_num": 1}), rate()))
     by_name = {series.name: series for series in reading.series}
     assert by_name["rate"].x == (10.0, 20.0)
     assert by_name["rate"].y == (5.0, 6.0)
-    assert (by_name["rate"].unit, by_name["loss"].unit) == ("B/s", "")
+    assert [by_name[name].unit for name in ("rate", "loss", "wait")] == ["B/s", "", "s"]
     assert reading.facts == {"world_size": 1}
 
 

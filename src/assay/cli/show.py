@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +14,8 @@ from assay.cli.options import JSON, RUNS, echo_json
 if TYPE_CHECKING:
     from assay.analyse.expected import Usage
     from assay.analyse.groups import Group
-    from assay.records import Doubt, Estimate, Result, Series
+    from assay.records import Doubt, Estimate, Point, Result
 
-_BARS = "▁▂▃▄▅▆▇█"
-_WIDTH = 32  # characters of a spark line
 # What people ask first of a machine; `assay diff` has the rest
 _FACTS = (
     "host", "cpu.model", "cpu.allowed", "memory.total_bytes", "gpu.0.name", "gpu.count", "gpu.driver", "os",
@@ -50,7 +46,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
         return
     from rich.console import Console
 
-    from assay.report import node_words
+    from assay.report import node_words, run_terminal
 
     console = Console(highlight=False)
     console.print(_heading(found), markup=False)
@@ -60,9 +56,9 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
         if (met := node_words.words(results)) is not None:
             console.print(met, style="dim", markup=False)
         console.print(_numbers(found, results))
-        for line in _sparks(results):
-            console.print(line, markup=False, soft_wrap=True)
-        for line in _confusions(results):
+        for profile in run_terminal.operators(map(_mean, _groups(found, results))):
+            console.print(profile)
+        for line in (*run_terminal.series(results), *run_terminal.confusions(results)):
             console.print(line, markup=False, soft_wrap=True)
     for line in _usage_lines(found):
         console.print(line, markup=False, soft_wrap=True)
@@ -107,14 +103,17 @@ def _numbers(found: Named, results: Sequence[Result]) -> Any:
     from rich.table import Table
 
     from assay.report import figures
+    from assay.report.tables import OPERATOR
 
     table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
     table.add_column("", overflow="fold")
     for name in ("mean", "95 % interval", "spread", "n"):
         table.add_column(name, justify="right", no_wrap=True)
     for here in _groups(found, results):
-        estimate, spread = _estimate(here)
         point = here.point
+        if OPERATOR in point.labels:
+            continue
+        estimate, spread = _estimate(here)
         place = f"{point.shape} {figures.labels(point.labels)}".strip()
         mean, interval, n = figures.measured(estimate)
         table.add_row(
@@ -127,54 +126,16 @@ def _numbers(found: Named, results: Sequence[Result]) -> Any:
     return table
 
 
+def _mean(here: Group) -> tuple[Point, float]:
+    return here.point, _estimate(here)[0].value
+
+
 def _estimate(here: Group) -> tuple[Estimate, float | None]:
     """Mean with its interval, and the spread from run to run as a share; None where there is none."""
     from assay.analyse.intervals import spread
     from assay.analyse.ratio import logs, one_side
 
     return one_side(here), spread(logs(here)) if min(here.values) > 0 else None
-
-
-def _sparks(results: Sequence[Result]) -> Iterator[str]:
-    """The newest run's series of every benchmark and shape."""
-    from assay.analyse.groups import counts, place_of
-
-    newest = {place_of(r.run): r for r in results if counts(r)}
-    for place, result in sorted(newest.items()):
-        for series in result.reading.series:
-            if series.y:
-                yield f"  {place.benchmark} {place.shape} {series.name}: {_spark(series)}"
-
-
-def _confusions(results: Sequence[Result]) -> Iterator[str]:
-    """What the evaluations took for what most, for every benchmark, shape and setting."""
-    from assay.analyse.confusion import evaluated
-    from assay.report import figures
-    from assay.report.confusion_words import most_confused
-
-    for found in evaluated(results):
-        place = f"{found.trial.benchmark} {found.trial.shape} {figures.labels(found.trial.varied)}".strip()
-        yield f"  {place} most confused: {'; '.join(most_confused(found.matrix))}"
-
-
-def _spark(series: Series) -> str:
-    """First value, shape and last value over its steps."""
-    from assay.units import human
-
-    y = _thinned(series.y)
-    low, high = min(y), max(y)
-    height = (high - low) or 1.0
-    bars = "".join(_BARS[round((value - low) / height * (len(_BARS) - 1))] for value in y)
-    x = f"{series.x_name} {series.x[0]:g} to {series.x[-1]:g}"
-    return f"{human(series.y[0], series.unit)} {bars} {human(series.y[-1], series.unit)}  ({x})"
-
-
-def _thinned(y: Sequence[float]) -> list[float]:
-    """At most as many values as a spark line has characters: means of equal stretches."""
-    if len(y) <= _WIDTH:
-        return list(y)
-    edges = [len(y) * i // _WIDTH for i in range(_WIDTH + 1)]
-    return [math.fsum(y[a:b]) / (b - a) for a, b in pairwise(edges)]
 
 
 def _usage(found: Named) -> tuple[Usage, ...]:

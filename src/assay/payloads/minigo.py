@@ -215,7 +215,8 @@ class MiniGo(Benchmark):
         if rank.rank == 0:
             rank.log("actual_selfplay_games_per_generation", options.games, epoch_num=generation + 1)
             figures = {"self_play_time": seconds, "self_play_moves": moves}
-            rank.log("tracked_stats", figures, epoch=generation + 1)
+            units = {"self_play_time": "s"}
+            rank.log("tracked_stats", figures, epoch=generation + 1, units=units)
 
     def _name(self) -> str:
         """A new name of this training, the first rank's on all."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from assay import __version__
-from assay.report import scaling_section, split
+from assay.report import operators, scaling_section, split
 from assay.report.answers import Answers, answers
 from assay.report.contents import Contents, Recipe
 from assay.report.lead import lead, together
@@ -28,6 +28,7 @@ def text(contents: Contents) -> str:
         _table(table)
         for table in (
             *tables(contents),
+            *operators.tables(contents.summaries, tuple(contents.sides)),
             *split.tables(contents.splits),
             *scaling_section.tables(contents.studies),
         )

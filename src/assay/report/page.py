@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.analyse import explanations
-from assay.report import scaling_section, split
+from assay.report import operators, scaling_section, split
 from assay.report.answers import answers
 from assay.report.charts import charts
 from assay.report.contents import Contents, Fact
@@ -46,7 +46,12 @@ def html(contents: Contents) -> str:
         doubts=_doubts(contents),
         severities=explanations.SEVERITIES,
         charts=_charts(contents),
-        tables=(*tables(contents), *split.tables(contents.splits), *scaling_section.tables(contents.studies)),
+        tables=(
+            *tables(contents),
+            *operators.tables(contents.summaries, tuple(contents.sides)),
+            *split.tables(contents.splits),
+            *scaling_section.tables(contents.studies),
+        ),
         facts=_by_group(contents.facts),
         differing=_by_group([fact for fact in contents.facts if fact.matters]),
     )

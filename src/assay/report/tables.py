@@ -16,6 +16,7 @@ from assay.report.sentences import REQUIREMENT_SYMBOLS, SYMBOLS
 
 T = TypeVar("T")
 Labels = Mapping[str, Scalar]
+OPERATOR = "operator"  # a label whose figures have a table of their own, in operators.py
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def tables(contents: Contents) -> tuple[Table, ...]:
         made.append(scaling(contents.curves))
     if times := trial_times(contents.sides):
         made.append(times)
-    made.append(summaries(contents.summaries))
+    made.append(summaries([s for s in contents.summaries if OPERATOR not in s.point.labels]))
     return tuple(made)
 
 

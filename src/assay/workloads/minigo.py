@@ -73,4 +73,5 @@ MINIGO = training_workload(
     samples="positions",
     flops=_flops,
     round_="v2.1",
+    version=2,
 )

@@ -83,6 +83,7 @@ class _Job:
         self._ranks: dict[int, _Rank] = defaultdict(_Rank)
         self._measured: dict[tuple[str, str], Measurement] = {}
         self._points: dict[tuple[str, Axis], list[tuple[float, float]]] = defaultdict(list)
+        self._units: dict[str, str] = {}  # of points that are no metric
         self._confusion: ConfusionMatrix | None = None
         self._problems: list[str] = []
         self._skipped = 0
@@ -174,7 +175,9 @@ class _Job:
         if axis is None or not isinstance(event.value, dict):
             self._skipped += 1
             return
-        x = finite(event.metadata[axis])
+        x, units = finite(event.metadata[axis]), event.metadata.get("units")
+        if isinstance(units, dict):
+            self._units |= {name: unit for name, unit in units.items() if isinstance(unit, str)}
         for name, given in event.value.items():
             y = finite(given)
             if x is None or y is None:
@@ -192,7 +195,7 @@ class _Job:
 
     def _series(self) -> Iterable[Series]:
         for (name, axis), points in self._points.items():
-            unit = self._metrics[name].unit if name in self._metrics else ""
+            unit = self._metrics[name].unit if name in self._metrics else self._units.get(name, "")
             yield Series(name, unit, axis, tuple(x for x, _ in points), tuple(y for _, y in points))
 
     def _incomplete(self) -> Iterable[str]:
