@@ -256,6 +256,8 @@ def test_infiniband_and_network_interfaces_are_listed_without_container_ends(tmp
             f"{hca}/ports/1/link_layer": "InfiniBand\n",
             "/sys/class/net/eth0/speed": "100000\n",
             "/sys/class/net/eth0/mtu": "9000\n",
+            "/sys/class/net/eth0/device/vendor": "0x15b3\n",
+            "/sys/class/net/pod0/speed": "10000\n",
             "/sys/class/net/eth1/speed": "-1\n",
             "/sys/class/net/lo/mtu": "65536\n",
             "/sys/class/net/veth12ab/mtu": "1450\n",

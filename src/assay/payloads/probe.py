@@ -320,7 +320,8 @@ def networks(tree: Tree) -> Iterator[tuple[str, Any]]:
         place = f"/sys/class/net/{name}"
         yield f"net.{name}.state", tree.text(f"{place}/operstate")
         yield f"net.{name}.mtu_bytes", tree.number(f"{place}/mtu")
-        megabits = tree.number(f"{place}/speed")
+        real = tree.has(f"{place}/device") or tree.has(f"{place}/bonding")  # a pod's eth0 makes its speed up
+        megabits = tree.number(f"{place}/speed") if real else None
         yield f"net.{name}.bits_per_s", megabits * 10**6 if megabits is not None and megabits > 0 else None
     for name in tree.names("/sys/class/infiniband"):
         place = f"/sys/class/infiniband/{name}"
