@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +91,52 @@ def test_an_error_after_which_it_exits_well_fails_both_ends_with_its_own_words(t
     ended = [end(process) for process in begin(tmp_path, congestion="nonesuch")]
     assert [code for code, _ in ended] == [1, 1]
     assert all("algorithm not supported" in errors for _, errors in ended), ended
+
+
+def test_an_end_that_is_killed_takes_its_program_and_the_other_end_along(tmp_path: Path) -> None:
+    server, client = begin(tmp_path, seconds=60)
+    patience = time.monotonic() + 30
+    while len(programs_in(tmp_path)) < 2 and time.monotonic() < patience:
+        time.sleep(0.1)
+    assert programs_in(tmp_path) == ["iperf3", "iperf3"]
+    server.kill()
+    code, errors = end(client)
+    assert (code, "rank 0 ended without a word" in errors) == (1, True)
+    end(server)
+    assert programs_in(tmp_path) == []
+
+
+def programs_in(directory: Path) -> list[str]:
+    """Names of the measuring programs that run there, dead ones aside."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it ended
+            if (entry / "cwd").readlink() == directory and (entry / "comm").read_text() == "iperf3\n":
+                found.append("iperf3")
+    return found
+
+
+def test_whoever_does_not_know_the_jobs_token_is_not_taken_for_the_other_end(tmp_path: Path) -> None:
+    task = IPERF3.task(Iperf3Params(**QUICK, directions=["1-to-0"]), Shape(2, 1), 1)
+    for file in task.files:
+        (tmp_path / file.name).write_bytes(file.data)
+    port = free_port()
+    ranks = [torchrun(rank, 2, port) | {"ASSAY_TOKEN": "ours"} for rank in range(2)]
+    logs = [tmp_path / f"rank-{rank}.log" for rank in range(2)]
+    server = start(list(task.argv), tmp_path, ranks[0], logs[0])
+    with stranger(port) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        client = start(list(task.argv), tmp_path, ranks[1], logs[1])
+        assert [end(process) for process in (server, client)] == [(0, ""), (0, "")]
+    assert read(tmp_path).problems == ()
+
+
+def stranger(port: int) -> socket.socket:
+    """A connection to whoever will listen there."""
+    patience = time.monotonic() + 30
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port))
+        except ConnectionRefusedError:
+            assert time.monotonic() < patience
+            time.sleep(0.05)
