@@ -20,7 +20,34 @@ from assay.launch.kubernetes.manifests import as_yaml
 from assay.launch.kubernetes.options import KubernetesSystem
 
 GOLDEN = Path(__file__).parent / "golden" / "prepare"
-OPTIONS: dict[str, dict[str, Any]] = {}
+SCALE = {"cluster": "16217308676014575381", "filesystem": "099B6A7A:5EB99743", "path": "/gpfs/frames"}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "registry": {"images": "images", "pushes": "ci"},
+    "storage": {
+        "claims": {
+            "frames": {"scale": SCALE, "access": "ReadOnlyMany"},
+            "paper": {"scale": {**SCALE, "csi": "2.0.0"}},
+            "home": {"nfs": {"server": "nfs.lab", "path": "/home", "mountOptions": ["nconnect=8"]}},
+            "local": {"hostPath": "/data", "size": "100Gi"},
+            "scratch": {
+                "storageClass": {"provisioner": "csi.lab", "parameters": {"fs": "fs1"}},
+                "size": "500Gi",
+            },
+            "there": {"storageClassName": "fast", "size": "1Ti", "access": "ReadWriteOnce"},
+        }
+    },
+    "kueue": {"quota": {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "16"}},
+    "chrony": {"servers": ["time1.lab", "time2.lab"]},
+    "hugepages": {"size": "1Gi", "count": 32},
+    "numa": {"reserved_cpus": "0-1,64-65", "reserved_memory": {"0": "1124Mi"}},
+    "network-operator": {
+        "driver": "doca3.4.1-26.04-1.1.0.0-1",
+        "resources": [
+            {"resourceName": "shared_ib0", "rdmaHcaMax": 100, "devices": ["ib0"]},
+            {"resourceName": "eth", "selectors": {"vendors": ["15b3"], "linkTypes": ["ether"]}},
+        ],
+    },
+}
 """What parts can't be without, as an example of each."""
 
 
@@ -34,7 +61,8 @@ def part(name: str, **options: Any) -> Part:
 
 
 def everything(platform: Platform, namespace: str) -> Preparation:
-    return preparation(platform, namespace, *(n for n, of in PARTS.items() if platform in of.platforms))
+    names = [name for name, of in PARTS.items() if platform in of.platforms]
+    return preparation(platform, namespace, *names, registry={"images": namespace})
 
 
 CASES = [(platform, name) for name, of in PARTS.items() for platform in of.platforms]

@@ -16,7 +16,7 @@ from assay.errors import EXIT_INPUT, EXIT_OK, EXIT_WORSE, InputError, Problem
 if TYPE_CHECKING:
     from assay.cluster.check import Check
     from assay.cluster.components import Preparation
-    from assay.cluster.components.part import Part, Platform
+    from assay.cluster.components.part import Part, Platform, Target
     from assay.cluster.prepare import Step
     from assay.launch.kubernetes.client import Cluster
     from assay.launch.kubernetes.options import KubernetesSystem
@@ -60,6 +60,11 @@ def _actions(function: F) -> F:
 )
 @_actions
 @click.option("--yes", is_flag=True, help="Don't ask.")
+@click.option(
+    "--restart-nodes",
+    is_flag=True,
+    help="Agree to node settings of OpenShift, for which every node of a pool is drained and restarted.",
+)
 @options.JSON
 @click.pass_context
 def prepare(
@@ -71,6 +76,7 @@ def prepare(
     platform: Platform | None,
     rdma: bool,
     yes: bool,
+    restart_nodes: bool,
     as_json: bool,
     **does: bool,
 ) -> None:
@@ -94,6 +100,7 @@ def prepare(
     is another's, or the server refuses; 5 the cluster does not answer; 130 the answer was no.
     """
     from assay.cluster import openshift
+    from assay.cluster.components import Preparation
     from assay.launch.kubernetes.connection import connect
 
     action = _action(does)
@@ -101,18 +108,18 @@ def prepare(
         raise click.UsageError(f"--json can't ask: add --yes to --{action}")
     written = on_kubernetes(system, systems_file)
     chosen = openshift.with_rdma(written) if rdma else written
-    cluster = connect(chosen.context, chosen.namespace)
-    parts = _parts(chosen, names, system, systems_file)
-    wanted = _preparation(cluster, chosen, parts, platform, whole=not names)
+    wanted = Preparation(_target(chosen, platform), _parts(chosen, names, system, systems_file), not names)
+    _refuse_strangers(wanted)
     if action == "print":
         _print(wanted, as_json)
         return
-    code = _carry_out(action, cluster, wanted, as_json, yes)
+    cluster = connect(chosen.context, wanted.target.namespace)
+    code = _carry_out(action, cluster, wanted, as_json=as_json, yes=yes, may_restart=restart_nodes)
     lacks = (
         openshift.lacks(written, chosen) if wanted.target.is_openshift and "pods" in wanted.names() else ""
     )
     if lacks and action in ("plan", "apply") and not as_json:
-        click.echo(f"next: write into the system's entry: {lacks}")
+        click.echo(f"next: write into {system} of the systems' file: {lacks}")
     context.exit(code)
 
 
@@ -152,21 +159,26 @@ def _parts(
     return tuple(made)
 
 
-def _preparation(
-    cluster: Cluster,
-    system: KubernetesSystem,
-    parts: tuple[Part, ...],
-    platform: Platform | None,
-    *,
-    whole: bool,
-) -> Preparation:
-    from assay.cluster.components import Preparation
+def _target(system: KubernetesSystem, platform: Platform | None) -> Target:
+    """The cluster is asked only for what is not said here."""
     from assay.cluster.components.part import Target
     from assay.cluster.openshift import SECURITY
+    from assay.launch.kubernetes.connection import connect
 
-    has = SECURITY in cluster.groups() if platform is None else platform == "openshift"
-    target = Target("openshift" if has else "kubernetes", cluster.namespace, system)
-    return Preparation(target, parts, whole)
+    namespace = system.namespace or connect(system.context).namespace
+    if platform is None:
+        has = SECURITY in connect(system.context, namespace).groups()
+        platform = "openshift" if has else "kubernetes"
+    return Target(platform, namespace, system)
+
+
+def _refuse_strangers(wanted: Preparation) -> None:
+    platform = wanted.target.platform
+    strangers = [part.name for part in wanted.parts if platform not in part.platforms]
+    if strangers:
+        raise InputError(
+            f"{', '.join(strangers)}: not for {platform}; leave it out, or say what it is with --for"
+        )
 
 
 def _print(wanted: Preparation, as_json: bool) -> None:
@@ -179,7 +191,15 @@ def _print(wanted: Preparation, as_json: bool) -> None:
         click.echo(as_yaml(objects), nl=False)
 
 
-def _carry_out(action: Action, cluster: Cluster, wanted: Preparation, as_json: bool, yes: bool) -> int:
+def _carry_out(
+    action: Action,
+    cluster: Cluster,
+    wanted: Preparation,
+    *,
+    as_json: bool,
+    yes: bool,
+    may_restart: bool,
+) -> int:
     from assay.cluster import prepare as work
 
     if action == "check":
@@ -189,6 +209,8 @@ def _carry_out(action: Action, cluster: Cluster, wanted: Preparation, as_json: b
     if not as_json:
         _show(wanted if action != "revert" else None, steps)
     if action in ("apply", "revert"):
+        if not may_restart:
+            _refuse_restarts(steps)
         if not (yes or not steps):
             click.confirm("do it?", abort=True)
         steps = work.revert(cluster, parts) if action == "revert" else work.apply(cluster, wanted)
@@ -203,6 +225,15 @@ def _carry_out(action: Action, cluster: Cluster, wanted: Preparation, as_json: b
         click.echo("nothing was changed: --apply does it, --print shows the objects")
     refused = action == "validate" and any(step.does in work.HINDERS for step in steps)
     return EXIT_INPUT if refused else EXIT_OK
+
+
+def _refuse_restarts(steps: Sequence[Step]) -> None:
+    pools = sorted({str(step.pool) for step in steps if step.restarts})
+    if pools:
+        raise InputError(
+            f"nothing was changed: the nodes of pool {', '.join(pools)} would be drained and restarted, one "
+            "after the other; add --restart-nodes where that is meant, or name the other parts with --part"
+        )
 
 
 def _told(wanted: Preparation) -> dict[str, Any]:
@@ -231,6 +262,8 @@ def _show(wanted: Preparation | None, steps: Sequence[Step]) -> None:
             click.echo("".join(f"  then {command}\n" for command in file.then), nl=False)
     for step in steps:
         click.echo(f"{step.does:9}{step.called}")
+        if step.restarts:
+            click.echo(f"         restarts every node of pool {step.pool}, one after the other")
         for line in step.about:
             click.echo(f"         {line}")
 

@@ -9,16 +9,17 @@ still there, under what was added; giving up Assay's fields leaves it as it was.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from assay.cluster import marks
-from assay.cluster.components import KINDS, Preparation
+from assay.cluster.components import KINDS, Preparation, single
+from assay.cluster.components.machine_config import restarted_pool
 from assay.errors import InputError
 from assay.launch.kubernetes.client import PODS, Cluster, Object, Resource
 from assay.launch.kubernetes.refusals import ApiError, Conflict, NotFound, Unreachable
 
-NAMESPACES = Resource("v1", "namespaces")
 CLAIMS = Resource("v1", "persistentvolumeclaims")
 
 
@@ -31,6 +32,7 @@ class Step:
            refused: the server says no; restore: give up Assay's fields of it; delete: Assay made it; stays:
            it is to go, but holds what is not Assay's
     about  fields with old and new value, or why
+    pool   of nodes that restart for it; None where none do
     """
 
     does: Literal[
@@ -39,6 +41,12 @@ class Step:
     part: str
     called: str
     about: tuple[str, ...] = ()
+    pool: str | None = None
+
+    @property
+    def restarts(self) -> bool:
+        """Whether nodes restart when it is done."""
+        return self.pool is not None and self.does in ("make", "change", "restore", "delete")
 
 
 HINDERS = ("lacks", "conflict", "refused")  # with one of these nothing is applied
@@ -94,26 +102,58 @@ def _planned(cluster: Cluster, wanted: Preparation, part: str, obj: Object) -> S
     before = _there(cluster, obj)
     if before is not None and "deletionTimestamp" in before["metadata"]:
         return Step("refused", part, called, ("it is being deleted: apply again when it is gone",))
-    there, wide = _place(cluster, obj)
+    if before is None and (instead := _first(cluster, obj)) is not None:
+        return _beside(part, obj, instead)
     try:
-        after = there.apply(_marked(cluster, part, obj, before), dry_run=True, everywhere=wide)
+        after, first = _tried(cluster, wanted, _marked(cluster, part, obj, before))
     except Conflict as error:
         return Step("conflict", part, called, tuple(f"{field}: {whose}" for field, whose in error.fields))
     except Unreachable:
         raise
     except ApiError as error:
-        if isinstance(error, NotFound) and not wide and there.find(*_space_of(obj), everywhere=True) is None:
-            about = f"namespace {obj['metadata']['namespace']} comes first, so the server can't check it yet"
-            return Step("make", part, called, (about,))
         return Step("refused", part, called, (str(error),))
+    pool = restarted_pool(obj)
     if before is None:
-        return Step("make", part, called)
+        return Step("make", part, called, first, pool)
     changes = tuple(_differences(marks.plain(before), marks.plain(after)))
     owner = marks.labels_of(before).get(marks.FOR, cluster.namespace)
     if owner == cluster.namespace:
-        return Step("change" if changes else "keep", part, called, changes)
+        return Step("change" if changes else "keep", part, called, changes, pool)
     whose = f"it was prepared for namespace {owner}"
     return Step("conflict" if changes else "keep", part, called, (whose, *changes))
+
+
+def _first(cluster: Cluster, obj: Object) -> Object | None:
+    """The object of another name that has the place of one that can be there once only."""
+    if obj["kind"] not in single.KINDS:
+        return None
+    there, wide = _place(cluster, obj)
+    return single.first(obj, there.list(there.resource_of(obj), everywhere=wide).items)
+
+
+def _beside(part: str, obj: Object, instead: Object) -> Step:
+    name = instead["metadata"]["name"]
+    if obj["kind"] in single.ALIKE:
+        return Step("keep", part, _called(obj), (f"{name} is there already, and does the same",))
+    words = f"{name} is there already, and only one counts: change that one, or have it removed"
+    return Step("refused", part, _called(obj), (words,))
+
+
+def _tried(cluster: Cluster, wanted: Preparation, obj: Object) -> tuple[Object, tuple[str, ...]]:
+    """What a dry run makes of an object, and what is to be said of it.
+
+    Where its namespace is still to be made, the server is asked in the namespace that every cluster has.
+    """
+    there, wide = _place(cluster, obj)
+    try:
+        return there.apply(obj, dry_run=True, everywhere=wide), ()
+    except NotFound:
+        if wide or not wanted.makes("v1", "Namespace", there.namespace):
+            raise
+    elsewhere = {**obj, "metadata": {**obj["metadata"], "namespace": "default"}}
+    with suppress(Conflict):  # with one of the same name there
+        cluster.within("default").apply(elsewhere, dry_run=True)
+    return obj, (f"after namespace {there.namespace}",)
 
 
 def _unknown_kind(wanted: Preparation, part: str, obj: Object) -> Step:
@@ -139,8 +179,8 @@ def _undo(cluster: Cluster, obj: Object) -> Step:
     if step.does == "stays":
         return step
     if step.does == "delete":
-        seen = {name: obj["metadata"][name] for name in ("uid", "resourceVersion")}
-        there.delete(there.resource_of(obj), obj["metadata"]["name"], only=seen, everywhere=wide)
+        same = {"uid": obj["metadata"]["uid"]}
+        there.delete(there.resource_of(obj), obj["metadata"]["name"], only=same, everywhere=wide)
         return step
     now = there.apply(marks.only_marks(obj), everywhere=wide)
     if rest := marks.leftover(now):
@@ -153,7 +193,7 @@ def _undo_step(cluster: Cluster, obj: Object) -> Step:
     labels, called = marks.labels_of(obj), _called(obj)
     part = labels[marks.PART]
     if labels[marks.ORIGIN] == marks.FOUND:
-        return Step("restore", part, called, ("it was there before",))
+        return Step("restore", part, called, ("it was there before",), restarted_pool(obj))
     if obj["kind"] == "Namespace":
         there = cluster.within(obj["metadata"]["name"])
         held = [f"{len(found)} {of.plural}" for of in (PODS, CLAIMS) if (found := _of_others(there, of))]
@@ -161,7 +201,8 @@ def _undo_step(cluster: Cluster, obj: Object) -> Step:
             remedy = f"when they may go: kubectl delete namespace {there.namespace}"
             return Step("stays", part, called, (f"it holds {' and '.join(held)}; {remedy}",))
     theirs = marks.others(obj)
-    return Step("delete", part, called, (f"fields are also of {', '.join(theirs)}",) if theirs else ())
+    about = (f"fields are also of {', '.join(theirs)}",) if theirs else ()
+    return Step("delete", part, called, about, restarted_pool(obj))
 
 
 def _of_others(there: Cluster, of: Resource) -> list[Object]:
@@ -205,10 +246,6 @@ def _place(cluster: Cluster, obj: Object) -> tuple[Cluster, bool]:
 def _there(cluster: Cluster, obj: Object) -> Object | None:
     there, wide = _place(cluster, obj)
     return there.find(there.resource_of(obj), obj["metadata"]["name"], everywhere=wide)
-
-
-def _space_of(obj: Object) -> tuple[Resource, str]:
-    return NAMESPACES, obj["metadata"]["namespace"]
 
 
 def _name(obj: Object) -> tuple[str, str, str]:

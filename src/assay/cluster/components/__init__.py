@@ -5,13 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from assay.cluster.components.chrony import Chrony
 from assay.cluster.components.gpu_operator import GpuOperator
+from assay.cluster.components.job_operators import JobSet, MPIOperator, Trainer
+from assay.cluster.components.kueue import Kueue
+from assay.cluster.components.memory import HugePages, Memlock
+from assay.cluster.components.network_operator import NetworkOperator
 from assay.cluster.components.nfd import NodeFeatureDiscovery
+from assay.cluster.components.numa import Numa
 from assay.cluster.components.part import Part, Reference, Target
 from assay.cluster.components.pods import Pods
+from assay.cluster.components.registry import Registry
+from assay.cluster.components.storage import Storage
 from assay.launch.kubernetes.order import Manifest
 
-PARTS: Mapping[str, type[Part]] = {part.name: part for part in (Pods, NodeFeatureDiscovery, GpuOperator)}
+_PARTS: tuple[type[Part], ...] = (
+    Pods,
+    Registry,
+    Storage,
+    NodeFeatureDiscovery,
+    GpuOperator,
+    NetworkOperator,
+    MPIOperator,
+    JobSet,
+    Trainer,
+    Kueue,
+    Chrony,
+    HugePages,
+    Memlock,
+    Numa,
+)
+PARTS: Mapping[str, type[Part]] = {part.name: part for part in _PARTS}
 """By name, in the order in which they are made."""
 
 KINDS: tuple[tuple[str, str], ...] = (
@@ -20,11 +44,21 @@ KINDS: tuple[tuple[str, str], ...] = (
     ("security.openshift.io/v1", "SecurityContextConstraints"),
     ("rbac.authorization.k8s.io/v1", "Role"),
     ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("storage.k8s.io/v1", "StorageClass"),
+    ("v1", "PersistentVolume"),
+    ("v1", "PersistentVolumeClaim"),
     ("operators.coreos.com/v1", "OperatorGroup"),
     ("operators.coreos.com/v1alpha1", "Subscription"),
     ("nfd.openshift.io/v1", "NodeFeatureDiscovery"),
     ("nfd.k8s-sigs.io/v1alpha1", "NodeFeatureRule"),
     ("nvidia.com/v1", "ClusterPolicy"),
+    ("mellanox.com/v1alpha1", "NicClusterPolicy"),
+    ("kueue.x-k8s.io/v1beta2", "ResourceFlavor"),
+    ("kueue.x-k8s.io/v1beta2", "ClusterQueue"),
+    ("kueue.x-k8s.io/v1beta2", "LocalQueue"),
+    ("machineconfiguration.openshift.io/v1", "MachineConfig"),
+    ("machineconfiguration.openshift.io/v1", "KubeletConfig"),
+    ("performance.openshift.io/v2", "PerformanceProfile"),
 )
 """Every kind of the parts' objects, in the order in which they are made: where they are looked for later."""
 
@@ -47,6 +81,13 @@ class Preparation:
     def objects(self) -> list[tuple[str, Manifest]]:
         """Each object with the name of its part."""
         return [(part.name, obj) for part in self.parts for obj in part.objects(self.target)]
+
+    def makes(self, api_version: str, kind: str, name: str) -> bool:
+        """Whether such an object is among them."""
+        return any(
+            (obj["apiVersion"], obj["kind"], obj["metadata"]["name"]) == (api_version, kind, name)
+            for _, obj in self.objects()
+        )
 
     def references(self, name: str) -> list[Reference]:
         """What has to be installed for a part by its makers' manifests."""

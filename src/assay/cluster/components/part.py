@@ -89,7 +89,13 @@ class Rolled:
 Requirement = Labelled | Offers | Says | Rolled
 
 
-class Part(BaseModel):
+class Options(BaseModel):
+    """A mapping of systems.yaml, at or below a part."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+
+
+class Part(Options):
     """One thing a cluster can be given. Its fields are what systems.yaml may say of it below `prepare`.
 
     name       as on the command line and below `prepare`
@@ -97,8 +103,6 @@ class Part(BaseModel):
     platforms  what it can be given to
     brings     API groups that the cluster has only once the part's operator is installed
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
 
     name: ClassVar[str]
     about: ClassVar[str]

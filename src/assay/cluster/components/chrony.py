@@ -1,0 +1,39 @@
+"""One time on all nodes: chrony's servers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from assay.cluster.components.machine_config import OfPool, machine_config
+from assay.cluster.components.part import NodeFile, Part, Requirement, Target
+from assay.launch.kubernetes.order import Manifest
+
+PATH = "/etc/chrony.conf"
+
+
+class Chrony(OfPool, Part):
+    """Time servers."""
+
+    name: ClassVar = "chrony"
+    about: ClassVar = "time servers of the nodes: clocks that differ make traces and logs of ranks differ"
+
+    servers: tuple[str, ...] = Field(min_length=1, description="Names or addresses of time servers.")
+
+    def objects(self, target: Target) -> list[Manifest]:
+        """On OpenShift the file, on each node of the pool."""
+        return [machine_config("chrony", self.pool, {PATH: self._text()})] if target.is_openshift else []
+
+    def node_files(self, target: Target) -> list[NodeFile]:
+        """Elsewhere the file by hand."""
+        return [] if target.is_openshift else [NodeFile(PATH, self._text(), ("systemctl restart chronyd",))]
+
+    def requirements(self, target: Target) -> list[Requirement]:
+        """That the pool has taken it."""
+        return self.updated(target)
+
+    def _text(self) -> str:
+        servers = [f"server {name} iburst" for name in self.servers]
+        rest = ["driftfile /var/lib/chrony/drift", "makestep 1.0 3", "rtcsync", "logdir /var/log/chrony"]
+        return "\n".join([*servers, *rest]) + "\n"

@@ -1,0 +1,61 @@
+"""Kueue: jobs wait until all their pods fit. One queue for the pods' namespace, with its quota."""
+
+# ruff: noqa: N815  (Kueue's own names)
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from assay.cluster.components.part import Part, Reference, Requirement, Rolled, Says, Target, bare
+from assay.launch.kubernetes.order import Manifest
+from assay.launch.kubernetes.quantities import Quantity
+
+VERSION = "kueue.x-k8s.io/v1beta2"
+
+
+class Kueue(Part):
+    """Kueue."""
+
+    name: ClassVar = "kueue"
+    about: ClassVar = "Kueue 0.19, and one queue with a quota for the pods' namespace"
+    brings: ClassVar = ("kueue.x-k8s.io",)
+
+    quota: dict[str, Quantity] = Field(
+        min_length=1,
+        description="What jobs of the queue may use together, like {cpu: 64, nvidia.com/gpu: 8}.",
+    )
+    queue: str = Field("assay", description="Name of the LocalQueue: what the system's `queue` names.")
+    nodeLabels: dict[str, str] = Field(
+        default_factory=dict, description="Labels of the nodes that the quota is about; by default of all."
+    )
+
+    def objects(self, target: Target) -> list[Manifest]:
+        """Flavor, quota and queue; the first two are the cluster's, so they bear the namespace's name."""
+        name = f"assay-{target.namespace}"
+        quotas = [{"name": resource, "nominalQuota": amount} for resource, amount in self.quota.items()]
+        group = {"coveredResources": [*self.quota], "flavors": [{"name": name, "resources": quotas}]}
+        spec = {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": target.namespace}},
+            "resourceGroups": [group],
+        }
+        flavor = {"nodeLabels": self.nodeLabels} if self.nodeLabels else {}
+        return [
+            bare(VERSION, "ResourceFlavor", name, spec=flavor),
+            bare(VERSION, "ClusterQueue", name, spec=spec),
+            bare(VERSION, "LocalQueue", self.queue, target.namespace, spec={"clusterQueue": name}),
+        ]
+
+    def references(self, target: Target) -> list[Reference]:
+        """The chart."""
+        del target
+        chart = "oci://registry.k8s.io/kueue/charts/kueue --version 0.19.0"
+        command = f"helm upgrade --install kueue {chart} --namespace kueue-system --create-namespace --wait"
+        return [Reference("Kueue", "chart 0.19.0", command)]
+
+    def requirements(self, target: Target) -> list[Requirement]:
+        """Its Deployment, and that the queue takes jobs."""
+        active = ("status", "conditions", "Active")
+        queue = Says(VERSION, "LocalQueue", self.queue, active, "True", target.namespace)
+        return [Rolled("kueue-system", "kueue-controller-manager"), queue]

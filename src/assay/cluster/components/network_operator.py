@@ -1,0 +1,117 @@
+"""The NVIDIA Network Operator: InfiniBand and RoCE adapters as resources that a pod can ask for."""
+
+# ruff: noqa: N815  (the device plug-in's own names)
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from assay.cluster.components import olm
+from assay.cluster.components.nfd import MELLANOX
+from assay.cluster.components.part import Offers, Options, Part, Reference, Requirement, Says, Target, bare
+from assay.launch.kubernetes.order import Manifest
+
+PACKAGE = SPACE = "nvidia-network-operator"
+CHARTS = "https://helm.ngc.nvidia.com/nvidia"
+IMAGES = "nvcr.io/nvidia/mellanox"
+PREFIX = "rdma"  # of the resources' names
+
+
+class Selectors(Options):
+    """Which adapters belong to a resource: those that fit every selector given."""
+
+    vendors: tuple[str, ...] = ()
+    deviceIDs: tuple[str, ...] = ()
+    drivers: tuple[str, ...] = ()
+    ifNames: tuple[str, ...] = ()
+    linkTypes: tuple[str, ...] = Field((), description="infiniband or ether.")
+
+
+class SharedDevice(Options):
+    """One resource of the RDMA shared device plug-in, in its own words."""
+
+    resourceName: str = Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$")
+    rdmaHcaMax: int = Field(63, ge=1, description="How many pods of a node may use it at once.")
+    selectors: Selectors | None = None
+    devices: tuple[str, ...] = Field((), description="Network interfaces by name, instead of selectors.")
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> SharedDevice:
+        selects = self.selectors is not None and bool(self.selectors.model_dump(exclude_defaults=True))
+        if selects == bool(self.devices):
+            raise ValueError(f"{self.resourceName}: write selectors, one at least, or devices")
+        return self
+
+
+class NetworkOperator(Part):
+    """NVIDIA Network Operator."""
+
+    name: ClassVar = "network-operator"
+    about: ClassVar = "NVIDIA Network Operator: InfiniBand and RoCE adapters as resources rdma/NAME"
+    brings: ClassVar = ("mellanox.com",)
+
+    version: str = Field("v26.4.1", description="Of the operator and of the device plug-in's image.")
+    channel: str = Field("v26.4", description=f"Of the OLM package {PACKAGE}, on OpenShift.")
+    approval: Literal["Automatic", "Manual"] = Field(
+        "Automatic", description="Whether OLM installs what the channel brings without asking."
+    )
+    driver: str | None = Field(
+        None,
+        description="Version of the DOCA-OFED driver image, like doca3.4.1-26.04-1.1.0.0-1; by default the "
+        "nodes keep the driver of their kernel.",
+    )
+    resources: tuple[SharedDevice, ...] = Field(
+        (SharedDevice.model_validate({"resourceName": "hca", "selectors": {"vendors": (MELLANOX,)}}),),
+        min_length=1,
+        description="What the shared device plug-in announces. A container can ask for one of each.",
+    )
+
+    def objects(self, target: Target) -> list[Manifest]:
+        """The NicClusterPolicy, on OpenShift after the operator that knows it."""
+        if not target.is_openshift:
+            return [self._policy()]
+        operator = olm.operator(
+            PACKAGE, SPACE, self.channel, olm.CERTIFIED, approval=self.approval, privileged=True
+        )
+        return [*operator, self._policy()]
+
+    def references(self, target: Target) -> list[Reference]:
+        """The chart, where there is no OLM."""
+        if target.is_openshift:
+            return []
+        chart = self.version.removeprefix("v")
+        install = f"helm upgrade --install network-operator network-operator --repo {CHARTS}"
+        space = f"--namespace {SPACE} --create-namespace"
+        command = f"{install} --version {chart} {space} --set nfd.enabled=false --wait"
+        return [Reference("NVIDIA Network Operator", f"chart {chart}", command)]
+
+    def requirements(self, target: Target) -> list[Requirement]:
+        """That the operator calls itself ready, and that nodes have each resource to give."""
+        first: list[Requirement] = [olm.installed(PACKAGE, SPACE)] if target.is_openshift else []
+        ready = Says(
+            "mellanox.com/v1alpha1", "NicClusterPolicy", "nic-cluster-policy", ("status", "state"), "ready"
+        )
+        return [*first, ready, *(Offers(f"{PREFIX}/{one.resourceName}") for one in self.resources)]
+
+    def _policy(self) -> Manifest:
+        plugin = {
+            "image": "k8s-rdma-shared-dev-plugin",
+            "repository": IMAGES,
+            "version": f"network-operator-{self.version}",
+            "config": _config(self.resources),
+        }
+        driver = {"image": "doca-driver", "repository": IMAGES, "version": self.driver}
+        spec = {**({"ofedDriver": driver} if self.driver else {}), "rdmaSharedDevicePlugin": plugin}
+        return bare("mellanox.com/v1alpha1", "NicClusterPolicy", "nic-cluster-policy", spec=spec)
+
+
+def _config(resources: tuple[SharedDevice, ...]) -> str:
+    """The device plug-in's own JSON, a text inside the object."""
+    listed = [
+        {**one.model_dump(exclude_defaults=True), "resourcePrefix": PREFIX, "rdmaHcaMax": one.rdmaHcaMax}
+        for one in resources
+    ]
+    return json.dumps({"periodicUpdateInterval": 300, "configList": listed}, indent=2) + "\n"

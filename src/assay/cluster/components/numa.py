@@ -1,0 +1,95 @@
+"""CPUs, memory and devices of a pod from one NUMA node: the kubelet's CPU, topology and memory managers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from assay.cluster.components.machine_config import GROUP, OfPool, node_selector, pool_selector
+from assay.cluster.components.part import NodeFile, Part, Requirement, Target, bare
+from assay.launch.kubernetes.manifests import as_yaml
+from assay.launch.kubernetes.order import Manifest
+from assay.launch.kubernetes.quantities import Quantity
+
+CPUS = r"^\d+(-\d+)?(,\d+(-\d+)?)*$"
+DROP_INS = "/etc/kubernetes/kubelet.conf.d"
+
+
+class Numa(OfPool, Part):
+    """NUMA alignment."""
+
+    name: ClassVar = "numa"
+    about: ClassVar = "CPU and topology manager: pods of whole CPUs get CPUs and devices of one NUMA node"
+
+    reserved_cpus: str = Field(pattern=CPUS, description='CPUs kept for the system, like "0-1,64-65".')
+    isolated_cpus: str | None = Field(
+        None,
+        pattern=CPUS,
+        description="The others; on OpenShift a PerformanceProfile then also keeps interrupts off them.",
+    )
+    topology: Literal["single-numa-node", "restricted", "best-effort"] = "single-numa-node"
+    scope: Literal["container", "pod"] = Field(
+        "container", description="What has to fit one NUMA node; not for a PerformanceProfile."
+    )
+    reserved_memory: dict[str, Quantity] = Field(
+        default_factory=dict,
+        description="NUMA node → memory kept for the system: turns the memory manager on. Together they are "
+        "the kubelet's kubeReserved, systemReserved and hard eviction threshold.",
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Numa:
+        if self.isolated_cpus is not None and self.reserved_memory:
+            raise ValueError(
+                "reserved_memory: a PerformanceProfile sets it itself; leave it or isolated_cpus out"
+            )
+        return self
+
+    def objects(self, target: Target) -> list[Manifest]:
+        """On OpenShift a KubeletConfig, or a PerformanceProfile where isolated CPUs are given."""
+        if not target.is_openshift:
+            return []
+        if self.isolated_cpus is None:
+            selected = {
+                "machineConfigPoolSelector": pool_selector(self.pool),
+                "kubeletConfig": self._kubelet(),
+            }
+            return [bare(f"{GROUP}/v1", "KubeletConfig", f"assay-numa-{self.pool}", spec=selected)]
+        profile = {
+            "cpu": {"reserved": self.reserved_cpus, "isolated": self.isolated_cpus},
+            "nodeSelector": node_selector(self.pool),
+            "numa": {"topologyPolicy": self.topology},
+        }
+        return [bare("performance.openshift.io/v2", "PerformanceProfile", f"assay-{self.pool}", spec=profile)]
+
+    def node_files(self, target: Target) -> list[NodeFile]:
+        """Elsewhere the kubelet's own configuration, which no object of the cluster holds."""
+        if target.is_openshift:
+            return []
+        head = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+        text = f"# for a kubelet with --config-dir={DROP_INS}\n{as_yaml([{**head, **self._kubelet()}])}"
+        forget = "rm -f /var/lib/kubelet/cpu_manager_state /var/lib/kubelet/memory_manager_state"
+        then = (
+            "kubectl drain NODE --ignore-daemonsets --delete-emptydir-data",
+            f"systemctl stop kubelet && {forget} && systemctl start kubelet",
+            "kubectl uncordon NODE",
+        )
+        return [NodeFile(f"{DROP_INS}/60-assay-numa.conf", text, then)]
+
+    def requirements(self, target: Target) -> list[Requirement]:
+        """That the pool has taken it; of a kubelet `assay doctor SYSTEM --deep` tells."""
+        return self.updated(target)
+
+    def _kubelet(self) -> dict[str, Any]:
+        memory = [
+            {"numaNode": int(node), "limits": {"memory": amount}}
+            for node, amount in sorted(self.reserved_memory.items())
+        ]
+        return {
+            "cpuManagerPolicy": "static",
+            "reservedSystemCPUs": self.reserved_cpus,
+            "topologyManagerPolicy": self.topology,
+            "topologyManagerScope": self.scope,
+            **({"memoryManagerPolicy": "Static", "reservedMemory": memory} if memory else {}),
+        }

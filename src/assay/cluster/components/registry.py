@@ -1,0 +1,45 @@
+"""Rights on OpenShift's internal registry: who pulls the images of a namespace, and who pushes them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from assay.cluster.components.part import Part, Target, bare
+from assay.cluster.rbac import AUTHORIZATION
+from assay.launch.kubernetes.order import Manifest
+
+
+class Registry(Part):
+    """Internal registry."""
+
+    name: ClassVar = "registry"
+    about: ClassVar = "the pods may pull images of the internal registry, an account may push them"
+    platforms: ClassVar = ("openshift",)
+
+    images: str | None = Field(
+        None, description="Namespace that holds the images; by default that of the pods."
+    )
+    pushes: str | None = Field(
+        None, description="ServiceAccount of that namespace that may push; `builder` may in any case."
+    )
+
+    def objects(self, target: Target) -> list[Manifest]:
+        """RoleBindings to OpenShift's own roles, in the namespace of the images."""
+        space = self.images or target.namespace
+        everyone = {
+            "kind": "Group",
+            "apiGroup": AUTHORIZATION,
+            "name": f"system:serviceaccounts:{target.namespace}",
+        }
+        made = [_bound(f"assay-pull-{target.namespace}", space, "system:image-puller", everyone)]
+        if self.pushes is not None:
+            account = {"kind": "ServiceAccount", "name": self.pushes, "namespace": space}
+            made.append(_bound(f"assay-push-{self.pushes}", space, "system:image-builder", account))
+        return made
+
+
+def _bound(name: str, space: str, role: str, subject: dict[str, Any]) -> Manifest:
+    reference = {"apiGroup": AUTHORIZATION, "kind": "ClusterRole", "name": role}
+    return bare(f"{AUTHORIZATION}/v1", "RoleBinding", name, space, roleRef=reference, subjects=[subject])

@@ -1,0 +1,154 @@
+"""Data that pods share: claims of directories that are there, or of volumes that are made for them.
+
+A volume of a directory that is there is bound to its claim by name, so that no other claim takes it, and is
+kept when the claim goes: nothing here ever deletes data.
+"""
+
+# ruff: noqa: N815  (Kubernetes' own names)
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from assay.cluster.components.part import Options, Part, Requirement, Says, Target, bare
+from assay.launch.kubernetes.order import Manifest
+from assay.launch.kubernetes.quantities import Quantity
+
+SCALE = "spectrumscale.csi.ibm.com"
+_SIZE = "1Pi"  # nothing holds a directory to its volume's size; a claim has to name one
+Access = Literal["ReadWriteMany", "ReadOnlyMany", "ReadWriteOnce"]
+
+
+class Scale(Options):
+    """A directory of IBM Storage Scale, formerly Spectrum Scale, by its CSI driver."""
+
+    cluster: str = Field(description="Cluster ID, as mmlscluster says it.")
+    filesystem: str = Field(description="UID of the file system, as `mmlsfs NAME --uid` says it.")
+    path: str = Field(pattern="^/", description="Directory, absolute.")
+    csi: str = Field("3.0", pattern=r"^\d+(\.\d+)*$", description="Version of the CSI driver.")
+
+    def source(self) -> dict[str, Any]:
+        """As a PersistentVolume has it; drivers before 2.5 know the short handle only, newer ones both."""
+        version = tuple(int(part) for part in (*self.csi.split("."), "0")[:2])
+        handle = (
+            f"0;0;{self.cluster};{self.filesystem};;;{self.path}"
+            if version >= (2, 5)
+            else f"{self.cluster};{self.filesystem};path={self.path}"
+        )
+        return {"csi": {"driver": SCALE, "volumeHandle": handle}}
+
+
+class NFS(Options):
+    """A directory of an NFS server."""
+
+    server: str
+    path: str = Field(pattern="^/")
+    mountOptions: tuple[str, ...] = ()
+
+
+class StorageClass(Options):
+    """A class that makes a volume for the claim."""
+
+    provisioner: str = Field(description=f"CSI driver, like {SCALE}.")
+    parameters: dict[str, str] = Field(default_factory=dict, description="The driver's own.")
+    mountOptions: tuple[str, ...] = ()
+
+
+class Claim(Options):
+    """One claim of the pods' namespace; exactly one source."""
+
+    size: Quantity | None = Field(None, description="Only a volume that is made for the claim needs it.")
+    access: Access = "ReadWriteMany"
+    scale: Scale | None = None
+    nfs: NFS | None = None
+    hostPath: str | None = Field(None, pattern="^/", description="A directory that every node has.")
+    storageClass: StorageClass | None = Field(None, description="A class to make, and a volume of it.")
+    storageClassName: str | None = Field(None, description="A class that is there, and a volume of it.")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Claim:
+        sources = ("scale", "nfs", "hostPath", "storageClass", "storageClassName")
+        given = [name for name in sources if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = " and ".join(given) or "no source"
+            raise ValueError(f"found {found}; expected one of {', '.join(sources)}")
+        if self.is_made and self.size is None:
+            raise ValueError(f"{given[0]}: a volume that is made needs a size, like 500Gi")
+        return self
+
+    @property
+    def is_made(self) -> bool:
+        """Whether a volume is made for it, rather than a directory that is there."""
+        return self.storageClass is not None or self.storageClassName is not None
+
+
+class Storage(Part):
+    """Claims of the pods' namespace."""
+
+    name: ClassVar = "storage"
+    about: ClassVar = (
+        "claims for data: Spectrum Scale, NFS, directories of the nodes, any CSI driver's volumes"
+    )
+
+    claims: dict[str, Claim] = Field(min_length=1, description="Name of the claim → where its data lies.")
+
+    def objects(self, target: Target) -> list[Manifest]:
+        """Each claim after its volume or class."""
+        return [obj for name, claim in self.claims.items() for obj in _objects(name, claim, target.namespace)]
+
+    def requirements(self, target: Target) -> list[Requirement]:
+        """Each claim bound; how fast it is read tells `assay doctor SYSTEM --data`."""
+        phase = ("status", "phase")
+        return [
+            Says("v1", "PersistentVolumeClaim", name, phase, "Bound", target.namespace)
+            for name in self.claims
+        ]
+
+
+def _objects(name: str, claim: Claim, space: str) -> list[Manifest]:
+    wide = f"assay-{space}-{name}"  # volumes and classes are the cluster's
+    asked = {
+        "accessModes": [claim.access],
+        "resources": {"requests": {"storage": claim.size or _SIZE}},
+    }
+    wanted = bare("v1", "PersistentVolumeClaim", name, space)
+    if claim.storageClassName is not None:
+        return [{**wanted, "spec": {**asked, "storageClassName": claim.storageClassName}}]
+    if claim.storageClass is not None:
+        made = _class(wide, claim.storageClass)
+        return [made, {**wanted, "spec": {**asked, "storageClassName": wide}}]
+    volume = bare("v1", "PersistentVolume", wide, spec=_volume(name, claim, space))
+    # "" is no class at all: else the default one would make a volume
+    return [volume, {**wanted, "spec": {**asked, "storageClassName": "", "volumeName": wide}}]
+
+
+def _volume(name: str, claim: Claim, space: str) -> dict[str, Any]:
+    options: tuple[str, ...] = ()
+    if claim.scale is not None:
+        source = claim.scale.source()
+    elif claim.nfs is not None:
+        source = {"nfs": {"server": claim.nfs.server, "path": claim.nfs.path}}
+        options = claim.nfs.mountOptions
+    else:
+        source = {"hostPath": {"path": claim.hostPath, "type": "Directory"}}
+    return {
+        "accessModes": [claim.access],
+        "capacity": {"storage": claim.size or _SIZE},
+        "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": name, "namespace": space},
+        "persistentVolumeReclaimPolicy": "Retain",
+        **({"mountOptions": list(options)} if options else {}),
+        **source,
+    }
+
+
+def _class(name: str, of: StorageClass) -> Manifest:
+    return {
+        **bare("storage.k8s.io/v1", "StorageClass", name),
+        "provisioner": of.provisioner,
+        **({"parameters": of.parameters} if of.parameters else {}),
+        **({"mountOptions": list(of.mountOptions)} if of.mountOptions else {}),
+        "reclaimPolicy": "Retain",
+        "allowVolumeExpansion": True,
+    }
