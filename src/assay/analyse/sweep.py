@@ -9,9 +9,12 @@ from statistics import median
 from assay.analyse.groups import group
 from assay.analyse.links import Blame, Pair, blame
 from assay.analyse.nodes import Change, Crowd, slow_nodes, slower_than_before
+from assay.analyse.pairs_before import pairs_before
 from assay.analyse.rings import Ring, slow_rings
 from assay.errors import InputError
 from assay.records import Better, Metric, Point, Result, Run
+
+BORNE_BEFORE = 0.05  # loss against a baseline, as a share, which a node's or pair's sessions may differ by
 
 
 @dataclass(frozen=True)
@@ -107,30 +110,44 @@ def _of_these(before: Figures, benchmark: str, now: Figure) -> dict[str, list[fl
 class Pairs:
     """The all-reduce between nodes: each pair's share of the median pair, and what is to blame.
 
-    groups  node → what it shares with others, where that was asked
+    groups   node → what it shares with others, where that was asked
+    changes  each pair against itself in a baseline, where nodes are too few to hold against each other
     """
 
     ratios: Mapping[Pair, float]
     blame: Blame
     groups: Mapping[str, str] = field(default_factory=dict)
+    changes: Sequence[Change] = ()
 
 
-def judged_pairs(together: Measured, groups: Mapping[str, str] | None = None) -> Pairs | None:
+def judged_pairs(
+    together: Measured,
+    groups: Mapping[str, str] | None = None,
+    *,
+    before: Figures | None = None,
+    margin: float = BORNE_BEFORE,
+) -> Pairs | None:
     """What the pairs blame; None where none of them gave a figure.
 
     groups  node → its switch, rack or zone; without, none is blamed
+    before  of a baseline, of whose pairs one may have been kept; margin  loss against it that is borne
     """
-    for figure in together.figures.values():
-        met = _met(together, figure)
+    for benchmark, figure in together.figures.items():
+        met = _met(together, figure.values)
         middle = median(median(values) for values in met.values())
         ratios = {pair: median(values) / middle for pair, values in met.items()}
-        return Pairs(ratios, blame(met, figure.better, groups=groups), groups or {})
+        found = blame(met, figure.better, groups=groups)
+        if before is None or benchmark not in before or found.node_loss is not None:
+            return Pairs(ratios, found, groups or {})
+        old = _met(together, _of_these(before, benchmark, figure))
+        changes, found = pairs_before({pair: met[pair] for pair in old}, old, figure.better, margin)
+        return Pairs(ratios, found, groups or {}, changes)
     return None
 
 
-def _met(together: Measured, figure: Figure) -> dict[Pair, list[float]]:
+def _met(together: Measured, by_system: Mapping[str, list[float]]) -> dict[Pair, list[float]]:
     found = {}
-    for system, values in figure.values.items():
+    for system, values in by_system.items():
         a, b = together.hosts[system]
         found[a, b] = values
     return found
@@ -149,7 +166,7 @@ def judged_rings(
             for system, values in measured.figures[benchmark].values.items()
         }
         names = {nodes: _ring_name(nodes, groups) for nodes in values}
-        found += slow_rings(values, _met(together, paired), paired.better, names=names)
+        found += slow_rings(values, _met(together, paired.values), paired.better, names=names)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from assay.analyse.rings import Ring
     from assay.analyse.sweep import Figures, Nodes, Pairs
     from assay.cli.sweep_runs import Swept
+    from assay.cluster.keep_off import Way
+
+_MOST_COMMANDS = 8  # that the terminal shows of each kind
 
 
 def _share(_context: click.Context, _option: click.Parameter, text: str) -> float:
@@ -67,10 +70,22 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     help="Node label of the rack or switch (Slurm: `switch`): judge these and their rings, too.",
 )
 @click.option(
-    "--baseline", metavar="RUN", help="An earlier sweep-nodes of the same nodes, to hold them against."
+    "--disk", default="", metavar="DIRECTORY", help="Of each node: measure reading there, too (1 GiB)."
+)
+@click.option(
+    "--baseline",
+    metavar="RUN",
+    multiple=True,
+    help="An earlier sweep-nodes of the same nodes, to hold them against; and a sweep-pairs.",
 )
 @click.option(
     "--margin", metavar="SHARE", default="5%", show_default=True, help="Loss borne by fewer than 8 nodes."
+)
+@click.option(
+    "--print",
+    "form",
+    type=click.Choice(["names", "labels", "taints", "drain"]),
+    help="Slow nodes as commands that keep jobs off them; all else goes to standard error.",
 )
 @click.option("--new", is_flag=True, help="Begin again although a sweep is unfinished.")
 @click.option("--quiet", is_flag=True, help="Show nothing before the results.")
@@ -80,17 +95,19 @@ def command(
     system: str,
     systems_file: Path | None,
     runs_dir: Path,
-    baseline: str | None,
+    baseline: tuple[str, ...],
     margin: str,
+    form: str | None,
     as_json: bool,
     **asked: Any,
 ) -> None:
     """Measure each node of SYSTEM alone, then pairs in rounds, then rings, and name those that are slow.
 
-    SYSTEM is a cluster of Kubernetes or Slurm, or hosts reached by ssh. Alone: arithmetic (matmul) and memory
-    (membw). Pairs: an all-reduce between two nodes, in rounds in which each has another partner; the pairs of
-    a round run at once as far as --share allows, and load a shared fabric together. Rings: one all-reduce
-    over all nodes, and over those of each --by LABEL, where --share has room for them.
+    SYSTEM is a cluster of Kubernetes or Slurm, or hosts reached by ssh. Alone: arithmetic (matmul), memory
+    (membw), and a disk where --disk names a directory on it. Pairs: an all-reduce between two nodes, in
+    rounds in which each has another partner; the pairs of a round run at once as far as --share allows, and
+    load a shared fabric together. Rings: one all-reduce over all nodes, and over those of each --by LABEL,
+    where --share has room for them.
 
     The runs are ordinary sessions, sweep-nodes, sweep-pairs and sweep-rings. A sweep that was stopped, ran
     out of time or met busy nodes is gone on with by the same command; what there is by then is judged.
@@ -106,6 +123,7 @@ def command(
       assay sweep lab --idle --for 30min              in a gap between jobs; again later to go on
       assay sweep lab --share 100% --by topology.kubernetes.io/zone
       assay sweep lab --new --baseline sweep-nodes    against the newest sweep before this one
+      assay sweep lab --print taints > taints.sh      kubectl commands, for you to run
       assay sweep lab --json | jq -r '.nodes[].slow[]'
 
     \b
@@ -114,18 +132,28 @@ def command(
     to go on.
     """
     from assay.cli.sweep_runs import Sweep, Wanted
+    from assay.cluster.keep_off import way, ways
 
+    if form is not None and as_json:
+        raise click.UsageError("--json has every way to keep jobs off: leave --print out")
     where = named(system, systems_file)
+    if form is not None:
+        way(where.definition, {}, form)  # known before hours are spent
     borne = _margin(margin)
-    before = None if baseline is None else stored(runs_dir, baseline)
+    before, sessions = stored(runs_dir, baseline)
     swept = Sweep(Wanted(where, runs_dir, **asked)).run()
-    if before is not None and swept.measured[0].session in before[1]:
-        raise InputError(f"--baseline {baseline} is the sweep that went on here; add --new, or name another")
-    found = _judged(swept, None if before is None else before[0], borne)
+    if sessions & {measured.session for measured in swept.measured}:
+        raise InputError(
+            f"--baseline {', '.join(baseline)} is the sweep that went on here; add --new, or name another"
+        )
+    found = _judged(swept, before, borne)
+    off = ways(where.definition, _slow(swept, found))
     if as_json:
-        echo_json(_document(system, swept, found))
+        echo_json(_document(system, swept, found, off))
     else:
-        _show(swept, found, borne)
+        _show(swept, found, borne, off, beside=form is not None)
+    for line in () if form is None else way(where.definition, _slow(swept, found), form).apply:
+        click.echo(line)
     sys.exit(_exit_code(swept, found))
 
 
@@ -160,28 +188,40 @@ def _judged(swept: Swept, before: Figures | None, margin: float) -> Found:
     if not together:
         return Found(nodes, None, ())
     pairs, *rings = together
-    return Found(nodes, judged_pairs(pairs, swept.groups or None), judged_rings(rings, pairs, swept.groups))
+    judged = judged_pairs(pairs, swept.groups or None, before=before, margin=margin)
+    return Found(nodes, judged, judged_rings(rings, pairs, swept.groups))
+
+
+def _slow(swept: Swept, found: Found) -> dict[str, dict[str, float]]:
+    """Slow node → what it is slow in, and how; the slowest first."""
+    from assay.analyse.suspects import suspects
+
+    return {one.node: one.losses for one in suspects(found.nodes, found.pairs, swept.measured[0].hosts)}
 
 
 # Words ---------------------------------------------------------------------------------------------------
 
 
-def _show(swept: Swept, found: Found, margin: float) -> None:
+def _show(swept: Swept, found: Found, margin: float, off: Sequence[Way], *, beside: bool) -> None:
+    """All that was found; on standard error where something else is what was asked for."""
     from rich.console import Console
 
     from assay.analyse.groups import cause
     from assay.report import sweep_rings, sweep_terminal
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, stderr=beside)
     for one in found.nodes:
         console.print(sweep_terminal.crowd(one.point.benchmark, one.crowd))
         if one.changes:
             console.print(sweep_terminal.changes(one.changes, margin))
     if found.pairs is not None:
+        if found.pairs.changes:
+            console.print(sweep_terminal.changes(found.pairs.changes, margin))
         console.print(sweep_terminal.pairs(found.pairs.ratios, found.pairs.blame))
     if found.rings:
         console.print(sweep_rings.rings(found.rings))
-    said = [f"{result.run.trial.id} gave no figure: {cause(result)}" for result in swept.failures]
+    said = [] if beside else list(_ways(off))
+    said += [f"{result.run.trial.id} gave no figure: {cause(result)}" for result in swept.failures]
     said += [f"left out: {node}, {why}" for node, why in sorted(swept.left_out.items())]
     said += [f"not run: {words}" for words in swept.too_wide]
     said += [] if swept.complete else ["Not all of it is done: the same command goes on, --new begins again"]
@@ -191,7 +231,17 @@ def _show(swept: Swept, found: Found, margin: float) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
 
-def _document(system: str, swept: Swept, found: Found) -> dict[str, Any]:
+def _ways(off: Sequence[Way]) -> Iterator[str]:
+    """The commands that keep jobs off, where those are few; else how they are had."""
+    for way in off:
+        if way.undo and len(way.apply) <= _MOST_COMMANDS:
+            yield f"to keep jobs off, none of it was done ({way.does}):"
+            yield from (f"  {line}" for line in way.apply)
+        elif way.undo:
+            yield f"--print {way.form}: {len(way.apply)} commands that keep jobs off ({way.does})"
+
+
+def _document(system: str, swept: Swept, found: Found, off: Sequence[Way]) -> dict[str, Any]:
     """What `--json` prints; a number that there is none of is null."""
     from assay.analyse.groups import cause
     from assay.records import to_plain
@@ -216,6 +266,7 @@ def _document(system: str, swept: Swept, found: Found) -> dict[str, Any]:
         ],
         "pairs": None if found.pairs is None else _pairs_plain(found.pairs),
         "rings": to_plain(found.rings),
+        "keep_off": to_plain(off),
         "failures": [{"trial": result.run.trial.id, "cause": cause(result)} for result in swept.failures],
     }
 
@@ -224,7 +275,13 @@ def _pairs_plain(pairs: Pairs) -> dict[str, Any]:
     from assay.records import to_plain
 
     ratios = [{"nodes": [*pair], "ratio": ratio} for pair, ratio in pairs.ratios.items()]
-    return {"ratios": ratios, "groups": dict(pairs.groups), "blame": to_plain(pairs.blame)}
+    changes = to_plain(pairs.changes)
+    return {
+        "ratios": ratios,
+        "groups": dict(pairs.groups),
+        "blame": to_plain(pairs.blame),
+        "changes": changes,
+    }
 
 
 def _exit_code(swept: Swept, found: Found) -> int:

@@ -19,7 +19,7 @@ import click
 from assay.errors import InputError
 
 if TYPE_CHECKING:
-    from assay.analyse.sweep import Figures, Measured
+    from assay.analyse.sweep import Figure, Figures, Measured
     from assay.cluster.members import Member
     from assay.cluster.rounds import Group
     from assay.records import Metric, Result, Run
@@ -37,6 +37,7 @@ class Wanted:
     share   of the nodes that may be busy at once, above 0 to 1
     named   these nodes only; none named: all
     by      label of what nodes share; "": not asked
+    disk    directory on each node, reading in which is measured; "": none
     for_s   no trial is begun after so long; None: no limit
     """
 
@@ -50,6 +51,7 @@ class Wanted:
     named: tuple[str, ...] = ()
     idle: bool = False
     by: str = ""
+    disk: str = ""
     for_s: float | None = None
     new: bool = False
     quiet: bool = False
@@ -132,7 +134,6 @@ class Sweep:
 
     def _begun(self, there: Mapping[str, Member]) -> list[str] | None:
         """The nodes of the newest unfinished sweep of the same that this call goes on with."""
-        from assay.cluster import rounds as order
         from assay.cluster import sweep
         from assay.run.drive import plan_of
         from assay.rundir.session import sessions_of
@@ -142,7 +143,7 @@ class Sweep:
                 continue
             kept = json.loads((session.path / "systems.yaml").read_text(encoding="utf-8"))
             nodes = [node for definition in kept.values() for node in sweep.bound(definition)]
-            part = Part(sweep.nodes_suite, order.alone(nodes))
+            part = self._alone(nodes)
             if self._wanted.named and {*nodes} != {*there}:
                 continue
             with self._asked(part, nodes) as asked:
@@ -155,7 +156,7 @@ class Sweep:
         from assay.cluster import sweep
 
         nodes = swept.nodes
-        yield Part(sweep.nodes_suite, order.alone(nodes))
+        yield self._alone(nodes)
         if not self._wanted.rounds or len(nodes) < 2:
             return
         met = order.pairs(nodes, min(self._wanted.rounds, order.most_rounds(len(nodes))))
@@ -163,6 +164,12 @@ class Sweep:
         yield Part(sweep.pairs_suite, [*rounds], rounds)
         for size, rings in sorted(self._rings(swept).items()):
             yield Part(partial(sweep.rings_suite, nodes=size), rings)
+
+    def _alone(self, nodes: Sequence[str]) -> Part:
+        from assay.cluster import rounds as order
+        from assay.cluster import sweep
+
+        return Part(partial(sweep.nodes_suite, disk=self._wanted.disk), order.alone(nodes))
 
     def _rings(self, swept: Swept) -> dict[int, list[Group]]:
         """All nodes, and those of each group, by size; none that takes more than its share of the nodes."""
@@ -243,8 +250,9 @@ class Sweep:
 
     def _tell(self, swept: Swept) -> None:
         if not self._wanted.quiet:
-            most, share = self._most_nodes(swept.nodes), f"{self._wanted.share:.0%}"
-            busy = f"{most} busy at once, a pair or ring alone (--share {share})"
+            most = self._most_nodes(swept.nodes)
+            alone = ", a pair alone" if most < 2 else ""
+            busy = f"at most {most} busy at once{alone} (--share {self._wanted.share:.0%})"
             out = f"; left out: {_list(swept.left_out)}" if swept.left_out else ""
             click.echo(f"{self._wanted.where.name}: {len(swept.nodes)} nodes, {busy}{out}", err=True)
 
@@ -274,14 +282,22 @@ def _metrics(completed: Completed) -> Callable[[Run], Mapping[str, Metric]]:
     return Named(completed.session.id, completed.results, completed.plan).metrics()
 
 
-def stored(runs_dir: Path, reference: str) -> tuple[Figures, set[str]]:
-    """An earlier sweep's figures, and its sessions. Raises InputError where there are none."""
+def stored(runs_dir: Path, references: Sequence[str]) -> tuple[Figures | None, set[str]]:
+    """What a baseline's sessions gave together, and which those are; None where none is named.
+
+    Raises InputError where one gave nothing.
+    """
     from assay.analyse.sweep import figures_of
     from assay.cli.evidence import named, ready
 
-    ready(runs_dir)
-    found = named(runs_dir, reference)
-    figures = figures_of(found.results, found.metrics())
-    if not figures:
-        raise InputError(f"--baseline {reference}: none of its runs gave a figure")
-    return figures, {result.run.session for result in found.results}
+    figures: dict[str, Figure] = {}
+    sessions: set[str] = set()
+    for reference in references:
+        ready(runs_dir)
+        found = named(runs_dir, reference)
+        its = figures_of(found.results, found.metrics())
+        if not its:
+            raise InputError(f"--baseline {reference}: none of its runs gave a figure")
+        figures |= its
+        sessions |= {f"{result.run.suite}/{result.run.session}" for result in found.results}
+    return figures or None, sessions

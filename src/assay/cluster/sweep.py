@@ -40,10 +40,14 @@ def bound(definition: Mapping[str, Any]) -> Group:
     return tuple(nodes.split(",") if isinstance(nodes, str) else nodes)
 
 
-def nodes_suite(names: Sequence[str], repeats: int, device: str, seconds: float) -> dict[str, Any]:
-    """Each node alone: arithmetic and memory."""
+def nodes_suite(
+    names: Sequence[str], repeats: int, device: str, seconds: float, *, disk: str = ""
+) -> dict[str, Any]:
+    """Each node alone: arithmetic and memory; and reading in this directory of it, where one is named."""
     timed = {"min_time_s": seconds, "device": device}
     benchmarks = {name: {"workload": name, "params": {**params, **timed}} for name, params in _ALONE.items()}
+    if disk:
+        benchmarks["disk"] = {"workload": "disk", "params": {"directory": disk, "min_time_s": seconds}}
     return _suite(NODES, names, repeats) | {"shapes": ["1x1"], "benchmarks": benchmarks}
 
 
