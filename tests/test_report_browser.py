@@ -16,6 +16,7 @@ import made_results
 import served_runs
 from assay.analyse.history import histories
 from assay.cli import assay
+from assay.records import ConfusionMatrix
 from assay.report import history, history_page, page, sweep_page
 from assay.report.contents import Fact, Recipe, gather
 from assay.report.history import Change
@@ -61,6 +62,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with everything on it, among it a failed run and words that would run if they could."""
     plan, results = quickstart()
     results[5] = failed(results[5], EVIL)
+    matrix = ConfusionMatrix(("digit", EVIL, "never seen"), ((90, 10, 0), (3, 7, 0), (0, 0, 0)))
+    results[0] = replace(results[0], reading=replace(results[0].reading, confusion=matrix))
     contents = gather(
         by_system(results),
         made_results.metrics,
@@ -120,7 +123,7 @@ def opened(browser: Browser, report: Path) -> Iterator[Opened]:
 def test_every_figure_draws_its_marks_and_asks_no_network(opened: Opened) -> None:
     shown, seen = opened()
     figures = shown.locator("figure")
-    assert figures.count() == 22
+    assert figures.count() == 23
     for at in range(figures.count()):
         figure = figures.nth(at)
         marks = figure.locator(
