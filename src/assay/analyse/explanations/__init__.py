@@ -5,7 +5,7 @@ Whoever raises a new code adds it to the table of its subject here; a test holds
 
 from __future__ import annotations
 
-from assay.analyse.explanations import inference, machine, meanwhile, runs, scores, sides
+from assay.analyse.explanations import inference, machine, meanwhile, network, runs, scores, sides
 from assay.analyse.explanations.explanation import SEVERITIES, Explanation, Severity
 
 __all__ = ["EXPLANATIONS", "SEVERITIES", "SUBJECTS", "Explanation", "Severity", "rank"]
@@ -15,6 +15,7 @@ SUBJECTS: dict[str, dict[str, Explanation]] = {
     "Two sides, several sizes": sides.EXPLANATIONS,
     "The machines, and what they can do": machine.EXPLANATIONS,
     "On the nodes, while the runs ran": meanwhile.EXPLANATIONS,
+    "Between two nodes": network.EXPLANATIONS,
     "Training logs and published scores": scores.EXPLANATIONS,
     "Inference runs": inference.EXPLANATIONS,
 }

@@ -1,0 +1,134 @@
+"""Doubts about what was measured between two nodes: whether it was the network that limited it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from assay.analyse.doubts.case import Case, Side, percent, probed
+from assay.records import Doubt, Result
+
+NEARLY_ALL = 0.9  # of a core, or of a node's cores
+# By the formula of Mathis et al. (1997), rate <= 1.22 MSS / (RTT sqrt(loss)), one stream with segments of
+# 1448 bytes and a round trip of 0.1 ms has 4.5 Gbit/s at most where one segment in 1000 is lost.
+MANY_RETRANSMITS = 1e-3
+_TWO_ENDS = ("iperf3", "perftest")  # workloads that measure between two workers
+_OF_TCP = ("bandwidth", "bandwidth_sent")
+_A_THREAD_EACH_STREAM = (3, 16)  # version of iperf3; one thread for all before
+_NODE_NAMES = ("kubernetes.node", "ssh.host", "host")
+
+
+def cpu_limited(case: Case) -> Doubt | None:
+    """TCP's bandwidth, where the CPU of one end had nothing left."""
+    for side in case.sides:
+        busy = [found for result in _of_iperf3(side) for found in _busy(side, result)]
+        if busy:
+            return Doubt(
+                "cpu-limited",
+                f"{side.name}: {max(busy)[1]}",
+                "Take more streams (iperf3 3.16 or newer has a thread for each), larger segments (MTU), or "
+                "nodes with nothing else to do; what RDMA gives past the CPU, workload perftest measures",
+            )
+    return None
+
+
+def many_retransmits(case: Case) -> Doubt | None:
+    """TCP's bandwidth, where so many segments were lost that the loss limits it."""
+    for side in case.sides:
+        shares = [
+            (found, result.run.trial.id)
+            for result in _of_iperf3(side)
+            if (found := _measured(result, "retransmit_share", side.group.point.labels)) is not None
+        ]
+        if shares and max(shares)[0] > MANY_RETRANSMITS:
+            worst, trial = max(shares)
+            return Doubt(
+                "many-retransmits",
+                f"{side.name}: {percent(worst)} of the segments were sent again (in {trial})",
+                "Look for drops on the way (`ethtool -S`, the switch's counters), a policer, an MTU that "
+                "differs, or buffers too small for the rate",
+            )
+    return None
+
+
+def slow_clock(case: Case) -> Doubt | None:
+    """Perftest warned that the CPU does not run at its highest clock."""
+    for side in case.sides:
+        warned = [s for s in side.group.samples if s.result.reading.facts.get("cpu_clock_warning") is True]
+        if warned:
+            return Doubt(
+                "slow-clock",
+                f"{side.name}: perftest warned in {len(warned)} of {len(side.group.samples)} runs that the "
+                "CPU is not at its highest clock",
+                "Set the governor: cpupower frequency-set -g performance, on both nodes",
+            )
+    return None
+
+
+def one_host(case: Case) -> Doubt | None:
+    """Both ends of what was measured between two nodes were on one."""
+    for side in case.sides:
+        hosts = {_only_host(sample.result) for sample in side.group.samples} - {None}
+        if hosts:
+            return Doubt(
+                "one-host",
+                f"{side.name}: both ends ran on {hosts.pop()}, so no network was between them",
+                "Give the shape two nodes, 2x1x2, and the system two hosts",
+            )
+    return None
+
+
+def _only_host(result: Result) -> str | None:
+    """The host that both ends ran on; None where there are two, or not all that took part are known."""
+    tables = probed(result)
+    if result.run.trial.workload not in _TWO_ENDS or len(tables) < len(result.run.nodes):
+        return None
+    hosts = {str(next((table[name] for name in _NODE_NAMES if name in table), "")) for table in tables}
+    return hosts.pop() or None if len(hosts) == 1 else None
+
+
+def _of_iperf3(side: Side) -> list[Result]:
+    """The side's runs, where its figure is one of TCP's rates."""
+    if side.group.point.metric not in _OF_TCP:
+        return []
+    results = [sample.result for sample in side.group.samples]
+    return [result for result in results if result.run.trial.workload == "iperf3"]
+
+
+def _busy(side: Side, result: Result) -> Iterator[tuple[float, str]]:
+    """CPUs of a run that were as good as busy: the share, and in words."""
+    direction, version = side.group.point.labels.get("direction"), result.reading.facts.get("iperf3_version")
+    threads = _threads(result, str(version), both=direction == "both")
+    cpus = min((node.cpus for node in result.run.nodes), default=threads)
+    cores = min(threads, cpus)
+    for end in ("client", "server"):
+        used = _measured(result, "cores", {"direction": direction, "end": end})
+        if used is not None and used >= NEARLY_ALL * cores:
+            yield (
+                used / cores,
+                (
+                    f"the {end}'s iperf3 {version} used {used:.2g} of {cores} cores that it can use "
+                    f"(in {result.run.trial.id})"
+                ),
+            )
+    for node in result.run.nodes:
+        share = (node.busy_cpu_s or 0.0) / (node.cpus * node.elapsed_s)
+        if share >= NEARLY_ALL:
+            yield (
+                share,
+                f"a node's CPUs were busy for {percent(share)} of the time (in {result.run.trial.id})",
+            )
+
+
+def _threads(result: Result, version: str, *, both: bool) -> int:
+    """Threads that the program moves data with: as many cores it can use."""
+    numbers = tuple(int(part) for part in version.split(".") if part.isdecimal())
+    streams = result.reading.facts.get("num_streams")
+    if numbers < _A_THREAD_EACH_STREAM or not isinstance(streams, int):
+        return 1
+    return streams * 2 if both else streams
+
+
+def _measured(result: Result, metric: str, labels: object) -> float | None:
+    return next(
+        (m.value for m in result.reading.measurements if (m.metric, m.labels) == (metric, labels)), None
+    )
