@@ -14,11 +14,12 @@ Sources: Šidák, JASA 62 (1967) 626-633; Westfall and Young, Resampling-Based M
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
-from assay.records import Along, Comparison, Scalar
+from assay.records import Along, Comparison, Estimate, Point, Scalar, Verdict
 
 SIZE: Final = "payload_bytes"  # the label that a curve runs over
 LEAST_SIZES: Final = 4
@@ -115,3 +116,49 @@ def _least_p(sizes: int, a: int, b: int, paired: bool, correlation: float) -> Ar
         t = (mean_b - mean_a) / np.sqrt(of_a + of_b)
         degrees = (of_a + of_b) ** 2 / (of_a**2 / (a - 1) + of_b**2 / (b - 1))
     return (2 * stdtr(degrees, -np.abs(t))).min(axis=1)
+
+
+@dataclass(frozen=True)
+class CurveVerdict:
+    """B against A over the sizes of one curve, the smallest first; their intervals hold together."""
+
+    sizes: tuple[Comparison, ...]
+
+    @property
+    def point(self) -> Point:
+        """Of the first size, without it."""
+        first = self.sizes[0].point
+        return replace(first, labels=without_size(first.labels))
+
+    @property
+    def verdict(self) -> Verdict:
+        """`slower` or `faster` where any size is, slower first; equivalent where all are; else undecided."""
+        found = {c.verdict for c in self.sizes}
+        if found == {"equivalent"}:
+            return "equivalent"
+        return next((v for v in _GRAVEST if v in found), "undecided")
+
+
+_GRAVEST: Final[tuple[Verdict, ...]] = ("slower", "faster")
+
+
+def curve_verdicts(comparisons: Iterable[Comparison]) -> tuple[CurveVerdict, ...]:
+    """Comparisons that are sizes of one curve, gathered by sides and curve; others are left out."""
+    curves: dict[object, list[Comparison]] = {}
+    for c in comparisons:
+        if c.along is not None:
+            curves.setdefault((c.a, c.b, curve_of(c)), []).append(c)
+    return tuple(CurveVerdict(tuple(sorted(sizes, key=size_of))) for sizes in curves.values())
+
+
+def size_of(comparison: Comparison) -> float:
+    """Its size in bytes. Raises TypeError where it is no size of a curve."""
+    size = comparison.point.labels.get(SIZE)
+    if not isinstance(size, int | float):
+        raise TypeError(f"{comparison.point} has no {SIZE}")
+    return size
+
+
+def band(comparison: Comparison) -> Estimate:
+    """The interval that holds together with those of the curve's other sizes; its own where none do."""
+    return comparison.ratio if comparison.family is None else comparison.family.ratio

@@ -15,6 +15,7 @@ from assay.cli.options import JSON, MARGIN, RUNS, echo_json
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
 
 if TYPE_CHECKING:
+    from assay.analyse.bands import CurveVerdict
     from assay.analyse.convergence import Convergence
     from assay.analyse.decompose import Decomposition, Undecomposed
     from assay.records import Comparison, Point, Result
@@ -79,7 +80,7 @@ def command(
     if as_json:
         echo_json(_document(held) | _time_to_train(held))
     else:
-        _show(held, held.found if every else held.primary)
+        _show(held, every=every)
         _show_splits(held)
     sys.exit(_exit_code(held.primary or held.splits))
 
@@ -218,13 +219,14 @@ def _leading_metrics(found: Sequence[Comparison]) -> dict[str, str]:
     return first
 
 
-def _show(held: Held, shown: Sequence[Comparison]) -> None:
+def _show(held: Held, *, every: bool) -> None:
     from rich.console import Console
 
     from assay.report import figures, terminal
 
+    shown = held.found if every else held.primary
     if shown:
-        Console().print(terminal.verdicts(shown))
+        Console().print(terminal.verdicts(shown, folded=not every))
         Console().print(terminal.whys(held.primary, held.sides, held.margin), end="")
     if len(held.found) > len(shown):
         click.echo(
@@ -277,6 +279,7 @@ def _nothing(
 
 
 def _document(held: Held) -> dict[str, Any]:
+    from assay.analyse.bands import curve_verdicts
     from assay.records import to_plain
     from assay.report import why_words
 
@@ -285,6 +288,7 @@ def _document(held: Held) -> dict[str, Any]:
         "schema": "assay.compare/1",
         "margin": held.margin,
         "comparisons": [_plain(comparison, primary=id(comparison) in leading) for comparison in held.found],
+        "curves": [_plain_curve(curve) for curve in curve_verdicts(held.primary)],
         "slower": why_words.plain(held.primary, held.sides, held.margin),
         "uncompared": [{"points": to_plain(point), "reason": why} for point, why in held.not_compared],
     }
@@ -318,6 +322,33 @@ def _plain(c: Comparison, *, primary: bool) -> dict[str, Any]:
         "rank": None if c.rank is None else to_plain(c.rank),
         "family": None if c.family is None else to_plain(c.family),
         "doubts": to_plain(c.doubts),
+    }
+
+
+def _plain_curve(curve: CurveVerdict) -> dict[str, Any]:
+    """A curve over sizes: each size's ratio with the interval that holds together with the others'."""
+    from assay.analyse.bands import band, size_of
+
+    first = curve.sizes[0]
+    return {
+        "a": first.a,
+        "b": first.b,
+        "benchmark": curve.point.benchmark,
+        "shape": curve.point.shape,
+        "metric": curve.point.metric,
+        "labels": dict(curve.point.labels),
+        "verdict": curve.verdict,
+        "independent_sizes": None if first.along is None else first.along.independent,
+        "sizes": [
+            {
+                "size_bytes": size_of(c),
+                "ratio": c.ratio.value,
+                "low": band(c).low,
+                "high": band(c).high,
+                "verdict": c.verdict,
+            }
+            for c in curve.sizes
+        ],
     }
 
 

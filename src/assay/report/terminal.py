@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from assay.analyse import explanations
+from assay.analyse import bands, explanations
 from assay.records import (
     Comparison,
     Doubt,
@@ -21,7 +21,7 @@ from assay.records import (
     ScalingPoint,
     Verdict,
 )
-from assay.report import figures, why_words
+from assay.report import exchange_words, figures, why_words
 from assay.report.sentences import (
     REQUIREMENT_SYMBOLS,
     SYMBOLS,
@@ -47,17 +47,35 @@ Labels = Mapping[str, Scalar]
 Row = tuple[str | Text, ...]  # the place first, then one cell a column
 
 
-def verdicts(comparisons: Sequence[Comparison], *, doubted: bool = True) -> RenderableType:
-    """Every comparison as a row under its pair and metric, then what is to be doubted about them."""
+def verdicts(
+    comparisons: Sequence[Comparison], *, doubted: bool = True, folded: bool = False
+) -> RenderableType:
+    """Every comparison as a row under its pair and metric, then what is to be doubted about them.
+
+    folded  a curve over sizes is one line instead of a row a size
+    """
     if not comparisons:
         return Text("Nothing to compare: the sides have no metric at a common point.")
     parts: list[RenderableType] = []
     for of_pair in gathered(comparisons, lambda c: (c.a, c.b)):
-        parts += [_text(headline(questions(of_pair)), style="bold"), _verdict_table(of_pair)]
+        parts.append(_text(headline(questions(of_pair)), style="bold"))
+        rows = [c for c in of_pair if c.along is None] if folded else of_pair
+        parts += [_verdict_table(rows)] if rows else []
+        parts += _curve_lines(of_pair) if folded else []
     found = figures.distinct_doubts(comparisons) if doubted else []
     parts += [Text()] * bool(found)
     parts.append(doubts(found, len(comparisons)))
     return Group(*parts)
+
+
+def _curve_lines(comparisons: Sequence[Comparison]) -> list[RenderableType]:
+    """A line a curve: at which sizes it is slower, faster, as fast."""
+    found = bands.curve_verdicts(comparisons)
+    if not found:
+        return []
+    lines = [_text(exchange_words.verdict_line(curve), style=_STYLES[curve.verdict]) for curve in found]
+    of_curves = [c for curve in found for c in curve.sizes]
+    return [*lines, Text(_how_to_read(of_curves), style="dim")]
 
 
 def whys(
@@ -105,7 +123,10 @@ def _how_to_read(comparisons: Sequence[Comparison]) -> str:
     if visible:
         words += "; so many runs can show a difference of " + figures.span(min(visible), max(visible))
     looked, ranks = looked_at([c.ratio for c in comparisons]), by_ranks(comparisons)
-    return "\n".join(filter(None, (words, ranks, looked, *_runs_needed(comparisons), together(comparisons))))
+    of_curves = exchange_words.how_to_read(bands.curve_verdicts(comparisons))
+    return "\n".join(
+        filter(None, (words, ranks, looked, *_runs_needed(comparisons), together(comparisons), of_curves))
+    )
 
 
 def _runs_needed(comparisons: Sequence[Comparison]) -> list[str]:
