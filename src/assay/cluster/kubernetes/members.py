@@ -37,7 +37,7 @@ def ask(system: KubernetesSystem, named: Sequence[str], *, idle: bool) -> list[M
             "which nodes there are can't be asked: this user may not list nodes. Name them with --nodes "
             f"(without --idle), or have it allowed: {GRANT}"
         ) from None
-    own = {node["metadata"]["name"]: node for node in nodes if _suits(node, system)}
+    own = {node["metadata"]["name"]: node for node in nodes if suits(node, system)}
     used = _used(cluster, own) if idle else {}
     return [
         Member(name, away(own[name], system), used.get(name, ""), own[name]["metadata"].get("labels", {}))
@@ -45,7 +45,8 @@ def ask(system: KubernetesSystem, named: Sequence[str], *, idle: bool) -> list[M
     ]
 
 
-def _suits(node: Object, system: KubernetesSystem) -> bool:
+def suits(node: Object, system: KubernetesSystem) -> bool:
+    """Whether the system's pods may ever lie on a node, by its labels, its taints and what affinity asks."""
     required = (system.affinity.nodeAffinity or {}).get(REQUIRED)
     return not foreign(node, system) and (required is None or _any_term(node, required))
 
@@ -54,10 +55,7 @@ def _suits(node: Object, system: KubernetesSystem) -> bool:
 
 
 def _used(cluster: Cluster, nodes: Mapping[str, Object]) -> dict[str, str]:
-    """What keeps nodes from being idle, by node: pods with devices, or with more than a little CPU.
-
-    Pods that Assay runs in this namespace are not others': they are this sweep's, gone on with.
-    """
+    """What keeps nodes from being idle, by node: pods with devices, or with more than a little CPU."""
     try:
         pods = cluster.list(PODS, fields=STILL_THERE, everywhere=True).items
     except ApiError as error:
@@ -68,14 +66,19 @@ def _used(cluster: Cluster, nodes: Mapping[str, Object]) -> dict[str, str]:
         ) from None
     there: dict[str, list[Object]] = {}
     for pod in pods:
-        node, about = pod["spec"].get("nodeName"), pod["metadata"]
-        ours = about["namespace"] == cluster.namespace and LABEL_TOKEN in about.get("labels", {})
-        if node in nodes and not ours:
+        node = pod["spec"].get("nodeName")
+        if node in nodes and not is_ours(pod, cluster.namespace):
             there.setdefault(node, []).append(pod)
-    return {name: words for name, found in there.items() if (words := _use(nodes[name], found))}
+    return {name: words for name, found in there.items() if (words := use(nodes[name], found))}
 
 
-def _use(node: Object, pods: Iterable[Object]) -> str:
+def is_ours(pod: Object, namespace: str) -> bool:
+    """Whether a pod is one of Assay's in this namespace: of this very sweep, gone on with."""
+    about = pod["metadata"]
+    return about["namespace"] == namespace and LABEL_TOKEN in about.get("labels", {})
+
+
+def use(node: Object, pods: Iterable[Object]) -> str:
     """What others' pods were promised on a node, in words; "" where it is little enough."""
     cpus = 0.0
     for pod in pods:
