@@ -25,7 +25,7 @@ class Iperf3Params(Params):
     """TCP streams from one worker to the other, and back: what arrived, what was sent again, what CPUs did.
 
     Two workers, `2x1` or with as many accelerators as the nodes have; the first rank of each takes part. The
-    defaults take about 25 s.
+    defaults take about 25 s. How it runs, and how to read it: docs/point-to-point.md.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"streams": 4, "seconds": 5}]})

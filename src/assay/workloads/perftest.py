@@ -26,7 +26,7 @@ class PerftestParams(Params):
 
     Two workers, `2x1` or with as many accelerators as the nodes have; the first rank of each takes part. A
     port is measured with the one of the same name; those that are down, or on one node alone, are named in
-    the run's facts. To hold all six against each other sweep the program.
+    the run's facts. How it runs, and what it says where it fails: docs/point-to-point.md.
     """
 
     model_config = ConfigDict(
