@@ -113,7 +113,21 @@ def quota(keys: dict[str, tuple[str, str]]) -> Object:
 
 
 def claim(phase: str, of: str | None = "fast") -> Object:
-    return {"spec": {"storageClassName": of, "accessModes": ["ReadWriteMany"]}, "status": {"phase": phase}}
+    spec = {"storageClassName": of, "accessModes": ["ReadWriteMany"]}
+    return {"metadata": {}, "spec": spec, "status": {"phase": phase}}
+
+
+def made_by(driver: str) -> Object:
+    annotations = {"volume.kubernetes.io/storage-provisioner": driver}
+    return {**claim("Bound"), "metadata": {"annotations": annotations}}
+
+
+def on_volume(name: str) -> Object:
+    found = claim("Bound", None)
+    return {**found, "spec": {**found["spec"], "volumeName": name}}
+
+
+LATE = {"metadata": {"name": "fast"}, "volumeBindingMode": "WaitForFirstConsumer"}
 
 
 def lacking(verb: str, resource: str) -> dict[rbac.Right, bool]:
@@ -244,6 +258,21 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         "describe pvc data",
     ),
     (room.claims, {"claims": {"data": claim("Bound", None)}}, "ok", "ReadWriteMany", ""),
+    (
+        room.claims,
+        {"claims": {"data": claim("Pending")}, "storage_classes": [LATE]},
+        "ok",
+        "data is made when its first pod comes (storage class fast, WaitForFirstConsumer)",
+        "",
+    ),
+    (
+        room.claims,
+        {"claims": {"data": made_by("spectrumscale.csi.ibm.com")}, "storage_classes": [LATE]},
+        "ok",
+        "dynamic by spectrumscale.csi.ibm.com, storage class fast",
+        "",
+    ),
+    (room.claims, {"claims": {"data": on_volume("gpfs-data")}}, "ok", "static volume gpfs-data", ""),
     (room.dns, {}, "ok", "1 of 1 pods in kube-system", ""),
     (
         room.dns,
@@ -491,7 +520,7 @@ def test_deep_tells_what_only_a_pod_can_and_leaves_nothing(
     assert checks["python"].state == "ok"
     assert checks["pod's clock"].state == "ok"
     assert checks["/dev/shm"].state == "ok"
-    monkeypatch.setattr("assay.cluster.kubernetes.deep.START_WITHIN_S", 15.0)  # no registry: it never comes
+    monkeypatch.setattr("assay.cluster.kubernetes.pod.START_WITHIN_S", 15.0)  # no registry: it never comes
     _, refused = as_account.doctor("--deep", runAsUser=1000, image="assay-test/none:1")
     assert refused["test pod"].state == "fail"
     assert "image" in refused["test pod"].evidence

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli import options
+from assay.cli.openstack import openstack
 from assay.cli.prepare import prepare
+from assay.cli.smoke import smoke
 from assay.cli.systems import SYSTEMS, on_kubernetes
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ def command() -> None:
 
 
 command.add_command(prepare)
+command.add_command(openstack)
+command.add_command(smoke)
 
 
 @command.command()

@@ -138,16 +138,11 @@ def _examined(
 def _cluster(
     asked: KubernetesSystem, deep: bool, data: str | None
 ) -> tuple[Mapping[str, Any], Sequence[Check]]:
-    from assay.cluster.kubernetes import deep as inside
     from assay.cluster.kubernetes import doctor
 
-    with _progress("Asking the cluster …"):
-        told, checks = doctor.examine(asked)
-    if not told or not (deep or data is not None):
-        return told, checks
-    with _progress("Running a pod …"):
-        seen, more = inside.examine(asked, data)
-    return {**told, **seen}, (*checks, *more)
+    running = ", running pods" if deep or data is not None else ""
+    with _progress(f"Asking the cluster{running} …"):
+        return doctor.examine(asked, deep, data)
 
 
 def _data_speed(facts: Mapping[str, Any], at_least: float | None) -> tuple[Check, ...]:

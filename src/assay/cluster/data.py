@@ -20,7 +20,7 @@ def speed(facts: Facts, at_least: float | None) -> Check:
     if not isinstance(rate, int | float) or low is None or high is None:
         return Check(NAME, "unknown", text(facts, "data.unmeasured") or "its speed was not measured")
     read = (
-        f"{human(number(facts, 'data.read_bytes') or 0.0, 'B')} of {facts.get('data.files')} files in "
+        f"{human(number(facts, 'data.read_bytes') or 0.0, 'B')} of {_files(facts)} in "
         f"{where} ({text(facts, 'data.file_system')}), page cache {text(facts, 'data.page_cache')}"
     )
     spread = f"{human(low, 'B/s')} to {human(high, 'B/s')} in {facts.get('data.rates')} rounds"
@@ -36,3 +36,8 @@ def speed(facts: Facts, at_least: float | None) -> Check:
     state: State = "fail" if high < at_least else "warn"
     verdict = "too slow in every round" if state == "fail" else "in some rounds less: not decided"
     return Check(NAME, state, f"{evidence}: {verdict}", MEASURE_MORE)
+
+
+def _files(facts: Facts) -> str:
+    more = "" if facts.get("data.files_all_listed", True) else " that were listed first"
+    return f"{facts.get('data.files')} files{more}"

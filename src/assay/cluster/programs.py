@@ -14,6 +14,7 @@ IN_TURN = "in_turn.py"  # runs several where a job runs one
 MARK = ":::ASSAY-PROGRAM "
 # The fact that says why a program told nothing else
 ERRORS = {HOST: "host.error", TORCH: "torch.import_error", DATA: "data.error"}
+OWN_ERROR = "smoke.error"  # of every other program
 
 Words = tuple[str, ...]
 
@@ -47,7 +48,7 @@ def told(program: str, text: str) -> dict[str, Scalar]:
     if program == PROBE:
         return dict(node)
     if "probe.version" not in node:
-        return {ERRORS[program]: node["unreadable"]}
+        return {ERRORS.get(program, OWN_ERROR): node["unreadable"]}
     return {name: value for name, value in node.items() if name != "probe.version"}
 
 

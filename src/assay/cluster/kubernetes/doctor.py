@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from assay.cluster.check import Check, Facts
 from assay.cluster.kubernetes import access, places, room, settings
+from assay.cluster.kubernetes import deep as inside
 from assay.cluster.kubernetes.look import look
 from assay.cluster.kubernetes.seen import Seen
 from assay.launch.kubernetes.options import KubernetesSystem
@@ -31,11 +32,20 @@ CHECKS: tuple[Callable[[Seen], Check], ...] = (
 )
 
 
-def examine(system: KubernetesSystem) -> tuple[Facts, tuple[Check, ...]]:
-    """What the cluster tells, and what the checks make of it; where nothing answers, only that."""
+def examine(
+    system: KubernetesSystem, deep: bool = False, data: str | None = None
+) -> tuple[Facts, tuple[Check, ...]]:
+    """What the cluster tells, and what the checks make of it; where nothing answers, only that.
+
+    deep  also run pods and look from inside; data: directory there whose files are to be read
+    """
     try:
         seen = look(system)
     except ApiError as error:
         return {}, (Check("API server", "fail", str(error), "kubectl cluster-info"),)
+    facts = {"kubernetes.version": seen.version, **places.facts(seen)}
     checks = tuple(check(seen) for check in CHECKS)
-    return {"kubernetes.version": seen.version, **places.facts(seen)}, checks
+    if not (deep or data is not None):
+        return facts, checks
+    told, more = inside.examine(seen, data)
+    return {**facts, **told}, (*checks, *more)

@@ -65,12 +65,33 @@ def claims(seen: Seen) -> Check:
             remedy = f"create it: kubectl -n {seen.namespace} apply -f CLAIM.yaml; or correct volumes"
             return Check(name, "fail", f"{called} is not there", remedy)
         phase = claim["status"].get("phase", "Pending")
-        kind = _class(seen, claim["spec"].get("storageClassName"))
+        kind = _provisioned(seen, claim)
+        if phase == "Pending" and _waits_for_a_pod(seen, claim["spec"].get("storageClassName")):
+            bound.append(f"{called} is made when its first pod comes ({kind}, WaitForFirstConsumer)")
+            continue
         if phase != "Bound":
             remedy = f"kubectl -n {seen.namespace} describe pvc {called}; kubectl get storageclass"
             return Check(name, "fail" if phase == "Lost" else "warn", f"{called} is {phase} ({kind})", remedy)
         bound.append(f"{called} is bound ({kind}, {', '.join(claim['spec']['accessModes'])})")
     return Check(name, "ok", "; ".join(bound))
+
+
+def _provisioned(seen: Seen, claim: Object) -> str:
+    """Whether a claim's volume is made for it, by whom, or was there before; and its storage class."""
+    kind = _class(seen, claim["spec"].get("storageClassName"))
+    driver = claim["metadata"].get("annotations", {}).get("volume.kubernetes.io/storage-provisioner")
+    if driver is not None:
+        return f"dynamic by {driver}, {kind}"
+    volume = claim["spec"].get("volumeName")
+    return kind if volume is None else f"static volume {volume}, {kind}"
+
+
+def _waits_for_a_pod(seen: Seen, name: str | None) -> bool:
+    """Whether a storage class makes volumes only when a pod wants them."""
+    if isinstance(seen.storage_classes, Unreadable):
+        return False
+    modes = {of["metadata"]["name"]: of.get("volumeBindingMode") for of in seen.storage_classes}
+    return name is not None and modes.get(name) == "WaitForFirstConsumer"
 
 
 def _class(seen: Seen, name: str | None) -> str:

@@ -1,0 +1,76 @@
+"""`assay cluster openstack`: machines for trials, as commands, as a Heat template, for nova.conf."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli import options
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from assay.cluster.openstack.machines import Machines
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["commands", "heat", "nova"]),
+    default="commands",
+    show_default=True,
+    help="Commands of the openstack client; a Heat template; what nova.conf and the hosts need.",
+)
+@options.JSON
+def openstack(file: Path, form: str, as_json: bool) -> None:
+    """Print what makes the machines that FILE describes: flavor, image, server group, servers.
+
+    PCI passthrough or vGPU, NUMA nodes, dedicated CPUs, huge pages. Asks no cloud and changes nothing. The
+    machines are then hosts of a system with launcher ssh, and `assay doctor` looks from inside whether each
+    GPU lies beside its CPUs, whether huge pages are there, and whether the hypervisor hides.
+
+    \b
+    Examples:
+      assay cluster openstack machines.yaml --as nova        what an administrator merges first
+      assay cluster openstack machines.yaml | sh
+      assay cluster openstack machines.yaml --as heat > stack.yaml
+
+    \b
+    Exit codes: 0 printed; 4 the file can't be used.
+    """
+    from assay.cluster.openstack import commands, flavor, heat, nova
+    from assay.launch.kubernetes.manifests import as_yaml
+
+    wanted = _read(file)
+    if as_json:
+        specs = {"extra_specs": flavor.extra_specs(wanted), "image": flavor.image_properties(wanted)}
+        nova_conf = {"controllers": nova.controllers(wanted), "hosts": nova.hosts(wanted)}
+        made = {
+            "commands": commands.make(wanted),
+            "undo": commands.undo(wanted),
+            "heat": heat.template(wanted),
+        }
+        options.echo_json({"schema": "assay.openstack/1", **specs, "nova": nova_conf, **made})
+        return
+    shown = {
+        "commands": lambda: commands.text(wanted),
+        "heat": lambda: as_yaml([heat.template(wanted)]),
+        "nova": lambda: nova.text(wanted),
+    }
+    click.echo(shown[form](), nl=False)
+
+
+def _read(path: Path) -> Machines:
+    """The file's machines. Raises InputError with every finding and its line."""
+    from assay.cluster.openstack.machines import Machines
+    from assay.suite import document
+    from assay.suite.findings import checked
+
+    file = document.read(path)
+    wanted, problems = (None, []) if file.problems else checked(Machines, file.data, file.where)
+    if wanted is None:
+        raise InputError([*file.problems, *problems])
+    return wanted

@@ -1,0 +1,61 @@
+"""The machines as `openstack` commands, in the order in which they are made, and what takes them back."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from assay.cluster.openstack.flavor import extra_specs, image_properties
+from assay.cluster.openstack.machines import Machines
+
+GROUP_ID = "$(openstack server group show {} --format value --column id)"
+
+
+def make(wanted: Machines) -> list[str]:
+    """Flavor, image, group, servers, as lines of a shell."""
+    name, servers = wanted.name, wanted.servers
+    flavor = [
+        "--vcpus",
+        str(wanted.cpus),
+        "--ram",
+        str(wanted.memory),
+        "--disk",
+        str(wanted.disk),
+        "--private",
+    ]
+    image = ["--disk-format", "qcow2", "--container-format", "bare", "--file", wanted.image.file]
+    group = GROUP_ID.format(shlex.quote(name))
+    server = ["--flavor", name, "--image", name, "--key-name", servers.key, "--network", servers.network]
+    count = ["--min", str(servers.count), "--max", str(servers.count), "--wait", name]
+    return [
+        _line("flavor create", [*flavor, *_properties(extra_specs(wanted)), name]),
+        _line("image create", [*image, *_properties(image_properties(wanted)), name]),
+        _line("server group create", ["--policy", servers.apart, name]),
+        f"{_line('server create', server)} --hint group={group} {shlex.join(count)}",
+    ]
+
+
+def undo(wanted: Machines) -> list[str]:
+    """What takes all of it back; servers of a number above one are called NAME-1, NAME-2, …"""
+    name, count = wanted.name, wanted.servers.count
+    servers = [name] if count == 1 else [f"{name}-{number}" for number in range(1, count + 1)]
+    return [
+        _line("server delete", ["--wait", *servers]),
+        _line("server group delete", [name]),
+        _line("image delete", [name]),
+        _line("flavor delete", [name]),
+    ]
+
+
+def _properties(table: Mapping[str, str]) -> list[str]:
+    return [word for key, value in table.items() for word in ("--property", f"{key}={value}")]
+
+
+def _line(command: str, words: list[str]) -> str:
+    return f"openstack {command} {shlex.join(words)}"
+
+
+def text(wanted: Machines) -> str:
+    """A script, and as comments what takes it back."""
+    back = "\n".join(f"# {line}" for line in undo(wanted))
+    return "\n".join(make(wanted)) + f"\n\n# to take it back\n{back}\n"

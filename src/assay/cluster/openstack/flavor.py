@@ -1,0 +1,51 @@
+"""Extra specs of the flavor and properties of the image.
+
+Source: nova, configuration/extra-specs and user/flavors; glance, admin/useful-image-properties.
+"""
+
+from __future__ import annotations
+
+from assay.cluster.openstack.machines import Machines
+
+_PAGES = {"2MiB": "2MB", "1GiB": "1GB"}  # nova's own spelling; its units are powers of two
+
+
+def extra_specs(wanted: Machines) -> dict[str, str]:
+    """What the flavor asks of the host that takes a machine."""
+    specs: dict[str, str] = {"hw:cpu_policy": wanted.cpu_policy}
+    if wanted.cpu_policy == "dedicated":
+        specs["hw:cpu_thread_policy"] = wanted.cpu_threads
+    specs["hw:numa_nodes"] = str(wanted.numa_nodes)
+    if wanted.numa_nodes > 1:
+        specs |= _nodes(wanted)
+    if wanted.huge_pages in _PAGES:
+        specs["hw:mem_page_size"] = _PAGES[wanted.huge_pages]
+    if wanted.devices:
+        aliases = (f"{alias}:{device.count}" for alias, device in wanted.devices.items())
+        specs["pci_passthrough:alias"] = ",".join(aliases)
+        specs["hw:pci_numa_affinity_policy"] = wanted.near
+    if wanted.vgpus is not None:
+        specs["resources:VGPU"] = str(wanted.vgpus.count)
+    if wanted.hide_hypervisor:
+        specs["hw:hide_hypervisor_id"] = "true"
+    return specs
+
+
+def _nodes(wanted: Machines) -> dict[str, str]:
+    """Which CPUs and how much memory, MiB, lie on each of the machine's nodes: equal parts."""
+    cpus, memory = wanted.cpus // wanted.numa_nodes, wanted.memory // wanted.numa_nodes
+    parts: dict[str, str] = {}
+    for node in range(wanted.numa_nodes):
+        own = range(node * cpus, (node + 1) * cpus)
+        parts[f"hw:numa_cpus.{node}"] = ",".join(map(str, own))
+        parts[f"hw:numa_mem.{node}"] = str(memory)
+    return parts
+
+
+def image_properties(wanted: Machines) -> dict[str, str]:
+    """What the image asks: a chipset with PCI Express, its firmware, a queue of the network for each CPU."""
+    properties: dict[str, str] = {"hw_machine_type": "q35", "hw_firmware_type": wanted.image.firmware}
+    properties["hw_vif_multiqueue_enabled"] = "true"
+    if wanted.hide_hypervisor:
+        properties["img_hide_hypervisor_id"] = "true"
+    return properties

@@ -1,0 +1,85 @@
+"""What nova.conf needs on controllers and on the hosts, and the hosts' kernel: lines to merge, not files.
+
+Source: nova, admin/pci-passthrough, admin/virtual-gpu, admin/cpu-topologies, admin/huge-pages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from assay.cluster.openstack.machines import MIB, PAGE_BYTES, Device, Machines
+
+FILTERS = ("PciPassthroughFilter", "NUMATopologyFilter", "ServerGroupAntiAffinityFilter")
+KERNEL_PAGES = {"2MiB": "2M", "1GiB": "1G"}
+
+
+def aliases(wanted: Machines) -> list[str]:
+    """The [pci] alias lines, alike on controllers and hosts."""
+    return [
+        json.dumps(
+            {"name": alias, **_ids(device), "device_type": device.device_type, "numa_policy": wanted.near}
+        )
+        for alias, device in wanted.devices.items()
+    ]
+
+
+def _ids(device: Device) -> dict[str, str]:
+    return {"vendor_id": device.vendor_id, "product_id": device.product_id}
+
+
+def controllers(wanted: Machines) -> list[str]:
+    """Lines of nova.conf for nova-api, conductor and scheduler."""
+    lines = ["[filter_scheduler]", f"# enabled_filters: add what is missing of {', '.join(FILTERS)}"]
+    if wanted.devices:
+        lines += ["", "[pci]", *(f"alias = {alias}" for alias in aliases(wanted))]
+    return lines
+
+
+def hosts(wanted: Machines) -> list[str]:
+    """Lines of nova.conf for nova-compute."""
+    lines: list[str] = []
+    if wanted.devices:
+        specs = (json.dumps(_ids(device)) for device in wanted.devices.values())
+        lines += ["[pci]", *(f"device_spec = {spec}" for spec in specs)]
+        lines += [*(f"alias = {alias}" for alias in aliases(wanted)), ""]
+    if wanted.vgpus is not None:
+        kind = wanted.vgpus.mdev_type
+        lines += ["[devices]", f"enabled_mdev_types = {kind}", "", f"[mdev_{kind}]"]
+        lines += [f"device_addresses = {','.join(wanted.vgpus.addresses)}", ""]
+    cpus = {"cpu_dedicated_set": wanted.hosts.dedicated_cpus, "cpu_shared_set": wanted.hosts.shared_cpus}
+    told = [f"{name} = {ranges}" for name, ranges in cpus.items() if ranges is not None]
+    if wanted.cpu_policy == "dedicated" and wanted.hosts.dedicated_cpus is None:
+        told.append("# cpu_dedicated_set: the CPUs that machines get for themselves; without it none fits")
+    return [*lines, *(["[compute]", *told] if told else [])]
+
+
+def kernel(wanted: Machines) -> Iterator[str]:
+    """What the hosts' kernels need, as commands and reasons; a reboot follows."""
+    words = []
+    if wanted.devices:
+        words += ["intel_iommu=on", "iommu=pt"]
+        ids = ",".join(f"{device.vendor_id}:{device.product_id}" for device in wanted.devices.values())
+        yield f"echo 'options vfio-pci ids={ids}' > /etc/modprobe.d/vfio.conf"
+        yield "echo vfio-pci > /etc/modules-load.d/vfio.conf"
+    if wanted.huge_pages in PAGE_BYTES:
+        each = wanted.memory * MIB // PAGE_BYTES[wanted.huge_pages]
+        size = KERNEL_PAGES[wanted.huge_pages]
+        words += [f"default_hugepagesz={size}", f"hugepagesz={size}", f"hugepages={each}"]
+    if words:
+        yield f"grubby --update-kernel=ALL --args='{' '.join(words)}'"
+
+
+def text(wanted: Machines) -> str:
+    """All of it, as a person merges it."""
+    parts = [
+        "# nova.conf of controllers, to merge",
+        *controllers(wanted),
+        "",
+        "# nova.conf of compute hosts, to merge",
+        *hosts(wanted),
+        "",
+        "# compute hosts, as root, then reboot; huge pages: for one machine a host, more for more",
+        *kernel(wanted),
+    ]
+    return "\n".join(parts) + "\n"
