@@ -182,10 +182,7 @@ def _undo(cluster: Cluster, obj: Object) -> Step:
         same = {"uid": obj["metadata"]["uid"]}
         there.delete(there.resource_of(obj), obj["metadata"]["name"], only=same, everywhere=wide)
         return step
-    now = there.apply(marks.only_marks(obj), everywhere=wide)
-    if rest := marks.leftover(now):
-        there.merge(obj, rest, everywhere=wide)
-    there.apply(marks.nothing_of(obj), everywhere=wide)  # the marks go last: till then it is found again
+    there.apply(marks.nothing_of(obj), everywhere=wide)
     return step
 
 

@@ -83,12 +83,6 @@ class Cluster:
         kind = "application/apply-patch+yaml"
         return self.wire.ask("PATCH", where, f"apply {_called(obj)}", params=params, body=obj, kind=kind)
 
-    def merge(self, obj: Object, patch: Object, *, everywhere: bool = False) -> None:
-        """Change an object by a JSON merge patch; null removes."""
-        where = self._path(self.resource_of(obj), obj["metadata"]["name"], everywhere)
-        params, kind = {"fieldManager": FIELD_MANAGER}, "application/merge-patch+json"
-        self.wire.ask("PATCH", where, f"change {_called(obj)}", params=params, body=patch, kind=kind)
-
     def get(
         self, resource: Resource, name: str, *, everywhere: bool = False, patience_s: float | None = None
     ) -> Object:
