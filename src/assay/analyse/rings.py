@@ -73,7 +73,10 @@ def _ring(
     borne: float,
     confidence: float,
 ) -> Ring:
-    within = {pair: _speeds(values, better) for pair, values in pairs.items() if {*pair} <= {*nodes}}
+    of_ring = frozenset(nodes)
+    within = {
+        pair: _speeds(v, better) for pair, v in pairs.items() if pair[0] in of_ring and pair[1] in of_ring
+    }
     if not within:
         return Ring(name, nodes, None, None, False, "no two of its nodes were measured as a pair")
     slowest = min(within, key=lambda pair: median(within[pair]))

@@ -1,0 +1,76 @@
+"""How often a healthy ring of nodes is called slow, and how often one that lost speed is.
+
+`python benchmarks/slow_rings.py` takes a minute; the seed is fixed. Each run strays by 2 %, normal or t3; a
+ring is as fast as the slowest of its measured links, less what every ring loses.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from slow_nodes import SEED, Draw, normal, t3
+
+from assay.analyse.rings import BORNE, slow_rings
+from assay.cluster import rounds
+
+SPREAD, OF_LINKS = 0.02, 0.01  # of runs of one thing; of one link and another
+LAWS: dict[str, Draw] = {"normal": normal, "t3": t3}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """So many rings of so many nodes, pairs in so many rounds among all, each with so many runs."""
+
+    rings: int
+    nodes: int
+    rounds: int = 5
+    runs: int = 3
+
+
+def named(cluster: Cluster, loss: float, lost: float, draw: Draw, number: int) -> tuple[bool, bool]:
+    """Whether the ring that lost is named, and whether any other is.
+
+    loss  of every ring over its slowest link; lost: of the first ring beside that
+    """
+    random = np.random.default_rng([SEED, number])
+    names = [f"n{at}" for at in range(cluster.rings * cluster.nodes)]
+    met = [pair for one in rounds.pairs(names, cluster.rounds, seed=number) for pair in one]
+    speeds = dict(zip(met, np.exp(OF_LINKS * random.standard_normal(len(met))).tolist(), strict=True))
+
+    def runs(speed: float) -> list[float]:
+        noise: list[float] = draw(random, (cluster.runs,)).tolist()
+        return [speed * math.exp(SPREAD * one) for one in noise]
+
+    pairs = {(a, b): runs(speed) for (a, b), speed in speeds.items()}
+    rings = {}
+    for at in range(cluster.rings):
+        nodes = tuple(names[at * cluster.nodes : (at + 1) * cluster.nodes])
+        members = frozenset(nodes)
+        own = [speed for pair, speed in speeds.items() if members.issuperset(pair)]
+        rings[nodes] = runs(min(own, default=1.0) * (1 - loss) * (1 - lost * (at == 0)))
+    found = slow_rings(rings, pairs, "higher", names={nodes: nodes[0] for nodes in rings})
+    slow = [ring.slower for ring in found]
+    return slow[0], any(slow[1:]) or (lost == 0 and slow[0])
+
+
+def shares(cluster: Cluster, loss: float, lost: float, draw: Draw, times: int) -> tuple[float, float]:
+    """Of so many sweeps: in which share the slow ring was named, and in which a healthy one was."""
+    seen = [named(cluster, loss, lost, draw, number) for number in range(times)]
+    return sum(found for found, _ in seen) / times, sum(wrong for _, wrong in seen) / times
+
+
+def main() -> None:
+    """Print the table of docs/sweep.md."""
+    for law, draw in LAWS.items():
+        for cluster in (Cluster(1, 16), Cluster(8, 16), Cluster(16, 32)):
+            for loss in (0.1, BORNE):
+                _, wrong = shares(cluster, loss, 0.0, draw, 400)
+                print(f"{law:7} {cluster}, all lose {loss:.0%}: a healthy ring is named in {wrong:.1%}")
+            rates = [f"{shares(cluster, 0.1, lost, draw, 200)[0]:.0%}" for lost in (0.1, 0.2, 0.4)]
+            print(f"{law:7} {cluster}, all lose 10 %, one 10, 20, 40 % more: named in {', '.join(rates)}")
+
+
+if __name__ == "__main__":
+    main()
