@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ TCP = {
     "sum_sent": {"seconds": 10.0, "bytes": 1250, "bits_per_second": 9.42e9, "retransmits": 12},
     "sum_received": {"seconds": 10.0, "bytes": 1249, "bits_per_second": 9.41e9},
 }
+CPU = {"cpu_utilization_percent": {"host_total": 16.1, "host_user": 1.0, "remote_total": 73.2}}
 UDP = {"sum": {"bits_per_second": 1e9, "jitter_ms": 0.02, "lost_packets": 5, "lost_percent": 0.5}}
 
 
@@ -51,6 +53,36 @@ def test_the_bandwidth_is_what_arrived(tmp_path: Path) -> None:
         4,
         "3.16",
     )
+
+
+@pytest.mark.parametrize(
+    ("start", "client", "server"),
+    [({"connecting_to": {"host": "b"}}, 16.1, 73.2), ({"accepted_connection": {"host": "a"}}, 73.2, 16.1)],
+    ids=["the client's report", "the server's"],
+)
+def test_the_cores_that_each_end_used_are_told_apart(
+    tmp_path: Path, start: dict[str, Any], client: float, server: float
+) -> None:
+    found = read(tmp_path, report(TCP | CPU, start=START | start))
+    cores = {f.labels["end"]: (f.value, f.unit) for f in found.figures if f.metric == "cores"}
+    assert cores == {"client": (client, "%"), "server": (server, "%")}
+
+
+def test_segments_sent_again_are_a_share_where_their_size_is_known(tmp_path: Path) -> None:
+    sent = {"sum_sent": TCP["sum_sent"] | {"bytes": 14480000}}
+    found = read(tmp_path, report(TCP | sent, start=START | {"tcp_mss_default": 1448}))
+    assert values(found)["retransmit_share"] == pytest.approx(12 / 10000)
+
+
+def test_retransmits_that_were_not_counted_are_no_figure(tmp_path: Path) -> None:
+    found = read(tmp_path, report(TCP | {"sum_sent": {"bits_per_second": 1e9, "retransmits": -1}}))
+    assert "retransmits" not in values(found)
+
+
+def test_warnings_around_a_document_are_none_of_it(tmp_path: Path) -> None:
+    text = f"warning: no congestion control\n{report(TCP)}\niperf3: getsockopt - not supported\n"
+    found = read(tmp_path, text)
+    assert (values(found)["bandwidth"], found.problems) == (9.41e9, [])
 
 
 def test_both_directions_are_told_apart(tmp_path: Path) -> None:
@@ -85,6 +117,7 @@ def test_a_stream_of_events_is_read_as_the_document_is(tmp_path: Path) -> None:
         (report(TCP, error="control socket has closed unexpectedly"), "control socket"),
         (report(TCP)[:-40], "cut off"),
         (report({}), "did not come to its end"),
+        (report(CPU), "did not come to its end"),
         ("[1]", "JSON"),
         ("{}", "'start' is missing"),
         (report({"sum_sent": None}), "cut off"),
@@ -109,7 +142,11 @@ def test_a_report_cut_anywhere_has_no_figure(tmp_path_factory: pytest.TempPathFa
         st.none() | st.floats() | st.text(max_size=5),
         lambda x: st.dictionaries(
             st.sampled_from(
-                ["start", "end", "error", "version", "test_start", "sum", "sum_sent", "bits_per_second"]
+                [
+                    *("start", "end", "error", "version", "test_start", "sum", "sum_sent", "sum_received"),
+                    *("bits_per_second", "bytes", "retransmits", "tcp_mss_default", "connecting_to"),
+                    *("cpu_utilization_percent", "host_total", "remote_total"),
+                ]
             ),
             x,
         ),
@@ -121,3 +158,21 @@ def test_any_json_is_a_report_or_a_problem(tmp_path_factory: pytest.TempPathFact
     log.write_text(json.dumps(told))
     found = iperf3(log)
     assert found.figures or found.problems
+    assert all(math.isfinite(figure.value) for figure in found.figures)
+
+
+STREAM = "".join(
+    json.dumps({"event": event, "data": data}) + "\n"
+    for event, data in (("start", START), ("end", TCP | CPU))
+)
+
+
+@given(st.integers(0, len(STREAM) - 3))
+def test_a_stream_of_events_cut_anywhere_has_no_figure(
+    tmp_path_factory: pytest.TempPathFactory, length: int
+) -> None:
+    log = tmp_path_factory.mktemp("cut") / "log"
+    log.write_text(STREAM[:length])
+    found = iperf3(log)
+    assert found.figures == []
+    assert found.problems

@@ -149,13 +149,27 @@ def test_each_port_has_its_own_figures_beside_those_of_both(tmp_path: Path) -> N
         ROW[:40] + "\n",
         ROW.replace("11030.45", "nan"),
         ROW.replace("11030.45", "0.00").replace("0.176487", "0.000000"),
+        ROW.replace("0.176487", "1.76487e-1"),
+        ROW.rstrip() + ROW,
     ],
-    ids=["digits lost", "rate cut", "N/A", "cut off", "nan", "nothing was sent"],
+    ids=["digits lost", "rate cut", "N/A", "cut off", "nan", "nothing was sent", "exponent", "two in one"],
 )
 def test_a_torn_row_is_counted_and_never_a_number(tmp_path: Path, torn: str) -> None:
     found = read(tmp_path, HEAD + torn + ROW)
     assert values(found, "bandwidth") == pytest.approx([11030.45 * 2**20])
     assert found.skipped == 1
+
+
+def test_a_rate_that_lost_digits_where_the_bandwidth_does_not_tell_is_torn(tmp_path: Path) -> None:
+    found = read(tmp_path, GBITS.replace("7.498617", "7.49"))
+    assert (values(found, "message_rate"), found.skipped) == ([2934.0], 1)
+
+
+@pytest.mark.parametrize("spoilt", ["6.1", "-1.76", "N/A", "1.88e0"])
+def test_a_latency_that_lost_digits_or_is_no_time_makes_its_row_torn(tmp_path: Path, spoilt: str) -> None:
+    row = LATENCY.rstrip().removesuffix("6.12") + spoilt
+    found = read(tmp_path, row if spoilt != "-1.76" else LATENCY.replace(" 1.76", spoilt))
+    assert (found.figures, found.skipped) == ([], 1)
 
 
 def test_a_row_of_latencies_out_of_order_is_torn(tmp_path: Path) -> None:
@@ -192,3 +206,25 @@ def test_whatever_falls_into_a_log_makes_no_other_bandwidth(
                 assert figure.value == pytest.approx(
                     float(str(figure.labels["payload_bytes"])) * rate, rel=0.5
                 )
+
+
+@pytest.mark.parametrize(("text", "metric"), [(MIB, "bandwidth"), (LATENCY, "latency_median")])
+@given(data=st.data())
+def test_a_table_cut_anywhere_has_its_figure_whole_or_not_at_all(
+    tmp_path_factory: pytest.TempPathFactory, text: str, metric: str, data: st.DataObject
+) -> None:
+    whole = values(read(tmp_path_factory.mktemp("whole"), text), metric)
+    cut = data.draw(st.integers(0, len(text)))
+    found = read(tmp_path_factory.mktemp("cut"), text[:cut])
+    assert values(found, metric) in ([], whole)
+    assert found.figures or found.problems
+
+
+@given(st.lists(st.sampled_from([*LATENCY.splitlines(), *MIB.splitlines()]), max_size=8), st.integers(0, 99))
+def test_lines_of_two_tests_that_interleave_never_mix_their_metrics(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], at: int
+) -> None:
+    text = "\n".join(lines)
+    found = read(tmp_path_factory.mktemp("mixed"), text[at:])
+    assert set(values(found, "latency_median")) <= {1.79}
+    assert {round(value) for value in values(found, "bandwidth")} <= {round(11030.45 * 2**20)}

@@ -56,11 +56,12 @@ def report(text: str) -> Found:
         asked = start.get("test_start", {})
         found.facts |= {key: asked[key] for key in _FACTS if isinstance(asked.get(key), str | int | float)}
         begin = max(text.find('"end"'), 0)
-        found.figures += _figures(
-            told["end"], start.get("tcp_mss", start.get("tcp_mss_default")), text, begin
-        )
+        mss = start.get("tcp_mss", start.get("tcp_mss_default"))
+        figures = list(_figures(told["end"], number(mss), text, begin))
         ends = ("client", "server") if "connecting_to" in start else ("server", "client")
-        found.figures += _cores(told["end"].get("cpu_utilization_percent", {}), ends, text, begin)
+        if figures:
+            figures += _cores(told["end"].get("cpu_utilization_percent", {}), ends, text, begin)
+        found.figures += figures
     except ValueError as error:
         found.problems.append(str(error))
     except (KeyError, TypeError, AttributeError) as error:
@@ -85,21 +86,15 @@ def _braced(text: str) -> str:
     return text[text.find("{") : text.rfind("}") + 1]
 
 
-def _figures(end: Mapping[str, Any], mss: object, text: str, begin: int) -> Iterator[Figure]:
-    """Of the sums. `mss`: bytes of a segment, where the report says it."""
-    segment_bytes = number(mss)
+def _figures(end: Mapping[str, Any], mss_bytes: float | None, text: str, begin: int) -> Iterator[Figure]:
+    """Of the sums. `mss_bytes`: of a segment, where the report says it."""
     for key, (metric, labels) in _SUMS.items():
         told = end.get(key, {})
         line = line_of(text, f'"{key}"', begin)
         rate = number(told.get("bits_per_second"))
         if rate is not None and rate > 0:
             yield Figure(metric, rate, labels, {}, line, "b/s")
-        retransmits = number(told.get("retransmits"))
-        if retransmits is not None:
-            yield Figure("retransmits", retransmits, labels, {}, line)
-            sent_bytes = number(told.get("bytes"))
-            if segment_bytes and sent_bytes and sent_bytes > 0:
-                yield Figure("retransmit_share", retransmits * segment_bytes / sent_bytes, labels, {}, line)
+        yield from _retransmits(told, mss_bytes, labels, line)
     udp, line = end.get("sum", {}), line_of(text, '"sum"', begin)
     for metric, key, unit in (("lost", "lost_percent", "%"), ("jitter", "jitter_ms", "ms")):
         value = number(udp.get(key))
@@ -108,6 +103,20 @@ def _figures(end: Mapping[str, Any], mss: object, text: str, begin: int) -> Iter
     sent = number(udp.get("bits_per_second"))
     if sent and "sum_sent" not in end:  # UDP before 3.10, which says what was sent and what was lost
         yield Figure("bandwidth_sent", sent, {}, {}, line, "b/s")
+
+
+def _retransmits(
+    told: Mapping[str, Any], mss_bytes: float | None, labels: dict[str, Scalar], line: int
+) -> Iterator[Figure]:
+    """Segments sent again, and their share where a segment's size is known; below 0 where TCP did not say."""
+    count, sent_bytes = number(told.get("retransmits")), number(told.get("bytes"))
+    if count is None or count < 0:
+        return
+    yield Figure("retransmits", count, labels, {}, line)
+    if mss_bytes and mss_bytes > 0 and sent_bytes and sent_bytes > 0:
+        share = number(count * mss_bytes / sent_bytes)
+        if share is not None:
+            yield Figure("retransmit_share", share, labels, {}, line)
 
 
 def _cores(used: Mapping[str, Any], ends: tuple[str, str], text: str, begin: int) -> Iterator[Figure]:

@@ -194,12 +194,15 @@ def _figures(row: _Row) -> Iterator[Figure]:
 
 
 def _latencies(row: _Row, port: int | None) -> Iterator[tuple[str, float, str]]:
-    """Times; none where their order is none, which a torn row's seldom is."""
-    times = {
-        _LATENCIES[column.name]: float(text)
+    """Times; none where their order is none, or one has lost digits, as in a torn row."""
+    printed = {
+        _LATENCIES[column.name]: text
         for column, text in row.cells.items()
         if column.name in _LATENCIES and column.unit == "usec" and column.port == port
     }
+    times = {metric: float(text) for metric, text in printed.items()}
+    if len({rounding(text) for text in printed.values()}) > 1 or min(times.values(), default=0.0) < 0:
+        return
     order = [
         times[f"latency_{name}"]
         for name in ("min", "median", "p99", "p99_9", "max")
@@ -221,7 +224,8 @@ def _exchanged(row: _Row, size: float, port: int | None) -> Iterator[tuple[str, 
     if not rate:  # as before 2013
         units = units[:1] if named[name] else ()
     unit = next((u for u in units if not rate or _agree(average, u, rate, size)), None)
-    if unit is None or (float(average) <= 0 and float(rate or 0) <= 0):
+    lost_digits = rate and rounding(rate) != _RATE_HALF
+    if unit is None or lost_digits or (float(average) <= 0 and float(rate or 0) <= 0):
         return
     scale = factor(unit)[0]
     sharper = not rate or rounding(average) * float(rate) <= _RATE_HALF * float(average)
