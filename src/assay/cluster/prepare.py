@@ -219,16 +219,22 @@ def _prepared(cluster: Cluster, parts: Collection[str] | None) -> list[Object]:
     for api_version, kind in reversed(KINDS):
         plural = cluster.kinds(api_version).get(kind)
         if plural is not None:
-            of = Resource(api_version, plural)
-            listed = cluster.list(of, labels=f"{marks.FOR}={cluster.namespace}", everywhere=True).items
             # a list leaves out what its items are
-            found += [{"apiVersion": api_version, "kind": kind, **obj} for obj in listed]
+            whose = {"apiVersion": api_version, "kind": kind}
+            found += [{**whose, **obj} for obj in _marked_of(cluster, Resource(api_version, plural))]
     return [
         obj
         for obj in found
         if "deletionTimestamp" not in obj["metadata"]
         and (parts is None or marks.labels_of(obj)[marks.PART] in parts)
     ]
+
+
+def _marked_of(cluster: Cluster, of: Resource) -> list[Object]:
+    try:
+        return cluster.list(of, labels=f"{marks.FOR}={cluster.namespace}", everywhere=True).items
+    except NotFound:  # its definition goes at this moment, and with it all of the kind
+        return []
 
 
 # Objects
