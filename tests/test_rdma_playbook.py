@@ -1,0 +1,163 @@
+"""examples/rdma: its jobs as the API server takes them, its published figures, its steps over TCP."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from ruamel.yaml import YAML
+
+import kubernetes_cluster as cluster
+from assay.cli import assay
+from conftest import ROOT, require
+
+EXAMPLE = ROOT / "examples" / "rdma"
+SUITES = ("point-to-point", "nccl", "resnet50")
+PAPER = json.loads(path.read_text()) if (path := ROOT.parent / "shared/facts/published.json").exists() else {}
+
+
+def yaml(path: Path) -> Any:
+    return YAML(typ="safe").load(path)
+
+
+def command(*words: object) -> Result:
+    return CliRunner().invoke(assay, [str(word) for word in words], catch_exceptions=False)
+
+
+@pytest.fixture
+def namespace() -> Iterator[str]:
+    with cluster.namespace() as name:
+        yield name
+
+
+@pytest.fixture
+def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the playbook, and a directory of its own for runs."""
+    shutil.copytree(EXAMPLE, tmp_path / "rdma")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "rdma"
+
+
+def change(path: Path, **entries: object) -> None:
+    """Set entries of every system, or of every suite's top."""
+    content = yaml(path)
+    for part in content.values() if path.name == "systems.yaml" else [content]:
+        part |= entries
+    YAML().dump(content, path)
+
+
+# InfiniBand: rendered ------------------------------------------------------------------------------------
+
+
+def test_every_command_of_the_page_is_one() -> None:
+    page = (EXAMPLE / "README.md").read_text()
+    lines = [
+        line for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL) for line in block.splitlines()
+    ]
+    assert len(lines) > 15
+    for line in lines:
+        words = line.split()
+        assert words[0] == "assay"
+        named = command(*words[1 : 3 if words[1] == "cluster" else 2], "--help").output
+        for word in words[2:]:
+            if word.startswith("-"):
+                assert word in named, line
+            if word.startswith("examples/"):
+                assert (ROOT / word).is_file(), line
+
+
+def test_the_preparation_announces_what_the_pods_ask_for(ground: Path) -> None:
+    shown = command(
+        "cluster",
+        "prepare",
+        "openshift",
+        "--systems",
+        ground / "systems.yaml",
+        "--for",
+        "openshift",
+        "--print",
+    )
+    assert shown.exit_code == 0, shown.output
+    made = {(one["kind"], one["metadata"]["name"]): one for one in YAML(typ="safe").load_all(shown.stdout)}
+    fabric = made["NicClusterPolicy", "nic-cluster-policy"]["spec"]["rdmaSharedDevicePlugin"]
+    announced = {one["resourceName"] for one in json.loads(fabric["config"])["configList"]}
+    [system] = yaml(ground / "systems.yaml").values()
+    assert {f"rdma/{name}" for name in announced} == system["resources"]["pod"].keys()
+    mounted = {volume["persistentVolumeClaim"] for volume in system["volumes"]}
+    assert mounted == {name for kind, name in made if kind == "PersistentVolumeClaim"}
+    accounts = {name for kind, name in made if kind == "ServiceAccount"}
+    assert system["serviceAccountName"] in accounts
+
+
+@pytest.mark.kubernetes
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_api_server_takes_every_job(suite: str, ground: Path, namespace: str) -> None:
+    change(ground / "systems.yaml", namespace=namespace)
+    change(ground / f"{suite}.yaml", repeats=1)
+    cluster.kubectl("-n", namespace, "create", "serviceaccount", "mpi")
+    planned = json.loads(command("plan", ground / f"{suite}.yaml", "--json").stdout)
+    assert planned["trials"]
+    for trial in planned["trials"]:
+        said = command("plan", ground / f"{suite}.yaml", "--show", trial["id"], "--validate")
+        assert said.exit_code == 0, said.output
+
+
+@pytest.mark.skipif(not PAPER, reason="the published figures to compare with are not here")
+def test_the_published_figures_are_those_that_were_printed(ground: Path) -> None:
+    assert command("import", ground / "published.csv", "--name", "redbook").exit_code == 0
+    points = json.loads(command("show", "redbook", "--json").stdout)["points"]
+    found = {
+        (one["shape"], one["metric"], one["labels"].get("payload_bytes")): one["values"] for one in points
+    }
+    paper = PAPER["nccl_all_reduce_float_sum_out_of_place"]
+    pods = {"1x8": "1 pod x 8 GPUs, 1 node", "2x8x2": "2 pods x 8 GPUs, 2 nodes"}
+    for shape, named in {**pods, "16x1x2": "16 pods x 1 GPU, 2 nodes"}.items():
+        for size, time_us, _, busbw in paper[named]:
+            assert found.pop((shape, "latency", size)) == [time_us]
+            if busbw:  # a latency's size prints none
+                assert found.pop((shape, "busbw", size)) == [busbw]
+    resnet50 = PAPER["resnet50_synthetic_images_per_s"]
+    pods_of_8, pods_of_1 = resnet50["multi_gpu_pods"], resnet50["single_gpu_pods"]
+    assert {shape: values for (shape, *_), values in found.items()} == {
+        "1x8": [pods_of_8["1x8"]],
+        "2x8x2": [pods_of_8["2x8"]],
+        "8x1x1": [pods_of_1["8x1 on 1 node"]],
+        "16x1x2": [pods_of_1["16x1 on 2 nodes"]],
+    }
+
+
+# TCP: for real -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.kubernetes
+def test_its_steps_over_tcp_run_on_two_nodes_and_leave_nothing(ground: Path, namespace: str) -> None:
+    own = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    nodes = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
+    here = {node["status"]["nodeInfo"]["bootID"] for node in nodes} - {""} == {own}
+    require("kubernetes", here, "its nodes are other machines, and don't have this machine's Python")
+    require("iperf3", shutil.which("iperf3") is not None, "iperf3 is not installed")
+    space = f"{namespace}-tcp"  # made by the preparation
+    systems = ground / "tcp" / "systems.yaml"
+    change(systems, namespace=space, image=cluster.IMAGE)
+    prepare = ("cluster", "prepare", "two-nodes", "--systems", systems)
+    try:
+        assert command(*prepare, "--apply", "--yes").exit_code == 0
+        assert command(*prepare, "--check").exit_code == 0
+        for name in ("communication", "resnet50"):
+            change(ground / "tcp" / f"{name}.yaml", repeats=1)
+            ran = command("run", ground / "tcp" / f"{name}.yaml", "--quiet")
+            assert ran.exit_code == 0, ran.output
+        compared = json.loads(command("compare", "rdma-tcp-resnet50", "--layouts", "--json").stdout)
+        assert {"1x2", "2x1x2"} <= set(re.findall(r'"shape": "([\dx]+)"', json.dumps(compared)))
+    finally:
+        cluster.kubectl("-n", space, "delete", "pods,jobs,mpijobs", "--all", "--wait=true")
+        assert command(*prepare, "--revert", "--yes").exit_code == 0
+    assert command(*prepare, "--check").exit_code == 1
