@@ -263,6 +263,8 @@ def test_a_throughput_that_contradicts_the_samples_is_doubted(tmp_path: Path) ->
     (doubt,) = read(tmp_path, [*whole_run()[:-1], tracked, whole_run()[-1]]).doubts
     assert doubt.code == "throughput-contradicts"
     assert "16.67 samples/s, the log's own tracked throughput 400" in doubt.evidence
+    of_tokens = line("tracked_stats", 100, {"throughput": 400.0}, units={"throughput": "tokens/s"})
+    assert read(tmp_path, [*whole_run()[:-1], of_tokens, whole_run()[-1]]).doubts == ()
 
 
 def test_the_round_comes_from_the_form_then_the_nearest_folder_then_the_caller(tmp_path: Path) -> None:

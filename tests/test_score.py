@@ -254,6 +254,15 @@ def test_each_broken_file_is_named_and_the_set_has_no_score(mlperf_logs: Path, t
     assert {path: path.read_bytes() for path in leaf.iterdir()} == before
 
 
+def test_a_run_of_assay_s_own_is_refused_with_the_name_of_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "suite" / "session" / "trial" / "attempt-1" / "logs" / "rank-0.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("")
+    refused = assay_score(tmp_path / "suite").exception
+    assert isinstance(refused, InputError)
+    assert f"or log files: of a run of Assay's, as {log}" in str(refused)
+
+
 def test_a_path_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", "from assay.cli import main; main()", "score", str(tmp_path / "absent")],

@@ -136,7 +136,7 @@ class _Log:
         elif key == "init_start":
             self.init_start_ms = event.time_ms if self.init_start_ms is None else self.init_start_ms
         elif key == "tracked_stats":
-            self._add_tracked(event.value)
+            self._add_tracked(event.value, event.metadata.get("units"))
         elif key == "cache_clear":
             self.claims_cache_cleared = self.claims_cache_cleared or event.value is True
         elif key in _LOADGEN_KEYS:
@@ -163,8 +163,9 @@ class _Log:
                 f"to {event.key} (line {event.line})"
             )
 
-    def _add_tracked(self, value: Any) -> None:
-        if isinstance(value, dict) and is_number(rate := value.get("throughput")):
+    def _add_tracked(self, value: Any, units: Any) -> None:
+        of_samples = not (isinstance(units, dict) and units.get("throughput") == "tokens/s")
+        if of_samples and isinstance(value, dict) and is_number(rate := value.get("throughput")):
             self.throughputs.append(float(rate))
 
     def _add_point(self, key: str, value: Any) -> None:

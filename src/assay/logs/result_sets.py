@@ -19,6 +19,7 @@ from assay.logs.benchmark_names import benchmark_name, is_known_benchmark
 from assay.logs.training_length import is_number
 
 LARGEST_JSON_BYTES: Final = 1 << 20
+_OWN_LOGS = "**/attempt-*/logs/rank-0.log"
 _RESULT_FILE = re.compile(r"result_(.*)\.txt(\.gz|\.xz)?")
 _ROUND_FOLDER = re.compile(r"(?:.*_)?v(\d+\.\d+)")
 
@@ -62,13 +63,20 @@ def find_sets(paths: Sequence[Path]) -> list[ResultSet]:
         refused = len(problems)
         leaves = list(_leaves(path, problems))
         if not leaves and len(problems) == refused:
-            what = "holds no result_*.txt (.gz, .xz); give a folder of MLPerf results, or log files"
-            problems.append(Problem(str(path), what if path.exists() else "no such file or folder"))
+            problems.append(Problem(str(path), _no_results(path)))
         for directory, files in leaves:
             found.setdefault(directory.resolve(), (path, set()))[1].update(files)
     if problems:
         raise InputError(problems)
     return [_set(directory, given, files) for directory, (given, files) in found.items()]
+
+
+def _no_results(path: Path) -> str:
+    if not path.exists():
+        return "no such file or folder"
+    what = "holds no result_*.txt (.gz, .xz); give a folder of MLPerf results, or log files"
+    own = min(path.glob(_OWN_LOGS), default=None)
+    return what if own is None else f"{what}: of a run of Assay's, as {own}"
 
 
 def holds_results(path: Path) -> bool:

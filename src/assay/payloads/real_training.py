@@ -74,7 +74,7 @@ class RealTraining:
         self.checkpoint = Checkpoint(self.rank, self.options, self.stepper)
         self.step = self.resumed = self.checkpoint.resume()
         self.trained_s, self.waited_s, self.samples = 0.0, 0.0, 0
-        self.per_epoch = benchmark.steps_per_epoch
+        self.per_epoch, self.unit = benchmark.steps_per_epoch, f"{benchmark.sample}/s"
         self.steps = self._all_steps()
         self.block = max(1, round(self.options.eval_every * self.per_epoch))
         self.first = round(self.options.first_eval * self.per_epoch)
@@ -146,7 +146,8 @@ class RealTraining:
         self.trained_s += elapsed
         means = mean_losses(self.rank, losses)
         trained = self.rank.over_ranks([float(self.samples - before)], "SUM")[0]
-        self.log("tracked_stats", {"loss": means[-1], "throughput": trained / elapsed}, step=self.step)
+        figures, units = {"loss": means[-1], "throughput": trained / elapsed}, {"throughput": self.unit}
+        self.log("tracked_stats", figures, step=self.step, units=units)
 
     def evaluate(self) -> Any:
         """Evaluate, and log what came out. Raises DivergedError where that is not finite."""
@@ -179,7 +180,7 @@ class RealTraining:
         epochs = (self.step - self.resumed) / self.per_epoch
         figures = {
             "time_per_epoch": (elapsed / epochs, "s"),
-            "throughput": (samples / trained_s, f"{self.benchmark.sample}/s"),
+            "throughput": (samples / trained_s, self.unit),
             "data_wait": (waiting, ""),
         }
         if success and not self.resumed:  # else the time before is not in this log

@@ -69,7 +69,9 @@ def of_set(s: TrainingSet) -> str:
     if s.minutes is None or s.length is None:
         whole = f"{s.converged} of {s.runs} runs converged; {each}"
     else:
-        whole = f"time to train {_time(s.minutes)} = {_length(s)} {s.unit} × {each} (geometric means)"
+        length = _length(s)
+        units = _PER_UNIT[s.unit] if length == "1" else s.unit
+        whole = f"time to train {_time(s.minutes)} = {length} {units} × {each} (geometric means)"
     beside = "" if s.overlap_minutes == 0 else f"; evaluation in open epochs {_minutes(s.overlap_minutes)}"
     before = "" if s.init_minutes is None else f"; initialisation before it {_minutes(s.init_minutes)}"
     return f"{whole}: {shares}{beside}{before}"
