@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
@@ -34,8 +35,10 @@ from assay.launch.kubernetes import client
 from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.manifests import as_yaml
 from assay.launch.kubernetes.options import KubernetesSystem
+from assay.suite import document
 
 GOLDEN = Path(__file__).parent / "golden" / "prepare"
+DOCUMENT = Path(__file__).parent.parent / "docs" / "prepare.md"
 SCALE = {"cluster": "16217308676014575381", "filesystem": "099B6A7A:5EB99743", "path": "/gpfs/frames"}
 OPTIONS: dict[str, dict[str, Any]] = {
     "registry": {"images": "images", "pushes": "ci"},
@@ -106,6 +109,16 @@ def test_what_a_part_asks_for_is_what_it_was(platform: Platform, name: str) -> N
 def test_every_object_is_of_a_kind_that_revert_looks_for(platform: Platform, name: str) -> None:
     for _, obj in preparation(platform, "bench", name).objects():
         assert (obj["apiVersion"], obj["kind"]) in KINDS
+
+
+def test_every_part_and_option_stands_in_the_document() -> None:
+    section = DOCUMENT.read_text().partition("## The parts")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| `")]
+    options = {row.split("`")[1]: row.split(" | ")[2] for row in rows}
+    assert options.keys() == PARTS.keys()
+    for name, of in PARTS.items():
+        said = {word for word in options[name].split("`") if word in {*of.model_fields}}
+        assert said == {*of.model_fields}, name
 
 
 # On a cluster that knows the kinds
@@ -551,6 +564,16 @@ def test_a_part_or_option_that_does_not_exist_is_refused_with_its_line(lab: Path
     assert f'{lab}:11: wrong.prepare: "gpu-operatr" is no part; did you mean gpu-operator?' in lines
     assert any(line.startswith(f'{lab}:12: wrong.prepare.hugepages.size: found "3Mi"') for line in lines)
     assert f"{lab}:12: wrong.prepare.hugepages.cuont: unknown key; did you mean count?" in lines
+
+
+def test_an_editor_knows_the_parts(lab: Path) -> None:
+    schema = json.loads(CliRunner().invoke(assay, ["schema", "systems"]).output)
+    checks = jsonschema.Draft202012Validator(schema)
+    written = document.read(lab).data
+    checks.validate({"lab": written["lab"]})
+    said = " ".join(error.message for error in checks.iter_errors({"wrong": written["wrong"]}))
+    assert "'gpu-operatr' was unexpected" in said
+    assert "3Mi" in said
 
 
 def test_printing_asks_no_cluster(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:

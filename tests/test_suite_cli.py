@@ -197,7 +197,7 @@ def test_the_schema_accepts_what_the_reader_accepts() -> None:
     jsonschema.validate(plain_yaml(GOOD), schema)
     swept = "suite: s\nworkload: sweep\nparams: {sizes: [[1, 2], [3]], bidirectional: [true, false]}\n"
     jsonschema.validate(plain_yaml(swept), schema)
-    jsonschema.validate(plain_yaml(GOOD_SYSTEMS), systems_schema(LAUNCHERS))
+    jsonschema.validate(plain_yaml(GOOD_SYSTEMS), systems_schema(LAUNCHERS, {}))
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_the_schema_refuses_what_the_reader_refuses(before: str, after: str) -> 
 
 
 def test_the_schema_of_systems_knows_each_launchers_options() -> None:
-    schema = systems_schema(LAUNCHERS)
+    schema = systems_schema(LAUNCHERS, {})
     for wrong in (
         "here: {launcher: locl}",
         "here: {}",

@@ -25,7 +25,9 @@ def command(file: str, as_json: bool) -> None:  # noqa: ARG001 it is JSON either
     from assay.workloads import WORKLOADS
 
     if file == "systems":
-        echo_json(systems_schema(SYSTEM_MODELS))
+        from assay.cluster.components import PARTS
+
+        echo_json(systems_schema(SYSTEM_MODELS, PARTS))
         return
     models = {name: workload.params for name, workload in WORKLOADS.items()}
     echo_json(suite_schema(models, {name: workload.about for name, workload in WORKLOADS.items()}))

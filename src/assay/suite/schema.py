@@ -40,15 +40,21 @@ def suite_schema(params_models: Mapping[str, type[BaseModel]], about: Mapping[st
     return {"$schema": DIALECT, "$id": "urn:assay:schema:suite:1", **root, "$defs": definitions}
 
 
-def systems_schema(launcher_models: Mapping[str, type[BaseModel]]) -> Schema:
+def systems_schema(
+    launcher_models: Mapping[str, type[BaseModel]], parts: Mapping[str, type[BaseModel]]
+) -> Schema:
     """The schema of systems.yaml; what a system may say follows from its `launcher`.
 
     launcher_models  launcher → model of a system's options
+    parts            part of a prepared cluster → model of its options, for launchers that have `prepare`
     """
-    refs, definitions = _schemas(launcher_models)
+    refs, definitions = _schemas({**launcher_models, **parts})
+    of_parts = {name: {"anyOf": [{"$ref": f"#/$defs/{refs[name]}"}, {"type": "null"}]} for name in parts}
     for name in launcher_models:
         definition = definitions[refs[name]]
         definition["properties"] = {"launcher": {"const": name}, **definition.get("properties", {})}
+        if prepare := definition["properties"].get("prepare"):
+            prepare |= {"properties": of_parts, "additionalProperties": False}
     system = {
         "type": "object",
         "description": "One place to measure: a launcher and its options.",
