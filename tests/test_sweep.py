@@ -89,6 +89,66 @@ def test_a_margin_that_is_none_is_refused_before_anything_runs(tmp_path: Path) -
     assert not (tmp_path / "runs").exists()
 
 
+def swept(tmp_path: Path, *words: str, hosts: int = 12) -> tuple[int, Any, str]:
+    """A sweep of hosts that nothing is begun on: its time is up at once."""
+    systems = tmp_path / "systems.yaml"
+    names = [f"host.invalid{at}" for at in range(hosts)]
+    systems.write_text(json.dumps({"lab": {"launcher": "ssh", "hosts": names}}))
+    asked = ["sweep", "lab", "--systems", str(systems), "--runs", str(tmp_path / "runs"), "--json"]
+    said = CliRunner().invoke(cli.assay, [*asked, "--for", "0.001s", *words])
+    if isinstance(said.exception, InputError):
+        raise said.exception
+    return said.exit_code, json.loads(said.stdout) if said.stdout else None, said.stderr
+
+
+def test_a_sweep_without_time_begins_nothing_and_the_next_call_goes_on_in_its_session(tmp_path: Path) -> None:
+    code, found, said = swept(tmp_path)
+    assert (code, found["complete"], found["nodes"], found["pairs"]) == (EXIT_UNDECIDED, False, [], None)
+    assert "lab: 12 nodes, at most 3 busy at once (--share 25%)" in said
+    again, of_share = swept(tmp_path, "--share", "50%"), swept(tmp_path, "--share", "1%")
+    assert again[1]["sessions"] == of_share[1]["sessions"] == found["sessions"]
+    assert "at most 1 busy at once, a pair alone (--share 1%)" in of_share[2]
+    assert swept(tmp_path, "--new")[1]["sessions"] != found["sessions"]
+    assert swept(tmp_path, "--repeats", "1")[1]["sessions"] != found["sessions"], "that is another sweep"
+
+
+def test_a_sweep_goes_on_only_with_the_nodes_that_are_named(tmp_path: Path) -> None:
+    _, found, said = swept(tmp_path, "--nodes", "host.invalid3,host.invalid1")
+    assert "lab: 2 nodes" in said
+    assert swept(tmp_path, "--nodes", "host.invalid1,host.invalid3")[1]["sessions"] == found["sessions"]
+    assert swept(tmp_path, "--nodes", "host.invalid1")[1]["sessions"] != found["sessions"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--share", "0"), "0 is not above 0 and up to 100 %"),
+        (("--share", "2GB"), "is not a share; write it like"),
+        (("--for", "soon"), "soon"),
+    ],
+)
+def test_options_that_can_not_be_read_are_refused(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    code, _, error = swept(tmp_path, *words)
+    assert (code, said in error) == (2, True)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--idle",), "--idle: hosts that are reached by ssh tell neither"),
+        (("--by", "rack"), "--by: hosts that are reached by ssh"),
+        (("--nodes", "nowhere"), "--nodes: the system has no nowhere; it has host.invalid0"),
+    ],
+)
+def test_what_a_platform_can_not_tell_is_refused_before_anything_runs(
+    tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        swept(tmp_path, *words)
+    assert not (tmp_path / "runs").exists()
+
+
 # Verdicts ------------------------------------------------------------------------------------------------
 
 POINT = Point("matmul", "1x1", "flop_rate", "FLOP/s", "higher", {})

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from assay.records import Metric, Result, Run
     from assay.run.drive import Asked, Completed
     from assay.suite.model import System
-
-FEWEST_OF_RING = 3  # two are a pair
 
 
 @dataclass(frozen=True)
@@ -162,8 +161,9 @@ class Sweep:
         met = order.pairs(nodes, min(self._wanted.rounds, order.most_rounds(len(nodes))))
         rounds = {pair: at for at, one in enumerate(met) for pair in one}
         yield Part(sweep.pairs_suite, [*rounds], rounds)
-        for size, rings in sorted(self._rings(swept).items()):
-            yield Part(partial(sweep.rings_suite, nodes=size), rings)
+        fitting = [ring for ring in order.rings(nodes, swept.groups) if self._fits(ring, swept)]
+        for size, rings in groupby(fitting, key=len):
+            yield Part(partial(sweep.rings_suite, nodes=size), [*rings])
 
     def _alone(self, nodes: Sequence[str]) -> Part:
         from assay.cluster import rounds as order
@@ -171,19 +171,13 @@ class Sweep:
 
         return Part(partial(sweep.nodes_suite, disk=self._wanted.disk), order.alone(nodes))
 
-    def _rings(self, swept: Swept) -> dict[int, list[Group]]:
-        """All nodes, and those of each group, by size; none that takes more than its share of the nodes."""
-        members: dict[str, list[str]] = {}
-        for node in swept.nodes:
-            members.setdefault(swept.groups.get(node, ""), []).append(node)
-        found: dict[int, list[Group]] = {}
-        for ring in dict.fromkeys([*map(tuple, members.values()), tuple(swept.nodes)]):
-            if FEWEST_OF_RING <= len(ring) <= self._most_nodes(swept.nodes):
-                found.setdefault(len(ring), []).append(ring)
-            elif len(ring) >= FEWEST_OF_RING:
-                share = f"{len(ring) / len(swept.nodes):.0%}"
-                swept.too_wide.append(f"a ring of {len(ring)} nodes takes --share {share}")
-        return found
+    def _fits(self, ring: Group, swept: Swept) -> bool:
+        """Whether no more nodes are busy than may be; what does not fit is noted."""
+        if len(ring) <= self._most_nodes(swept.nodes):
+            return True
+        share = math.ceil(100 * len(ring) / len(swept.nodes))
+        swept.too_wide.append(f"the ring of {len(ring)} nodes; it takes --share {share}%")
+        return False
 
     # One part
 

@@ -1,4 +1,4 @@
-"""Which nodes of a cluster are measured together in a sweep: each alone, then pairs in rounds. Pure.
+"""Which nodes of a cluster are measured together in a sweep: each alone, pairs in rounds, then rings. Pure.
 
 In a round each node has at most one partner, so that all pairs of a round can run at once without sharing
 a node; over all rounds of a tournament each two nodes meet once. A few rounds already tell a bad node from
@@ -8,10 +8,12 @@ a bad pair: it is slow with every partner.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 Group = tuple[str, ...]
 """Nodes that run one job together."""
+
+FEWEST_OF_RING = 3
 
 
 def alone(nodes: Sequence[str]) -> list[Group]:
@@ -46,6 +48,21 @@ def pairs(nodes: Sequence[str], rounds: int | None = None, *, seed: int = 0) -> 
     if rounds > most:
         raise ValueError(f"{len(nodes)} nodes meet in at most {most} rounds, not {rounds}")
     return _turns(seats, rounds)
+
+
+def rings(nodes: Sequence[str], groups: Mapping[str, str]) -> list[Group]:
+    """The nodes of each group, and all of them, where they are three or more: two are a pair. Smallest first.
+
+    groups  node → what it shares with others; {} where nothing is known
+
+    >>> rings(["a", "b", "c", "d", "e"], {"a": "x", "b": "x", "c": "x", "d": "y", "e": "y"})
+    [('a', 'b', 'c'), ('a', 'b', 'c', 'd', 'e')]
+    """
+    members: dict[str, list[str]] = {}
+    for node in _distinct(nodes):
+        members.setdefault(groups.get(node, ""), []).append(node)
+    found = dict.fromkeys([*map(tuple, members.values()), tuple(nodes)])
+    return sorted((ring for ring in found if len(ring) >= FEWEST_OF_RING), key=len)
 
 
 def most_rounds(nodes: int) -> int:
