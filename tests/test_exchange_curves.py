@@ -43,11 +43,12 @@ def run(
     sizes: Sequence[int] = SIZES,
     operation: str = "all_reduce",
     shape: str = "2x2",
+    phase: float = 0.0,
 ) -> Result:
     luck = (0.97, 1.0, 1 / 0.97, 1.01, 0.99)[block - 1]
     more = []
     for place, size in enumerate(sizes):
-        seconds = time_s(size) * luck * (1 + 0.01 * math.sin(block + 7 * place))
+        seconds = time_s(size) * luck * (1 + 0.01 * math.sin(block + 7 * place + phase))
         labels = {"payload_bytes": size}
         more.append(Measurement("busbw", BUS * size / seconds, "B/s", labels, "rank-0.log", 9))
         more.append(Measurement("latency", seconds, "s", labels, "rank-0.log", 9))

@@ -23,6 +23,8 @@ from assay.report.history import Change
 from conftest import require
 from made_results import all_reduce, by_system, failed, nightly, quickstart
 from made_sweeps import sweep
+from test_exchange_curves import metrics as exchange_metrics
+from test_exchange_report import of as exchange
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -290,6 +292,27 @@ def test_a_curve_over_payload_sizes_draws_with_binary_units(opened: Opened, tmp_
     assert any(label.endswith("KiB") for label in labels)
     assert any(label.endswith("MiB") for label in labels)
     assert seen.console == []
+
+
+def test_exchanges_draw_their_lines_crosses_and_line_rate_and_axe_finds_nothing(
+    opened: Opened, tmp_path: Path
+) -> None:
+    sides = {name: [exchange(name, block) for block in range(1, 6)] for name in ("here", EVIL)}
+    path = tmp_path / "exchange.html"
+    path.write_text(page.html(gather(sides, exchange_metrics)))
+    shown, seen = opened(path)
+    bandwidth = shown.locator("figure.exchange").first
+    assert bandwidth.locator("svg .mark-area path").count() == 2
+    assert bandwidth.locator("svg .mark-symbol path").count() >= 2 * 24 + 2
+    assert bandwidth.locator("svg .mark-text text", has_text="line rate of 1 × EDR InfiniBand").count() == 1
+    assert shown.locator("figure.ratios svg .mark-symbol path").count() == 24
+    assert shown.evaluate("window.caught") is None
+    assert (seen.requests, seen.console) == ([], [])
+    for width, scheme in ((375, "dark"), (1280, "light")):
+        shown, _ = opened(path, width=width, color_scheme=scheme, bypass_csp=True)
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        assert shown.evaluate(CONTRASTS) == []
+        assert axe_finds(shown) == []
 
 
 def test_a_history_draws_its_sessions_levels_and_steps_and_axe_finds_nothing(

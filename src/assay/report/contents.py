@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from assay.analyse.compare import compare, uncompared
 from assay.analyse.decompose import Decomposition, decompose
+from assay.analyse.exchange_curves import ExchangeCurve, exchange_curves
 from assay.analyse.expect import check
 from assay.analyse.expected import Flops
 from assay.analyse.families import claimed_together
@@ -94,6 +95,7 @@ class Contents:
     questions  about the primary metrics; `comparisons` has every metric
     studies    the curves, each with what follows from it
     splits     trainings to a target, taken apart into convergence and system
+    exchanges  time and bus bandwidth of exchanges over their size
     """
 
     title: str
@@ -111,6 +113,7 @@ class Contents:
     recipes: tuple[Recipe, ...] = ()
     splits: tuple[Decomposition, ...] = ()
     studies: tuple[Study, ...] = ()
+    exchanges: tuple[ExchangeCurve, ...] = ()
 
     @property
     def runs(self) -> int:
@@ -188,6 +191,9 @@ def gather(
         recipes=tuple(recipes),
         splits=tuple(_splits(held, width)),
         studies=tuple(studies),
+        exchanges=tuple(
+            found for name, results in held.items() for found in exchange_curves(name, results, metrics)
+        ),
     )
 
 

@@ -72,7 +72,7 @@ def _share(estimate: Estimate) -> str:
     return f"{figures.percent(estimate.value)} ({figures.span(estimate.low, estimate.high)})"
 
 
-def table(curves: Sequence[ExchangeCurve]) -> tuple[Table, ...]:
+def tables(curves: Sequence[ExchangeCurve]) -> tuple[Table, ...]:
     """One table for all curves; none where there are none."""
     if not curves:
         return ()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.analyse import explanations
-from assay.report import operators, scaling_section, split
+from assay.report import exchange_words, operators, scaling_section, split
 from assay.report.answers import answers
 from assay.report.charts import charts
 from assay.report.contents import Contents, Fact
@@ -19,6 +19,8 @@ MOST_PLACES = 2  # that an evidence names; more are counted
 
 _CHART_TITLES = {
     "forest": "Ratios against the margin",
+    "ratios": "Ratios over size, against the margin",
+    "exchange": "Exchanges over their size",
     "curve": "Over sizes",
     "runs": "Each run, with its side's mean and 95 % interval",
     "scaling": "Scaling: speed-up against the smallest size; dashed is ideal",
@@ -51,6 +53,7 @@ def html(contents: Contents) -> str:
             *operators.tables(contents.summaries, tuple(contents.sides)),
             *split.tables(contents.splits),
             *scaling_section.tables(contents.studies),
+            *exchange_words.tables(contents.exchanges),
         ),
         facts=_by_group(contents.facts),
         differing=_by_group([fact for fact in contents.facts if fact.matters]),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+from assay.analyse.bands import curve_verdicts
 from assay.report.charts.chart import Chart
 from assay.report.charts.confusion import confusion
+from assay.report.charts.exchange import exchanges, ratios
 from assay.report.charts.forest import forest
 from assay.report.charts.latency import by_percentile
 from assay.report.charts.runs import curve, runs, split
@@ -27,12 +29,16 @@ MOST_ROWS = 40  # of the forest plot
 def charts(contents: Contents) -> tuple[Chart, ...]:
     """Every chart that these contents carry, in the order of reading."""
     made: list[Chart] = []
-    asked = [c for q in contents.questions for c in q.comparisons if not math.isnan(c.ratio.value)]
+    compared = [c for q in contents.questions for c in q.comparisons if not math.isnan(c.ratio.value)]
+    asked = [c for c in compared if c.along is None]
     if asked:
         made.append(forest(asked[:MOST_ROWS], left_out=len(asked) - MOST_ROWS))
+    made += [ratios(found) for found in curve_verdicts(compared)]
     sides = tuple(contents.sides)
     primary = [s for s in contents.summaries if contents.primary[s.point.benchmark] == s.point.metric]
-    curves, panels = split(primary)
+    made += exchanges(contents.exchanges)
+    drawn = {(found.benchmark, found.shape) for found in contents.exchanges}
+    curves, panels = split([s for s in primary if (s.point.benchmark, s.point.shape) not in drawn])
     made += [curve(group, sides) for group in curves]
     made += [runs(group, sides) for group in panels[:MOST_PANELS]]
     scaled = [c for c in contents.curves if contents.primary.get(c.benchmark) == c.metric]

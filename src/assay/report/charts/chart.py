@@ -111,12 +111,13 @@ def side_dash(sides: Sequence[str], *, legend: bool = False) -> Any:
 
 
 def _legend(sides: Sequence[str], shown: bool) -> Any:
-    """Names in a row; long ones under each other, so that none is cut."""
+    """Names in a row; long ones under each other, so that none is cut. Its marks are never pale."""
     import altair as alt
 
     if not shown or len(sides) < 2:
         return None
-    return alt.Legend(columns=1, labelLimit=260) if max(map(len, sides)) > _NAME_LINE else alt.Legend()
+    long: dict[str, Any] = {"columns": 1, "labelLimit": 260} if max(map(len, sides)) > _NAME_LINE else {}
+    return alt.Legend(symbolOpacity=1, **long)
 
 
 def side_axis(sides: Sequence[str]) -> Any:

@@ -64,7 +64,7 @@ def _layers(order: Sequence[str], domain: Sequence[float], ticks: Sequence[float
     y = alt.Y("row:N", sort=order, title=None, axis=lines)
     axis = alt.X("low:Q", scale=x, title=title, axis=alt.Axis(values=ticks, format="~g", labelSeparation=1))
     margin, rows, edges = (alt.Chart(alt.NamedData(name)) for name in ("margin", "rows", "edges"))
-    colour, shape = _verdict_look()
+    colour, shape = verdict_look()
     ways = alt.Scale(domain=["left", "right"], range=list(_ARROWS))
     layers = (
         margin.mark_rect(color="var(--band)").encode(x=axis, x2="high:Q"),
@@ -80,7 +80,7 @@ def _layers(order: Sequence[str], domain: Sequence[float], ticks: Sequence[float
     return alt.layer(*layers).resolve_scale(shape="independent")
 
 
-def _verdict_look() -> tuple[Any, Any]:
+def verdict_look() -> tuple[Any, Any]:
     """Colour and mark of each verdict."""
     import altair as alt
 

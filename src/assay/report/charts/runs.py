@@ -93,7 +93,7 @@ def _estimate_text(summary: Summary) -> str:
     return f"{value} ({interval})"
 
 
-_BINARY_LABELS = (
+BINARY_LABELS = (
     "datum.value >= 1073741824 ? datum.value / 1073741824 + ' GiB' : "
     "datum.value >= 1048576 ? datum.value / 1048576 + ' MiB' : "
     "datum.value >= 1024 ? datum.value / 1024 + ' KiB' : datum.value + ' B'"
@@ -117,7 +117,7 @@ def curve(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
         for s in group
     ]
     is_bytes = label.endswith("_bytes")
-    axis = alt.Axis(labelExpr=_BINARY_LABELS, tickCount=6) if is_bytes else alt.Axis(tickCount=6)
+    axis = alt.Axis(labelExpr=BINARY_LABELS, tickCount=6) if is_bytes else alt.Axis(tickCount=6)
     words = label.removesuffix("_bytes").replace("_", " ")
     x = alt.X("x:Q", scale=alt.Scale(type="log", base=2, nice=False), title=words, axis=axis)
     y = alt.Y("value:Q", scale=alt.Scale(type="log"), title=axis_title(point.metric, unit))
