@@ -9,6 +9,8 @@ from assay.analyse.links import FEWEST_PARTNERS, Blame, Pair, Slow
 from assay.analyse.nodes import Change, slower_than_before
 from assay.records import Better
 
+_FEWEST_SURE = 2  # pairs of a node: of one, the link may be to blame and the others unlucky
+
 Values = Mapping[Pair, Sequence[float]]
 
 
@@ -17,9 +19,9 @@ def pairs_before(
 ) -> tuple[tuple[Change, ...], Blame]:
     """Each pair's change, named `a – b`, and what those that are slower blame.
 
-    A node is to blame where each of its pairs is slower, three at least; the one that lost most first, and
-    what it explains is set aside. A link is, where both its ends have a pair that is not slower. What is left
-    may be either.
+    A node is to blame where all of its pairs, three at least, lost more than the margin, two of them for
+    sure; the one that lost most first, and what it explains is set aside. A link is, where both its ends have
+    a pair that lost less. What is left may be either.
 
     margin  loss that is borne, as a share above 0. Where no healthy pair lost more, anything is blamed in at
             most 5 %. Raises ValueError as `slower_than_before`
@@ -30,9 +32,10 @@ def pairs_before(
     changes = slower_than_before(values, old, better, margin)
     ratios = {names[change.node]: change.ratio.value for change in changes}
     slower = {names[change.node] for change in changes if change.slower}
-    nodes, left = _nodes(ratios, slower)
-    fine = {node for pair in ratios.keys() - slower for node in pair}
-    told = {pair: fine >= {*pair} for pair in sorted(left, key=ratios.__getitem__)}
+    fine = {pair for pair, ratio in ratios.items() if ratio >= 1 - margin}
+    nodes, left = _nodes(ratios, slower, fine)
+    clear = {node for pair in fine for node in pair}
+    told = {pair: clear >= {*pair} for pair in sorted(left, key=ratios.__getitem__)}
     return changes, Blame(
         nodes=tuple(nodes),
         links=tuple(Slow(pair, ratios[pair]) for pair, is_link in told.items() if is_link),
@@ -41,7 +44,7 @@ def pairs_before(
     )
 
 
-def _nodes(ratios: Mapping[Pair, float], slower: set[Pair]) -> tuple[list[Slow], set[Pair]]:
+def _nodes(ratios: Mapping[Pair, float], slower: set[Pair], fine: set[Pair]) -> tuple[list[Slow], set[Pair]]:
     """Nodes that explain all of their pairs, and the slower pairs that none explains."""
     named: list[Slow] = []
     left = dict(ratios)
@@ -53,7 +56,7 @@ def _nodes(ratios: Mapping[Pair, float], slower: set[Pair]) -> tuple[list[Slow],
         slow = {
             node: median(ratios[pair] for pair in own)
             for node, own in pairs.items()
-            if len(own) >= FEWEST_PARTNERS and slower >= {*own}
+            if len(own) >= FEWEST_PARTNERS and not fine & {*own} and len(slower & {*own}) >= _FEWEST_SURE
         }
         if not slow:
             return named, slower & left.keys()
