@@ -11,24 +11,24 @@ sys.path.insert(0, sys.argv[1])
 import mlperf_loadgen as lg  # type: ignore[import-not-found]
 import numpy as np
 
-from loadgen_sut import Arrays, Library, SystemUnderTest  # type: ignore[import-not-found]
+from loadgen_sut import Library, SystemUnderTest  # type: ignore[import-not-found]
 
 scenario, failure = sys.argv[2:]
 calls = 0
 
 
-def predict(batch: Arrays) -> Arrays:
+def predict(batch: tuple[np.ndarray, ...]) -> list[np.ndarray]:
     global calls
     calls += 1
     if calls == 20:
         raise {"MemoryError": MemoryError, "RuntimeError": RuntimeError}[failure]("the device is gone")
-    return batch
+    return list(batch[0])
 
 
 library = Library(8, lambda index: (np.zeros(index + 1 if failure == "ragged" else 1),))
 sut = SystemUnderTest(
     [predict],
-    lambda outputs, _count: list(outputs[0]),
+    lambda answer, _index: answer,
     library,
     batch_size=4,
     max_wait_s=0.0,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from assay.analyse.compare import compare
-from assay.records import Doubt, Measurement, Result, Scalar
+from assay.records import Doubt, Measurement, Metric, Result, Scalar
 from stated_runs import metrics, side
 
 OFFICIAL: dict[str, Scalar] = {
@@ -101,3 +101,22 @@ def test_a_client_that_was_late_itself_is_doubted(lag_s: float, late: bool) -> N
 def test_other_programs_facts_of_the_same_names_raise_nothing() -> None:
     own = [imported(system, workload="train", effective_min_duration_ms=1) for system in ("a", "b")]
     assert "short-settings" not in raised(*own)
+
+
+def test_an_accuracy_below_99_percent_of_the_references_is_doubted() -> None:
+    facts: dict[str, Scalar] = {"model": "retinanet", "samples": 24_781, "image_size": 800}
+
+    def answered(system: str, accuracy: float, **other: Scalar) -> list[Result]:
+        runs = imported(system, workload="inference", **facts | other)
+        figure = Measurement("accuracy", accuracy, "", {}, "rank-0.log", 1)
+        return [replace(run, reading=replace(run.reading, measurements=(figure,))) for run in runs]
+
+    def doubted(b: list[Result]) -> dict[str, Doubt]:
+        table = {"accuracy": Metric("accuracy", "", "higher", "of the answers", scales=False)}
+        [found] = compare(answered("a", 0.3718), b, margin=0.02, names=("A", "B"), metrics=lambda _: table)
+        return {doubt.code: doubt for doubt in found.doubts}
+
+    found = doubted(answered("b", 0.3716))["below-asked-accuracy"]
+    assert found.evidence == "retinanet has 0.3716, the rules ask for 0.3717"
+    assert "below-asked-accuracy" not in doubted(answered("b", 0.372))
+    assert "below-asked-accuracy" not in doubted(answered("b", 0.1, samples=100)), "not the rules' data"

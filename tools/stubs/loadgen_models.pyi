@@ -1,3 +1,2 @@
 from assay.payloads.loadgen_models import MODELS as MODELS
 from assay.payloads.loadgen_models import Model as Model
-from assay.payloads.loadgen_models import boxes as boxes

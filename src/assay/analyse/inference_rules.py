@@ -57,6 +57,43 @@ _OFFICIAL: Final[dict[str, tuple[Setting, ...]]] = {
 }
 
 
+@dataclass(frozen=True)
+class Reference:
+    """What the reference implementation reaches, in fp32, on the whole data set of the rules.
+
+    samples   of that data set
+    size      height and width of the images
+    accuracy  share of 1
+    """
+
+    samples: int
+    size: int
+    accuracy: float
+
+
+# Models that are the rules' own. Source: MLPerf inference rules, "Benchmarks": ImageNet's validation set, and
+# the part of OpenImages that MLPerf chose.
+_REFERENCES: Final = {
+    "resnet50": Reference(50_000, 224, 0.7646),
+    "retinanet": Reference(24_781, 800, 0.3755),
+}
+_ASKED_SHARE: Final = 0.99
+
+
+def asked_accuracy(stated: Mapping[str, object]) -> float | None:
+    """The accuracy that the closed division asks for; None where model, data or size are not the rules'.
+
+    >>> asked_accuracy({"model": "retinanet", "samples": 24_781, "image_size": 800})
+    0.371745
+    """
+    reference = _REFERENCES.get(str(stated.get("model")))
+    if reference is None:
+        return None
+    if (stated.get("samples"), stated.get("image_size")) != (reference.samples, reference.size):
+        return None
+    return round(_ASKED_SHARE * reference.accuracy, 6)
+
+
 def check_inference(run: InferenceRun) -> tuple[Check, ...]:
     """Every check of one run: LoadGen's own verdict, then the settings that it was given."""
     return (

@@ -30,7 +30,8 @@ import numpy as np
 from loadgen_accuracy import accuracy
 from loadgen_backends import TYPES, batch_sizes, predictors
 from loadgen_data import Arrays, labelled
-from loadgen_models import MODELS, boxes
+from loadgen_detectors import logged
+from loadgen_models import MODELS
 from loadgen_search import highest
 from loadgen_sut import EndsTheRun, Library, Predict, SystemUnderTest
 from rank import Rank
@@ -66,11 +67,16 @@ class Bench:
         self.rank, self.options, self.model = rank, options, MODELS[options.model]
         self.size: int = options.size or self.model.size
         self.data = None if options.data is None else labelled(options.data, self.model.inputs)
-        self.library = Library(options.samples if self.data is None else len(self.data.labels), self._sample)
-        self.predict = predictors(self.model, self.size, options, rank.device)
+        self.categories = () if self.data is None else self.data.categories
+        if self.data is not None and bool(self.categories) != bool(self.model.labels):
+            held = "images with boxes" if self.categories else "labels, not boxes"
+            raise ValueError(f"{options.data}: holds {held}, which {options.model} doesn't answer with")
+        self.library = Library(options.samples if self.data is None else self.data.count, self._sample)
+        labels = self.model.labels_for(self.categories)
+        self.predict = predictors(self.model, self.size, labels, options, rank.device)
         self.sut = SystemUnderTest(
             self.predict,
-            lambda outputs, count: self.model.answers(outputs[0], count),
+            self._kept,
             self.library,
             batch_size=options.batch_size,
             max_wait_s=options.max_wait_s,
@@ -82,6 +88,11 @@ class Bench:
         if self.data is not None:
             return self.data.read(index, self.size)
         return self.model.synthetic(np.random.default_rng([self.options.seed, index]), self.size)
+
+    def _kept(self, answer: np.ndarray, index: int) -> np.ndarray:
+        if not self.model.labels:
+            return answer
+        return logged(answer, index, self.categories if self.model.numbered else ())
 
     def warm_up(self) -> Pilot:
         """Run every batch size that will be met often, then see how fast one sample and whole batches are."""
@@ -112,7 +123,8 @@ class Bench:
         before = self.sut.batches, self.sut.samples
         sut = lg.ConstructSUT(self.sut.issue, self.sut.flush)
         count = self.library.count
-        library = lg.ConstructQSL(count, count, self.library.load, self.library.unload)
+        held = count if self.data is None else min(count, self.model.held)
+        library = lg.ConstructQSL(count, held, self.library.load, self.library.unload)
         lg.StartTestWithLogSettings(sut, library, self._settings(pilot, qps, duration_s, mode), logs)
         lg.DestroyQSL(library)
         lg.DestroySUT(sut)
@@ -277,8 +289,8 @@ def parsed() -> argparse.Namespace:
     add("--channels-last", action=argparse.BooleanOptionalAction, default=True, help="NHWC, of images")
     add("--warmup", type=int, default=3, help="runs of each batch size before LoadGen starts")
     add("--samples", type=int, default=64, help="synthetic samples in the library")
-    add("--data", type=Path, help="directory of a folder a class, or .npz; default: synthetic")
-    add("--weights", type=Path, help="file of the model's state_dict; default: random")
+    add("--data", type=Path, help="directory of a folder a class, .npz, or COCO; default: synthetic")
+    add("--weights", type=Path, help="file of the library's state_dict; default: random")
     add("--target-qps", type=float, help="Server: rate sent; Offline: rate expected; default: found")
     add("--latency-bound-s", type=float, help="Server's, at the 99th percentile; default: the rules'")
     add("--min-duration-s", type=float, default=600.0)
@@ -300,8 +312,8 @@ def parsed() -> argparse.Namespace:
         parser.error("--batch-size, --instances, --warmup and --samples must be at least 1")
     if options.target_qps is not None and options.scenario not in QUEUED:
         parser.error(f"--target-qps: {options.scenario} sends as fast as it is answered; leave it out")
-    if options.mode == "accuracy" and (options.data is None or MODELS[options.model].answers is boxes):
-        parser.error("--mode accuracy needs --data with labels, and a model of classes or of text")
+    if options.mode == "accuracy" and options.data is None:
+        parser.error("--mode accuracy needs --data with labels")
     if options.backend == "onnxruntime" and (options.compile or options.precision == "bf16"):
         parser.error("--backend onnxruntime takes neither --compile nor bf16")
     return options
@@ -316,15 +328,18 @@ def main() -> None:
     rank.join(options.device)
     try:
         bench = Bench(rank, options)
-    except (OSError, ValueError, RuntimeError) as error:  # of the data, the weights, the provider
+    except (OSError, ValueError, RuntimeError, ImportError) as error:  # of data, weights, backend
         rank.fail(str(error))
     state(bench)
     found = measure(bench, bench.warm_up())
     for key, value in found.items():
         rank.log(key, value)
     if options.mode == "accuracy" and bench.data is not None:
-        right = accuracy(Path("mlperf_log_accuracy.json"), bench.data.labels)
-        rank.log("accuracy", right, unit="", labels={})
+        try:
+            worth = accuracy(Path("mlperf_log_accuracy.json"), bench.data)
+        except (OSError, ValueError) as error:
+            rank.fail(str(error))
+        rank.log("accuracy", worth, unit="", labels={})
     rank.leave()
 
 

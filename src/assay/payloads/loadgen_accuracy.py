@@ -6,6 +6,7 @@
 |--------------------|-----------------------------------------------------------------------------------|
 | class              | share of samples whose class is right (top-1)                                     |
 | first, last token  | F1: overlap of the tokens answered and the tokens of the label, mean over samples |
+| boxes              | COCO's average precision, mean over classes and IoU .50 to .95                    |
 """
 
 from __future__ import annotations
@@ -14,41 +15,21 @@ import argparse
 import json
 from pathlib import Path
 
-import numpy as np
-
-from loadgen_data import labelled
+from loadgen_data import Data, labelled
 
 
-def accuracy(log: Path, labels: np.ndarray) -> float:
-    """Share of 1 that the answers in `log` are right.
-
-    labels  N classes, or N pairs of first and last token
+def accuracy(log: Path, data: Data) -> float:
+    """What the answers in `log` are worth, at most 1.
 
     Raises ValueError where the log doesn't hold exactly one answer to each sample.
     """
-    answers = json.loads(log.read_text())
-    found = {
-        entry["qsl_idx"]: np.frombuffer(bytes.fromhex(entry["data"]), dtype=np.int64) for entry in answers
-    }
-    if len(answers) != len(labels) or sorted(found) != list(range(len(labels))):
+    entries = json.loads(log.read_text())
+    answers = {entry["qsl_idx"]: bytes.fromhex(entry["data"]) for entry in entries}
+    if len(entries) != data.count or sorted(answers) != list(range(data.count)):
         raise ValueError(
-            f"{log}: {len(answers)} answers to {len(found)} samples; expected one to each of {len(labels)}"
+            f"{log}: {len(entries)} answers to {len(answers)} samples; expected one to each of {data.count}"
         )
-    given = np.stack([found[index] for index in range(len(labels))])
-    if labels.ndim == 1:
-        return float((given[:, 0] == labels).mean())
-    return float(np.mean([_overlap(answer, label) for answer, label in zip(given, labels, strict=True)]))
-
-
-def _overlap(answer: np.ndarray, label: np.ndarray) -> float:
-    """F1 of the tokens from first to last; an answer that ends before it begins has none.
-
-    Source: SQuAD's evaluation, on tokens of the vocabulary instead of words.
-    """
-    common = min(answer[1], label[1]) - max(answer[0], label[0]) + 1
-    if common <= 0:
-        return 0.0
-    return float(2 * common / (answer[1] - answer[0] + 1 + label[1] - label[0] + 1))
+    return data.score([answers[index] for index in range(data.count)])
 
 
 def main() -> None:
@@ -57,10 +38,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("log", type=Path, help="LoadGen's mlperf_log_accuracy.json")
-    parser.add_argument("--data", type=Path, required=True, help="directory of a folder a class, or .npz")
+    parser.add_argument("--data", type=Path, required=True, help="what the run was given")
     options = parser.parse_args()
     try:
-        print(accuracy(options.log, labelled(options.data, ()).labels))
+        print(accuracy(options.log, labelled(options.data, ())))
     except (OSError, ValueError) as error:
         parser.error(str(error))
 

@@ -1,4 +1,4 @@
-"""What runs a model: PyTorch, or ONNX Runtime on the model that PyTorch exported. NumPy in, NumPy out.
+"""What runs a model: PyTorch, or ONNX Runtime on the model that PyTorch exported. NumPy in, answers out.
 
 Copies to the device and back are part of a call, as MLPerf counts them: samples begin and answers end in the
 host's memory.
@@ -7,10 +7,13 @@ host's memory.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
 import pickle
+import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +28,7 @@ EXPORTED = Path("model.onnx")
 
 
 class TorchBackend:
-    """A network on a device, eager or compiled.
+    """A network on a device, eager or compiled; a call gives an answer to each sample of a batch.
 
     sizes  batch sizes that it is compiled for: a batch in between is filled up, since each new size would be
            compiled while the clock runs; () runs batches as they come
@@ -34,6 +37,7 @@ class TorchBackend:
     def __init__(
         self,
         network: nn.Module,
+        model: Model,
         device: torch.device,
         precision: str,
         *,
@@ -45,15 +49,14 @@ class TorchBackend:
         layout = torch.channels_last if channels_last else torch.preserve_format
         network = network.to(device, self._type, memory_format=layout)
         self._network = torch.compile(network, dynamic=False) if sizes else network
+        self._answers = partial(model.answers, network)
 
-    def __call__(self, inputs: Arrays) -> Arrays:
-        """Outputs of one batch."""
+    def __call__(self, inputs: Arrays) -> Sequence[np.ndarray]:
         count = len(inputs[0])
         filled = next((size for size in self._sizes if size >= count), count) - count
         with torch.inference_mode():
             tensors = [self._there(np.concatenate([a, a[-1:].repeat(filled, 0)])) for a in inputs]
-            outputs = self._network(*tensors)
-            return (outputs[:count].float().cpu().numpy() if filled else outputs.float().cpu().numpy(),)
+            return self._answers(self._network(*tensors)[:count])
 
     def _there(self, values: np.ndarray) -> torch.Tensor:
         tensor = torch.from_numpy(values)
@@ -63,14 +66,18 @@ class TorchBackend:
 
 
 class OnnxBackend:
-    """An exported model in ONNX Runtime, on its CPU or its CUDA provider.
-
-    alone  the model takes one sample at a time: a batch is a row of calls
+    """An exported model in ONNX Runtime, on its CPU or its CUDA provider; called as torch's backend is.
 
     Raises RuntimeError where ONNX Runtime would fall back to another provider than the one asked for.
     """
 
-    def __init__(self, file: Path, device: torch.device, *, threads: int, alone: bool) -> None:
+    def __init__(
+        self,
+        file: Path,
+        answers: Callable[[torch.Tensor], Sequence[np.ndarray]],
+        device: torch.device,
+        threads: int,
+    ) -> None:
         import onnxruntime as ort
 
         options = ort.SessionOptions()
@@ -83,33 +90,25 @@ class OnnxBackend:
                 f"ONNX Runtime {ort.__version__} has no {provider} here, only "
                 f"{', '.join(ort.get_available_providers())}: install onnxruntime-gpu, or use the cpu"
             )
-        self._alone = alone
+        self._answers = answers
         self._inputs = [
             (one.name, np.float16 if "float16" in one.type else None) for one in self._session.get_inputs()
         ]
 
-    def __call__(self, inputs: Arrays) -> Arrays:
-        """Outputs of one batch."""
-        if not self._alone:
-            return (self._once(inputs),)
-        rows = [self._once(tuple(array[at : at + 1] for array in inputs)) for at in range(len(inputs[0]))]
-        for at, found in enumerate(rows):
-            found[:, 0] = at
-        return (np.concatenate(rows),)
-
-    def _once(self, inputs: Arrays) -> np.ndarray:
+    def __call__(self, inputs: Arrays) -> Sequence[np.ndarray]:
         given: Mapping[str, np.ndarray] = {
             name: array if kind is None else array.astype(kind)
             for (name, kind), array in zip(self._inputs, inputs, strict=True)
         }
-        outputs: np.ndarray = self._session.run(None, given)[0]
-        return outputs.astype(np.float32, copy=False)
+        return self._answers(torch.from_numpy(self._session.run(None, given)[0]))
 
 
 def predictors(
-    model: Model, size: int, options: argparse.Namespace, device: torch.device
+    model: Model, size: int, labels: int, options: argparse.Namespace, device: torch.device
 ) -> list[TorchBackend | OnnxBackend]:
     """A backend for each instance; instances on one device share one, with the threads divided among them.
+
+    labels  that the boxes have, 0 of a model without boxes
 
     Raises OSError, ValueError and RuntimeError where the weights don't fit or a provider is missing.
     """
@@ -118,7 +117,7 @@ def predictors(
     devices = gpus if device.type == "cuda" else [device]
     torch.set_num_threads(max(1, torch.get_num_threads() // options.instances))
     torch.manual_seed(options.seed)
-    network = model.build(size).eval()
+    network = model.build(size, labels).eval()
     if options.weights is not None:
         _load(network, options.weights)
     made = _onnx if options.backend == "onnxruntime" else _torch
@@ -127,8 +126,10 @@ def predictors(
 
 
 def _load(network: nn.Module, weights: Path) -> None:
+    """Weights as the library of the model names them; trainings keep them as `model` beside other things."""
     try:
-        network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
+        kept = torch.load(weights, map_location="cpu", weights_only=True)
+        getattr(network, "model", network).load_state_dict(kept.get("model", kept))
     except (pickle.UnpicklingError, EOFError) as error:
         raise ValueError(f"{weights}: found no weights; torch.save the model's state_dict") from error
     except (RuntimeError, AttributeError, TypeError) as error:  # another model's, or no table of names
@@ -142,7 +143,9 @@ def _torch(
     sizes = batch_sizes(options.batch_size) if options.compile else ()
     layout = options.channels_last and "images" in model.inputs
     return [
-        TorchBackend(copy.deepcopy(network), device, options.precision, channels_last=layout, sizes=sizes)
+        TorchBackend(
+            copy.deepcopy(network), model, device, options.precision, channels_last=layout, sizes=sizes
+        )
         for device in devices
     ]
 
@@ -150,12 +153,10 @@ def _torch(
 def _onnx(
     network: nn.Module, model: Model, size: int, options: argparse.Namespace, devices: Sequence[torch.device]
 ) -> list[TorchBackend | OnnxBackend]:
-    example = [torch.from_numpy(one)[None] for one in model.synthetic(np.random.default_rng(0), size)]
     kind = TYPES[options.precision]
-    tensors = tuple(one.to(kind) if one.is_floating_point() else one for one in example)
-    export(network.to(kind), tensors, model)
-    threads = torch.get_num_threads()
-    return [OnnxBackend(EXPORTED, device, threads=threads, alone=not model.batched) for device in devices]
+    export(network.to(kind), model, size, kind)
+    answers = partial(model.answers, network)
+    return [OnnxBackend(EXPORTED, answers, device, torch.get_num_threads()) for device in devices]
 
 
 def batch_sizes(largest: int) -> list[int]:
@@ -167,21 +168,20 @@ def batch_sizes(largest: int) -> list[int]:
     return sorted({min(largest, 2**power) for power in range(largest.bit_length() + 1)})
 
 
-def export(network: nn.Module, example: tuple[torch.Tensor, ...], model: Model) -> None:
-    """Write the network as ONNX, for batches of any size where the model can.
+def export(network: nn.Module, model: Model, size: int, kind: torch.dtype) -> None:
+    """Write the network as ONNX, for batches of any size; it takes some seconds."""
+    import onnxscript  # noqa: F401  (torch's exporter needs it and says so too late)
 
-    By tracing: it needs nothing but torch, and exports torchvision's detection. It warns that it is the older
-    of torch's two ways, and of each shape that it takes for a constant (ours are).
-    """
-    batched = {name: {0: "batch"} for name in (*model.inputs, "outputs")}
-    with warnings.catch_warnings(), torch.inference_mode():
-        warnings.simplefilter("ignore")
+    sample = [torch.from_numpy(one) for one in model.synthetic(np.random.default_rng(0), size)]
+    pair = [torch.stack([one, one]) for one in sample]  # of one alone the exporter would make a constant
+    with warnings.catch_warnings(), torch.inference_mode(), contextlib.redirect_stdout(sys.stderr):
+        warnings.simplefilter("ignore")  # of what torch's exporter itself will have to change
         torch.onnx.export(
             network,
-            example,
+            tuple(one.to(kind) if one.is_floating_point() else one for one in pair),
             EXPORTED,
             input_names=list(model.inputs),
             output_names=["outputs"],
-            dynamic_axes=batched if model.batched else {"outputs": {0: "boxes"}},
-            dynamo=False,
+            dynamic_shapes=tuple({0: torch.export.Dim.DYNAMIC} for _ in pair),
+            dynamo=True,
         )

@@ -1,10 +1,11 @@
-"""Labelled samples: a directory with a folder for each class, or the arrays of an .npz file."""
+"""Labelled samples: a folder of images for each class, arrays of an .npz file, or images with boxes."""
 
 from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +20,28 @@ SHORT_SIDE = 256 / 224  # of an image before its middle is cut out, in sizes of 
 class Data:
     """Samples in a fixed order.
 
-    labels  N classes, or N pairs of first and last token of an answer
-    read    a sample's arrays by its index and the size of an image; raises ValueError with the file's name
+    read        a sample's arrays by its index and the size of an image; a ValueError names its file
+    score       what answers are worth, at most 1: one to each sample, as LoadGen's accuracy log keeps them
+    categories  ids of what boxes can hold; () of samples without boxes
     """
 
-    labels: np.ndarray
+    count: int
     read: Callable[[int, int], Arrays]
+    score: Callable[[Sequence[bytes]], float]
+    categories: tuple[int, ...] = ()
 
 
 def labelled(path: Path, inputs: Sequence[str]) -> Data:
     """What lies at `path`: a directory of folders of images, one a class in the order of their names (as
-    torchvision's ImageFolder), or an .npz file with `labels` and the model's inputs by name.
+    torchvision's ImageFolder), an .npz file with `labels` and the model's inputs by name, or a directory with
+    COCO's annotations.
 
     Raises OSError and ValueError, which name the file.
     """
+    if (path / "annotations").is_dir():
+        from loadgen_coco import annotated
+
+        return annotated(path)
     return _folders(path) if path.is_dir() else _arrays(path, inputs)
 
 
@@ -47,7 +56,7 @@ def _folders(path: Path) -> Data:
     def read(index: int, size: int) -> Arrays:
         return (_image(folder.samples[index][0], folder.loader, size),)
 
-    return Data(np.array(folder.targets), read)
+    return Data(len(folder.targets), read, partial(share_right, np.array(folder.targets)))
 
 
 def _image(file: str, decode: Callable[[str], Any], size: int) -> np.ndarray:
@@ -79,4 +88,26 @@ def _arrays(path: Path, inputs: Sequence[str]) -> Data:
     def read(index: int, _size: int) -> Arrays:
         return tuple(array[index] for array in arrays)
 
-    return Data(labels, read)
+    return Data(len(labels), read, partial(share_right, labels))
+
+
+def share_right(labels: np.ndarray, answers: Sequence[bytes]) -> float:
+    """Share of 1 that the answers are right.
+
+    labels  N classes: top-1 accuracy; or N pairs of first and last token: mean F1 of the tokens answered
+    """
+    given = np.stack([np.frombuffer(answer, dtype=np.int64) for answer in answers])
+    if labels.ndim == 1:
+        return float((given[:, 0] == labels).mean())
+    return float(np.mean([_overlap(answer, label) for answer, label in zip(given, labels, strict=True)]))
+
+
+def _overlap(answer: np.ndarray, label: np.ndarray) -> float:
+    """F1 of the tokens from first to last; an answer that ends before it begins has none.
+
+    Source: SQuAD's evaluation, on tokens of the vocabulary instead of words.
+    """
+    common = min(answer[1], label[1]) - max(answer[0], label[0]) + 1
+    if common <= 0:
+        return 0.0
+    return float(2 * common / (answer[1] - answer[0] + 1 + label[1] - label[0] + 1))

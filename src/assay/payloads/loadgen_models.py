@@ -5,6 +5,7 @@
 | resnet50      | torchvision's ResNet-50 v1.5                          | image, 224×224 | class             |
 | mobilenet     | torchvision's MobileNetV2 (MLPerf v0.5: V1)           | image, 224×224 | class             |
 | ssd-mobilenet | torchvision's SSDLite with MobileNetV3 (v0.5: V1)     | image, 320×320 | boxes             |
+| ssd-resnet34  | the one that workload ssd trains (v0.5: 1200×1200)    | image, 300×300 | boxes             |
 | retinanet     | torchvision's RetinaNet with ResNeXt-50 (MLPerf v2.1) | image, 800×800 | boxes             |
 | bert-large    | transformers' BERT that answers questions on a text   | 384 tokens     | first, last token |
 | bert-tiny     | the same with 2 layers of 128 (Turc et al. 2019)      | 128 tokens     | first, last token |
@@ -15,16 +16,19 @@ detection has to sort out, and accuracy is that of guessing.
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from loadgen_data import Arrays
+from loadgen_detectors import Detector, RetinaNet, Ssd
 
-COCO_CLASSES, OPENIMAGES_CLASSES = 91, 264 + 1  # with the background
+RESNET34 = (3, 4, 6)  # blocks of its first three stages
 WORDS = 30522  # BERT's vocabulary
 
 
@@ -32,22 +36,32 @@ WORDS = 30522  # BERT's vocabulary
 class Model:
     """A network, what goes in and what comes out.
 
-    build      the network: batched tensors in, one batched tensor out (of boxes: a row a box)
+    build      the network for a size and a number of labels: batched tensors in, one tensor out
+    answers    the network and its outputs → what it says of each sample, one array each, in the host's memory
     inputs     names of its inputs
     size       of a sample: height and width of the image, or tokens
     bound_s    Server's latency bound by the rules (mlperf.conf), seconds
+    held       samples that LoadGen holds in memory at a time by the rules (mlperf.conf)
     synthetic  a sample from random numbers and its size: an array for each input
-    answers    outputs of a batch, and its size → one array a sample
-    batched    it exports to ONNX with batches of any size, not of one alone
+    labels     that boxes have where no data set says otherwise; 0 answers without boxes
+    numbered   labels are 1, 2, … in the order of the categories' ids, and not those ids
     """
 
-    build: Callable[[int], nn.Module]
+    build: Callable[[int, int], nn.Module]
+    answers: Callable[[Any, Tensor], Sequence[np.ndarray]]
     inputs: tuple[str, ...]
     size: int
     bound_s: float
+    held: int
     synthetic: Callable[[np.random.Generator, int], Arrays]
-    answers: Callable[[np.ndarray, int], Sequence[np.ndarray]]
-    batched: bool = True
+    labels: int = 0
+    numbered: bool = False
+
+    def labels_for(self, categories: Sequence[int]) -> int:
+        """How many labels the network tells apart for these categories, or without any."""
+        if not categories:
+            return self.labels
+        return len(categories) if self.numbered else max(categories) + 1
 
 
 def _image(rng: np.random.Generator, size: int) -> Arrays:
@@ -64,33 +78,12 @@ def _tokens(rng: np.random.Generator, size: int) -> Arrays:
     return rng.integers(1000, WORDS, size), np.ones(size, dtype=np.int64), types
 
 
-def _classes(logits: np.ndarray, _count: int) -> list[np.ndarray]:
-    return list(logits.argmax(axis=1, keepdims=True))
+def _classes(_network: nn.Module, logits: Tensor) -> Sequence[np.ndarray]:
+    return list(logits.argmax(1, keepdim=True).cpu().numpy())
 
 
-def _spans(logits: np.ndarray, _count: int) -> list[np.ndarray]:
-    return list(logits.argmax(axis=1))
-
-
-def boxes(rows: np.ndarray, count: int) -> list[np.ndarray]:
-    """Of each image its boxes: x1, y1, x2, y2, score, class."""
-    return [rows[rows[:, 0] == at, 1:] for at in range(count)]
-
-
-class Detector(nn.Module):
-    """A detection model of torchvision as one of tensors: a row is image, x1, y1, x2, y2, score, class."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Boxes of all images, N×7, pixels."""
-        rows = []
-        for at, found in enumerate(self.model(list(images))):
-            columns = (found["scores"][:, None], found["labels"][:, None].to(images.dtype))
-            rows.append(torch.cat([torch.full_like(columns[0], at), found["boxes"], *columns], dim=1))
-        return torch.cat(rows)
+def _spans(_network: nn.Module, logits: Tensor) -> Sequence[np.ndarray]:
+    return list(logits.argmax(1).cpu().numpy())
 
 
 class Reader(nn.Module):
@@ -110,8 +103,8 @@ class Reader(nn.Module):
         return torch.stack((out.start_logits, out.end_logits), dim=-1)
 
 
-def _classifier(name: str) -> Callable[[int], nn.Module]:
-    def build(_size: int) -> nn.Module:
+def _classifier(name: str) -> Callable[[int, int], nn.Module]:
+    def build(_size: int, _labels: int) -> nn.Module:
         from torchvision.models import get_model
 
         network: nn.Module = get_model(name, weights=None)
@@ -120,32 +113,45 @@ def _classifier(name: str) -> Callable[[int], nn.Module]:
     return build
 
 
-def _ssd_mobilenet(_size: int) -> nn.Module:
+def _reader(layers: int, hidden: int, heads: int) -> Callable[[int, int], nn.Module]:
+    return lambda _size, _labels: Reader(layers, hidden, heads)
+
+
+def _ssd_mobilenet(size: int, labels: int) -> nn.Module:
     from torchvision.models.detection import ssdlite320_mobilenet_v3_large
 
-    return Detector(
-        ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=COCO_CLASSES)
-    )
+    return Ssd(ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=labels), size)
 
 
-def _retinanet(size: int) -> nn.Module:
+def _ssd_resnet34(size: int, labels: int) -> nn.Module:
+    from ssd_network import detector
+
+    form = Namespace(image_size=size, blocks=RESNET34, backbone=None)
+    return Ssd(detector(form, labels), size)
+
+
+def _retinanet(size: int, labels: int) -> nn.Module:
     from torchvision.models import resnext50_32x4d
-    from torchvision.models.detection import RetinaNet
+    from torchvision.models.detection import RetinaNet as TorchvisionsRetinaNet
     from torchvision.models.detection.backbone_utils import _resnet_fpn_extractor
     from torchvision.ops.feature_pyramid_network import LastLevelP6P7
 
     trunk = _resnet_fpn_extractor(
         resnext50_32x4d(weights=None), 5, returned_layers=[2, 3, 4], extra_blocks=LastLevelP6P7(2048, 256)
     )
-    return Detector(RetinaNet(trunk, OPENIMAGES_CLASSES, min_size=size, max_size=size))
+    return RetinaNet(TorchvisionsRetinaNet(trunk, labels), size)
 
 
 _IMAGES, _TEXT = ("images",), ("input_ids", "attention_mask", "token_type_ids")
+# Labels: COCO's ids end at 90; MLPerf's part of OpenImages has the ids 0 to 263, and RetinaNet no background.
 MODELS = {
-    "resnet50": Model(_classifier("resnet50"), _IMAGES, 224, 0.015, _image, _classes),
-    "mobilenet": Model(_classifier("mobilenet_v2"), _IMAGES, 224, 0.010, _image, _classes),
-    "ssd-mobilenet": Model(_ssd_mobilenet, _IMAGES, 320, 0.010, _colours, boxes, batched=False),
-    "retinanet": Model(_retinanet, _IMAGES, 800, 0.100, _colours, boxes, batched=False),
-    "bert-large": Model(lambda _: Reader(24, 1024, 16), _TEXT, 384, 0.130, _tokens, _spans),
-    "bert-tiny": Model(lambda _: Reader(2, 128, 2), _TEXT, 128, 0.130, _tokens, _spans),
+    "resnet50": Model(_classifier("resnet50"), _classes, _IMAGES, 224, 0.015, 1024, _image),
+    "mobilenet": Model(_classifier("mobilenet_v2"), _classes, _IMAGES, 224, 0.010, 1024, _image),
+    "ssd-mobilenet": Model(_ssd_mobilenet, Detector.boxes, _IMAGES, 320, 0.010, 256, _colours, 91),
+    "ssd-resnet34": Model(
+        _ssd_resnet34, Detector.boxes, _IMAGES, 300, 0.100, 64, _colours, 80, numbered=True
+    ),
+    "retinanet": Model(_retinanet, Detector.boxes, _IMAGES, 800, 0.100, 64, _colours, 264),
+    "bert-large": Model(_reader(24, 1024, 16), _spans, _TEXT, 384, 0.130, 10833, _tokens),
+    "bert-tiny": Model(_reader(2, 128, 2), _spans, _TEXT, 128, 0.130, 10833, _tokens),
 }

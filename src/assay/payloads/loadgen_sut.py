@@ -17,7 +17,7 @@ import numpy as np
 
 from loadgen_data import Arrays
 
-Predict = Callable[[Arrays], Arrays]
+Predict = Callable[[Arrays], Sequence[np.ndarray]]
 
 
 class Library:
@@ -76,8 +76,8 @@ class EndsTheRun:
 class SystemUnderTest:
     """Runs the samples of queries in batches and gives LoadGen their answers.
 
-    predict     one function an instance: a batch's inputs → its outputs
-    answers     outputs of a batch and its size → one array a sample, as LoadGen's accuracy log keeps it
+    predict     one function an instance: a batch's inputs → an answer to each sample
+    kept        an answer and its sample's index → the array that LoadGen's accuracy log keeps
     batch_size  samples that run together at most
     max_wait_s  how long the first sample of a batch waits for others
     queued      samples go through a queue to one thread an instance (Server, Offline); else they run in
@@ -89,14 +89,14 @@ class SystemUnderTest:
     def __init__(
         self,
         predict: Sequence[Predict],
-        answers: Callable[[Arrays, int], Sequence[np.ndarray]],
+        kept: Callable[[np.ndarray, int], np.ndarray],
         library: Library,
         *,
         batch_size: int,
         max_wait_s: float,
         queued: bool,
     ) -> None:
-        self._predict, self._answers, self._library = predict, answers, library
+        self._predict, self._kept, self._library = predict, kept, library
         self._batch_size, self._max_wait_s, self._queued = batch_size, max_wait_s, queued
         self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._counting = threading.Lock()
@@ -136,8 +136,9 @@ class SystemUnderTest:
             self.batches += 1
             self.samples += len(samples)
         with EndsTheRun(f"a batch of {len(samples)} samples"):
-            outputs = predict(self._library.batch([sample.index for sample in samples]))
-            answers = [np.ascontiguousarray(answer) for answer in self._answers(outputs, len(samples))]
+            indices = [sample.index for sample in samples]
+            given = zip(predict(self._library.batch(indices)), indices, strict=True)
+            answers = [np.ascontiguousarray(self._kept(answer, index)) for answer, index in given]
             lg.QuerySamplesComplete(  # copies the answers while `answers` keeps them alive
                 [
                     lg.QuerySampleResponse(sample.id, answer.ctypes.data, answer.nbytes)

@@ -166,6 +166,7 @@ ROOTS: Final = (
     "numpy",
     "onnx",
     "onnxruntime",
+    "onnxscript",
     "pillow",
     "pycocotools",
     "sacrebleu",

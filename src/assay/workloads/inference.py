@@ -18,15 +18,22 @@ from assay.workloads.program import Params, program_task
 from assay.workloads.workload import Workload
 
 ACCURACY = Metric(
-    "accuracy", "", "higher", "share of right classes, or F1 of the answers' tokens", scales=False
+    "accuracy",
+    "",
+    "higher",
+    "share of right classes, F1 of the answers' tokens, or AP of boxes",
+    scales=False,
 )
 OUTPUTS = ("mlperf_log_*", "search-*/mlperf_log_*")  # LoadGen's four files, of the run and of each try
 
-Model = Literal["resnet50", "mobilenet", "ssd-mobilenet", "retinanet", "bert-large", "bert-tiny"]
+Model = Literal[
+    "resnet50", "mobilenet", "ssd-mobilenet", "ssd-resnet34", "retinanet", "bert-large", "bert-tiny"
+]
 _SIZES: Mapping[str, int] = {
     "resnet50": 224,
     "mobilenet": 224,
     "ssd-mobilenet": 320,
+    "ssd-resnet34": 300,
     "retinanet": 800,
     "bert-large": 384,
     "bert-tiny": 128,
@@ -37,6 +44,7 @@ _FLOPS: Mapping[str, float] = {
     "resnet50": 8.18e9,
     "mobilenet": 0.602e9,
     "ssd-mobilenet": 1.166e9,
+    "ssd-resnet34": 31.7e9,
     "retinanet": 404e9,
     "bert-large": 246e9,
     "bert-tiny": 0.1175e9,
@@ -65,7 +73,7 @@ class InferenceParams(Params):
     )
     mode: Literal["performance", "accuracy"] = Field(
         "performance",
-        description="accuracy: every sample of `data` once, and the share that is right.",
+        description="accuracy: every sample of `data` once, and what the answers are worth.",
     )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU where there is one.")
     precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="Of weights and arithmetic.")
@@ -85,10 +93,15 @@ class InferenceParams(Params):
     samples: int = Field(64, ge=1, description="Synthetic samples in LoadGen's library.")
     data: str | None = Field(
         None,
-        description="Labelled samples where the job runs: a directory with a folder of images a class, or an "
-        ".npz file of `labels` and the model's inputs; default: synthetic samples.",
+        description="Labelled samples where the job runs: a directory with a folder of images a class, an "
+        ".npz file of `labels` and the model's inputs, or for boxes COCO's val2017 or MLPerf's OpenImages as "
+        "they lie; default: synthetic samples.",
     )
-    weights: str | None = Field(None, description="File of the model's state_dict where the job runs.")
+    weights: str | None = Field(
+        None,
+        description="File where the job runs: the model's state_dict as its library names it, or the "
+        "checkpoint of a training, which holds it as `model`; default: random.",
+    )
     target_qps: float | None = Field(
         None,
         gt=0,
@@ -118,8 +131,8 @@ class InferenceParams(Params):
     def _fits_together(self) -> Self:
         if self.target_qps is not None and self.scenario not in ("Server", "Offline"):
             raise ValueError(f"{self.scenario} sends as fast as it is answered; leave out target_qps")
-        if self.mode == "accuracy" and (self.data is None or self.model in ("ssd-mobilenet", "retinanet")):
-            raise ValueError("mode accuracy needs data with labels, and a model of classes or of text")
+        if self.mode == "accuracy" and self.data is None:
+            raise ValueError("mode accuracy needs data with labels")
         if self.backend == "onnxruntime" and (self.compile or self.precision == "bf16"):
             raise ValueError("onnxruntime takes neither compile nor bf16")
         return self

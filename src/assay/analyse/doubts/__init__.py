@@ -31,6 +31,7 @@ __all__ = ["DOUBTS", "Case", "Side", "of", "percent"]
 DOUBTS: dict[str, Callable[[Case], Doubt | None]] = {
     "above-best-known": plausible.above_best_known,
     "short-settings": inference.short_settings,
+    "below-asked-accuracy": inference.below_asked_accuracy,
     "rate-was-set": inference.rate_was_set,
     "learns-nothing": within.learns_nothing,
     "different-parameters": sides.different_parameters,

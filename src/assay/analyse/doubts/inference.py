@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.analyse.doubts.case import Case
-from assay.analyse.inference_rules import unmet_settings
+from assay.analyse.inference_rules import asked_accuracy, unmet_settings
 from assay.records import Doubt, Scalar
 
 LOADGENS = ("loadgen", "inference")  # workloads whose runs are LoadGen's: imported, and our own
@@ -29,6 +29,26 @@ def short_settings(case: Case) -> Doubt | None:
         "short-settings",
         "; ".join(found),
         "Repeat them with the official settings (mlperf.conf) before calling them results of MLPerf",
+    )
+
+
+def below_asked_accuracy(case: Case) -> Doubt | None:
+    """Runs of the rules' own model and data that answer less well than the closed division asks for."""
+    found = []
+    for side in case.sides:
+        if side.group.point.metric != "accuracy":
+            continue
+        for sample in side.group.samples:
+            facts = sample.result.reading.facts
+            asked = asked_accuracy(facts) if sample.result.run.trial.workload == "inference" else None
+            if asked is not None and sample.value < asked:
+                found.append(f"{facts['model']} has {sample.value:.4f}, the rules ask for {asked:.4f}")
+    if not found:
+        return None
+    return Doubt(
+        "below-asked-accuracy",
+        "; ".join(dict.fromkeys(found)),
+        "Take the reference's weights and preprocessing, or a precision that keeps its accuracy",
     )
 
 

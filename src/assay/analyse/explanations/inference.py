@@ -12,6 +12,13 @@ EXPLANATIONS: dict[str, Explanation] = {
         "result of MLPerf.",
         "Repeat it with the official settings (mlperf.conf).",
     ),
+    "below-asked-accuracy": Explanation(
+        "invalid",
+        "The accuracy is below 99 % of the reference's, on its own model and data.",
+        "The closed division counts a speed only with that accuracy: a model that answers worse may be "
+        "faster by what it leaves out.",
+        "Take the reference's weights and preprocessing, or a precision that keeps its accuracy.",
+    ),
     "rate-was-set": Explanation(
         "invalid",
         "Throughput at a rate of arrivals (LoadGen's Server scenario, llm-serving's) follows that rate.",

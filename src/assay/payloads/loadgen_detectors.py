@@ -1,0 +1,155 @@
+"""torchvision's detection models cut in two: a network of tensors alone, and the sorting out of its boxes.
+
+The network ends with as many candidates for every image, best first of each kind, so that it runs in batches
+and exports to ONNX like any other. What depends on the image, thresholds and non-maximum suppression, comes
+after it and is the same code whatever ran the network. The detections are torchvision's own.
+
+Which candidates are best is chance where weights are random: SSDLite's scores are then one and the same
+number for every box, and each backend breaks ties in its own way. With trained weights both find the same.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torchvision.models.detection.image_list import ImageList
+from torchvision.ops import batched_nms
+
+CORNERS, COLUMNS = 4, 7
+
+
+class Anchors(nn.Module):
+    """Corners of the boxes that a model starts from, A×4, in pixels.
+
+    They stay fp32 when the model around them is made fp16, in which 801 is no number.
+    """
+
+    def __init__(self, corners: Tensor) -> None:
+        super().__init__()
+        self.corners = corners
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+        self.corners = self.corners.to(fn(self.corners).device)
+        return self
+
+
+class Detector(nn.Module):
+    """A detection model for images of size × size pixels, values from 0 to 1.
+
+    levels  default boxes of each feature map
+    """
+
+    def __init__(self, model: Any, size: int) -> None:
+        super().__init__()
+        self.model, self.size = model, size
+        self.register_buffer(
+            "mean", torch.tensor(model.transform.image_mean)[:, None, None], persistent=False
+        )
+        self.register_buffer(
+            "deviation", torch.tensor(model.transform.image_std)[:, None, None], persistent=False
+        )
+        sides = _map_sides(model, size)
+        maps = [torch.empty(1, 1, height, width) for height, width in sides]
+        images = ImageList(torch.empty(1, 3, size, size), [(size, size)])
+        self.anchors = Anchors(model.anchor_generator(images, maps)[0])
+        each = model.anchor_generator.num_anchors_per_location()
+        self.levels = [height * width * boxes for (height, width), boxes in zip(sides, each, strict=True)]
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Candidates, batch × K × 6: x1, y1, x2, y2 in pixels, score, label."""
+        maps = list(self.model.backbone((images - self.mean) / self.deviation).values())
+        found = self.model.head(maps)
+        return self.candidates(found["cls_logits"].float(), found["bbox_regression"].float())
+
+    def candidates(self, logits: Tensor, codes: Tensor) -> Tensor:
+        """The best of all default boxes and labels.
+
+        logits  batch × A × classes
+        codes   batch × A × 4: how each default box is to be moved
+        """
+        raise NotImplementedError
+
+    def _corners(self, codes: Tensor, anchors: Tensor) -> Tensor:
+        """Boxes within the image, batch × k × 4, from their codes and the default boxes that they move."""
+        flat = self.model.box_coder.decode_single(codes.reshape(-1, CORNERS), anchors.reshape(-1, CORNERS))
+        return flat.reshape(codes.shape).clamp(0, self.size)
+
+    def boxes(self, candidates: Tensor) -> list[np.ndarray]:
+        """Of each image what it holds, n × 6: ymin, xmin, ymax, xmax as shares of its sides, score, label."""
+        return [self._sorted_out(rows).cpu().numpy() for rows in candidates]
+
+    def _sorted_out(self, rows: Tensor) -> Tensor:
+        rows = rows[rows[:, 4] > self.model.score_thresh]
+        kept = batched_nms(rows[:, :CORNERS], rows[:, 4], rows[:, 5], self.model.nms_thresh)
+        rows = rows[kept[: self.model.detections_per_img]]
+        return torch.cat([rows[:, [1, 0, 3, 2]] / self.size, rows[:, CORNERS:]], dim=1)
+
+
+class Ssd(Detector):
+    """The best boxes of each class; class 0 is the background."""
+
+    def candidates(self, logits: Tensor, codes: Tensor) -> Tensor:
+        scores = logits.softmax(-1)[..., 1:].transpose(1, 2)  # batch × classes × A
+        best, at = scores.topk(min(self.model.topk_candidates, scores.shape[-1]))
+        anchors = self.anchors.corners.expand(codes.shape)
+        corners = _taken(self._corners(codes, anchors), at.flatten(1))
+        labels = torch.arange(1, logits.shape[-1], device=at.device)[None, :, None].expand(at.shape)
+        columns = (best.flatten(1)[..., None], labels.flatten(1)[..., None].to(best.dtype))
+        return torch.cat([corners, *columns], dim=2)
+
+
+class RetinaNet(Detector):
+    """The best pairs of box and class of each feature map; there is no background.
+
+    Such a pair's box is among as many boxes of the best class each. Those are sought first: they are fewer
+    than the pairs by the number of classes, and sorting all pairs would take as long as the network.
+    """
+
+    def candidates(self, logits: Tensor, codes: Tensor) -> Tensor:
+        anchors = self.anchors.corners.expand(codes.shape)
+        parts = zip(*(every.split(self.levels, 1) for every in (logits, codes, anchors)), strict=True)
+        return torch.cat([self._level(*part) for part in parts], dim=1)
+
+    def _level(self, logits: Tensor, codes: Tensor, anchors: Tensor) -> Tensor:
+        classes, most = logits.shape[-1], self.model.topk_candidates
+        boxes = logits.amax(-1).topk(min(most, logits.shape[1])).indices
+        pairs = _taken(logits, boxes).flatten(1)
+        best, at = pairs.topk(min(most, pairs.shape[1]))
+        boxes = boxes.gather(1, at.div(classes, rounding_mode="floor"))
+        corners = self._corners(_taken(codes, boxes), _taken(anchors, boxes))
+        return torch.cat(
+            [corners, best.sigmoid()[..., None], (at % classes)[..., None].to(best.dtype)], dim=2
+        )
+
+
+def logged(boxes: np.ndarray, index: int, numbered: Sequence[int]) -> np.ndarray:
+    """An answer as MLPerf's scripts of accuracy read it, n × 7 of 32-bit floats: sample, the four shares,
+    score, category.
+
+    boxes     n × 6 of `Detector.boxes`
+    index     of the sample
+    numbered  ids of the categories where labels are their numbers from 1; () where labels are ids
+
+    Source: mlcommons/inference, vision/classification_and_detection/tools/accuracy-coco.py.
+    """
+    rows = np.column_stack([np.full(len(boxes), index), boxes]).astype(np.float32)
+    if numbered:
+        rows[:, -1] = np.take(numbered, rows[:, -1].astype(np.int64) - 1)
+    return rows
+
+
+def _taken(rows: Tensor, at: Tensor) -> Tensor:
+    """Rows (batch × A × n) by their numbers (batch × k): batch × k × n."""
+    return rows.gather(1, at[..., None].expand(-1, -1, rows.shape[-1]))
+
+
+def _map_sides(model: Any, size: int) -> list[tuple[int, int]]:
+    """Height and width of the feature maps, from a copy of the network without memory for its numbers."""
+    backbone = copy.deepcopy(model.backbone).to("meta").eval()
+    maps = backbone(torch.empty(1, 3, size, size, device="meta"))
+    return [(features.shape[-2], features.shape[-1]) for features in maps.values()]
