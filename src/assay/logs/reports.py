@@ -34,10 +34,11 @@ def reports(path: Path) -> Iterator[Report]:
     lines = whole(path).split("\n") if spans else []
     for begun, ended in spans:
         between = lines[begun.line : ended.line - 1]
-        labels = begun.metadata.get("labels") or {}
+        said = begun.metadata.get("labels")
+        labels = said.items() if isinstance(said, dict) else ()
         yield Report(
             str(begun.value),
-            {name: value for name, value in labels.items() if isinstance(value, Scalar)},
+            {name: value for name, value in labels if isinstance(value, Scalar)},
             "\n" * begun.line + "\n".join(between),
         )
 

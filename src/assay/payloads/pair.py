@@ -146,7 +146,7 @@ class Pair:
 
     def _to_end(self, program: Running) -> None:
         """Pass its output on until it ends, and see that the other end's does so too."""
-        give_up = float("inf")
+        other_ended_at: float | None = None
         with selectors.DefaultSelector() as ready:
             ready.register(program.output, selectors.EVENT_READ)
             ready.register(self.socket, selectors.EVENT_READ)
@@ -154,16 +154,16 @@ class Pair:
                 for key, _ in ready.select(1.0):
                     if key.fileobj is program.output:
                         program.pass_on()
-                    elif give_up == float("inf"):
-                        self.hear(END_S)  # that its program has ended
-                        give_up = time.monotonic() + END_S
+                    else:
+                        self.hear(END_S)  # that its program has ended; what it tells next is of the next test
+                        other_ended_at = time.monotonic()
                         ready.unregister(self.socket)
-                if time.monotonic() > give_up:
+                if other_ended_at is not None and time.monotonic() > other_ended_at + END_S:
                     self.fail(f"{program.name} still runs {END_S:g} s after the other end's has ended")
         if why := program.why_not(self.words):
             self.fail(why)
         self.tell(ended=True)
-        if give_up == float("inf"):
+        if other_ended_at is None:
             self.hear(END_S)
 
 

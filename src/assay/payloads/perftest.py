@@ -22,7 +22,6 @@ from rank import END
 from site_program import NOT_THERE, Words, show, told
 
 SYSFS = Path("/sys/class/infiniband")
-PROGRAMS = ("ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_write_lat", "ib_read_lat", "ib_send_lat")
 DIRECTIONS = ("0-to-1", "1-to-0", "both")
 JSON_FILE = "perftest.json"
 ACTIVE = "ACTIVE"
@@ -158,7 +157,7 @@ def same_version(pair: Pair, program: str) -> None:
     pair.rank.log("perftest_version", mine)
 
 
-def measure(pair: Pair, options: argparse.Namespace, port: str, direction: str, *, json: bool) -> None:
+def measure(pair: Pair, options: argparse.Namespace, port: str, direction: str, *, has_json: bool) -> None:
     """One port in one direction, from either end."""
     program = os.path.basename(options.program)  # noqa: PTH119
     sender = 1 if direction in ("1-to-0", "both") else 0
@@ -170,7 +169,7 @@ def measure(pair: Pair, options: argparse.Namespace, port: str, direction: str, 
     if pair.number != client:
         pair.serve(lambda tcp_port: [*common, "-p", str(tcp_port)], options.port, labels)
         return
-    asked = ["--out_json", f"--out_json_file={JSON_FILE}"] if json else []
+    asked = ["--out_json", f"--out_json_file={JSON_FILE}"] if has_json else []
     pair.connect(lambda address, tcp_port: [*common, "-p", str(tcp_port), *asked, address], labels)
     report = Path(JSON_FILE)
     if report.exists():
@@ -197,7 +196,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--program", default=PROGRAMS[0], help="its path, or its name on the PATH")
+    parser.add_argument("--program", default="ib_write_bw", help="its path, or its name on the PATH")
     parser.add_argument("--message-bytes", type=int, help="default: all sizes from 2 to 2^23")
     parser.add_argument("--iterations", type=int, help="of each size; default: the program's own")
     parser.add_argument("--devices", nargs="+", default=[], help="mlx5_0 or mlx5_0:1; default: all")
@@ -211,10 +210,10 @@ def main() -> None:
     pair = joined(Words(REMEDIES))
     usable = agreed_ports(pair, options.devices)
     same_version(pair, options.program)
-    json = "--out_json" in told(options.program, "--help")
+    has_json = "--out_json" in told(options.program, "--help")
     for port in usable:
         for direction in options.directions:
-            measure(pair, options, port, direction, json=json)
+            measure(pair, options, port, direction, has_json=has_json)
     pair.rank.log("payload", event=END)
 
 

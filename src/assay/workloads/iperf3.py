@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from pydantic import ConfigDict, Field
 
-from assay.errors import InputError
 from assay.logs import iperf3
 from assay.logs.tools import TOOLS
 from assay.records import Metric, Reading, Scalar, Shape, Task
 from assay.workloads import reported
 from assay.workloads.program import Params, program_task
+from assay.workloads.two_workers import Direction, check_two_workers
 from assay.workloads.workload import Workload
 
-Direction = Literal["0-to-1", "1-to-0", "both"]
 _OF_UDP: Final = ("jitter", "lost")
 METRICS: Final = tuple(metric for metric in iperf3.METRICS if metric.name not in _OF_UDP)
 
@@ -52,22 +51,14 @@ class Iperf3Params(Params):
     )
 
 
-def two_ends(shape: Shape) -> None:
-    """Raises InputError where a shape has not two ends."""
-    if shape.workers != 2 and (shape.workers, shape.accelerators) != (1, 2):
-        raise InputError(
-            f"it runs between two workers, and the shape is {shape}; write 2x1, or 2x1x2 for two nodes"
-        )
-
-
 def _task(params: Iperf3Params, shape: Shape, _seed: int) -> Task:
-    two_ends(shape)
+    check_two_workers(shape)
     return program_task("iperf3.py", params)
 
 
 def _label(of_report: Mapping[str, Scalar], of_figure: Mapping[str, Scalar]) -> dict[str, Scalar]:
     """Of a test of both directions at once iperf3 calls one `reverse`: what the server sends."""
-    if "end" in of_figure or of_report["direction"] != "both":
+    if "end" in of_figure or of_report.get("direction") != "both":
         return {**of_report, **of_figure}
     return {**of_report, "way": "0-to-1" if of_figure.get("direction") == "reverse" else "1-to-0"}
 

@@ -12,8 +12,8 @@ from assay.logs import perftest
 from assay.logs.tools import TOOLS
 from assay.records import Metric, Reading, Shape, Task
 from assay.workloads import reported
-from assay.workloads.iperf3 import Direction, two_ends
 from assay.workloads.program import Params, program_task
+from assay.workloads.two_workers import Direction, check_two_workers
 from assay.workloads.workload import Workload
 
 Program = Literal["ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_write_lat", "ib_read_lat", "ib_send_lat"]
@@ -50,7 +50,7 @@ class PerftestParams(Params):
         ("0-to-1", "1-to-0"),
         min_length=1,
         description="Of the data, between worker 0 and worker 1, one after the other; both: at the same time "
-        "(`-b`), which latencies have not. A latency's direction is that of its first message.",
+        "(`-b`), which latencies have not.",
     )
     gid_index: int | None = Field(
         None, ge=0, description="Of the port's addresses, for RoCE; default: perftest chooses."
@@ -89,7 +89,7 @@ def _metrics(params: PerftestParams) -> tuple[Metric, ...]:
 
 
 def _task(params: PerftestParams, shape: Shape, _seed: int) -> Task:
-    two_ends(shape)
+    check_two_workers(shape)
     program = f"{params.directory}/{params.program}" if params.directory else params.program
     located = params.model_copy(update={"program": program})
     return program_task("perftest.py", located, without=("directory",))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from assay.errors import InputError
 from assay.logs.figures import Figure, Found
@@ -18,75 +19,91 @@ from assay.workloads import payload_log
 Label = Callable[[Mapping[str, Scalar], Mapping[str, Scalar]], dict[str, Scalar]]
 """Labels of a measurement, from those of its report and those of the figure in it."""
 
-SERVER = "server"
+SERVER: Final = "server"
+
+
+@dataclass(frozen=True)
+class _Read:
+    """One report and what it says; `file` is the log's name."""
+
+    file: str
+    report: Report
+    found: Found
+
+    def __str__(self) -> str:
+        labels = "".join(f"{name} {value}, " for name, value in self.report.labels.items())
+        return f"{self.file}: {labels}"
 
 
 def read(
     logs: Mapping[str, Path],
     tool: Tool,
-    report: Callable[[str], Found],
+    reader: Callable[[str], Found],
     metric: Metric,
     label: Label = lambda of_report, of_figure: {**of_report, **of_figure},
 ) -> Reading:
     """Every report but a server's, which its client has too.
 
-    report  the tool's reader of a text
+    reader  the tool's, of a text
     metric  what has to be measured
-
-    Of reports with equal labels (a table and the JSON after it) the one with the most figures counts, the
-    last of those that have as many.
     """
     stated = payload_log.read(logs, ())
     try:
-        found = [(name, one, report(one.text)) for name, path in logs.items() for one in _of_clients(path)]
+        every = [
+            _Read(name, report, reader(report.text))
+            for name, path in logs.items()
+            for report in reports(path)
+            if report.part != SERVER
+        ]
     except InputError as error:
         return replace(stated, problems=(*stated.problems, str(error)))
-    best: dict[str, tuple[str, Report, Found]] = {}
-    for entry in found:
-        key = repr(sorted(entry[1].labels.items()))
-        if key not in best or len(entry[2].figures) >= len(best[key][2].figures):
-            best[key] = entry
-    problems = [
-        f"{name}: {_named(one.labels)}{why}" for name, one, of in best.values() for why in of.problems
-    ]
+    counted = _counted(every)
+    problems = [f"{one}{why}" for one in counted for why in one.found.problems]
     measured: list[Measurement] = []
-    for name, one, of in best.values():
+    for one in counted:
         try:
-            measured += _measured(name, one, of, tool, label)
+            measured += _measured(one, tool, label)
         except ValueError as error:
-            problems.append(f"{name}: {_named(one.labels)}{error}")
+            problems.append(f"{one}{error}")
     if not problems and not stated.problems and metric.name not in {m.metric for m in measured}:
         problems.append(f"no report has a figure for {metric.name}")
     return replace(
         stated,
         measurements=() if problems else tuple(measured),
-        facts={**_agreed([of for _, _, of in found]), **stated.facts},
+        facts={**_agreed([one.found for one in every]), **stated.facts},
         problems=(*stated.problems, *payload_log.few(problems)),
-        skipped_lines=stated.skipped_lines + sum(of.skipped for _, _, of in best.values()),
+        skipped_lines=stated.skipped_lines + sum(one.found.skipped for one in counted),
     )
 
 
-def _of_clients(path: Path) -> Iterator[Report]:
-    return (one for one in reports(path) if one.part != SERVER)
+def _counted(every: Sequence[_Read]) -> list[_Read]:
+    """Of reports with equal labels, a table and the JSON after it, the one with the most figures.
+
+    The last of those that have as many.
+    """
+    best: dict[str, _Read] = {}
+    for one in every:
+        key = repr(sorted(one.report.labels.items()))
+        if key not in best or len(one.found.figures) >= len(best[key].found.figures):
+            best[key] = one
+    return [*best.values()]
 
 
-def _named(labels: Mapping[str, Scalar]) -> str:
-    return "".join(f"{name} {value}, " for name, value in labels.items())
-
-
-def _measured(name: str, one: Report, of: Found, tool: Tool, label: Label) -> Iterator[Measurement]:
+def _measured(one: _Read, tool: Tool, label: Label) -> list[Measurement]:
     """Raises ValueError where a metric has two figures for the same labels."""
     alike: dict[tuple[str, str], list[Figure]] = defaultdict(list)
-    for figure in of.figures:
+    for figure in one.found.figures:
         alike[figure.metric, repr(sorted(figure.labels.items()))].append(figure)
+    measured = []
     for figures in alike.values():
         figure = picked(tool, figures)
         scale, unit = factor(figure.unit)
-        labels = label(one.labels, figure.labels)
-        yield Measurement(figure.metric, figure.value * scale, unit, labels, name, figure.line)
+        labels = label(one.report.labels, figure.labels)
+        measured.append(Measurement(figure.metric, figure.value * scale, unit, labels, one.file, figure.line))
+    return measured
 
 
-def _agreed(found: list[Found]) -> dict[str, Scalar]:
+def _agreed(found: Sequence[Found]) -> dict[str, Scalar]:
     """What all reports that say it say alike."""
     facts: dict[str, Scalar] = {}
     for name in dict.fromkeys(name for of in found for name in of.facts):

@@ -91,4 +91,5 @@ TOOL_LOG = Workload(
     flops=lambda _params: None,
     task=_task,
     read=_read,
+    version=2,
 )
