@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -309,6 +310,27 @@ def break_at(patched: pytest.MonkeyPatch, writes: int) -> None:
 
 @pytest.mark.kubernetes
 @pytest.mark.slow
+def test_what_the_printed_command_installs_is_what_the_part_asks_for(space: str) -> None:
+    wanted = preparation("kubernetes", space, "gpu-operator")
+    (reference,) = wanted.references("gpu-operator")
+    spec: dict[str, Any] = {}
+    for path, value in re.findall(r"--set (\S+)=(\S+)", reference.command):
+        *above, last = path.split(".")
+        place = spec
+        for key in above:
+            place = place.setdefault(key, {})
+        place[last] = {"true": True, "false": False}.get(value, value)
+    del spec["nfd"]
+    made = json.dumps(bare("nvidia.com/v1", "ClusterPolicy", "cluster-policy", spec=spec))
+    try:
+        cluster.kubectl("create", "--field-manager=helm", "-f", "-", stdin=made)
+        assert [step.does for step in prepare.plan(there(space), wanted)] == ["keep"]
+    finally:
+        cluster.kubectl("delete", "clusterpolicies.nvidia.com", "--all")
+
+
+@pytest.mark.kubernetes
+@pytest.mark.slow
 def test_killed_at_any_request_it_is_gone_on_with_or_taken_back(
     owned: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -387,6 +409,34 @@ def test_what_olm_takes_once_only_is_not_made_beside_what_is_there(space: str) -
             prepare.apply(there(space), preparation("openshift", space, "gpu-operator"))
     finally:
         cluster.kubectl("delete", "clusterpolicies.nvidia.com", "--all")
+
+
+@pytest.mark.kubernetes
+@pytest.mark.slow
+def test_a_claim_stays_whose_data_would_go_with_it(space: str) -> None:
+    claim = {"storageClassName": f"class-of-{space}", "size": "1Gi"}
+    wanted = preparation("kubernetes", space, "storage", storage={"claims": {"work": claim}})
+    volume = bare("v1", "PersistentVolume", f"made-for-{space}")
+    source = {"hostPath": {"path": "/tmp"}, "persistentVolumeReclaimPolicy": "Delete"}
+    kept = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"]}
+    try:
+        cluster.kubectl(
+            "create",
+            "-f",
+            "-",
+            stdin=json.dumps(
+                {**volume, "spec": {**source, **kept, "storageClassName": claim["storageClassName"]}}
+            ),
+        )
+        prepare.apply(there(space), wanted)
+        bound = "--for=jsonpath={.status.phase}=Bound"
+        cluster.kubectl("-n", space, "wait", bound, "pvc/work", "--timeout=60s")
+        (step,) = prepare.revert(there(space))
+        assert (step.does, step.about[0].split(" and ")[0]) == ("stays", f"volume made-for-{space}")
+        assert None not in seen(wanted).values()
+    finally:
+        cluster.kubectl("-n", space, "delete", "pvc", "work", "--ignore-not-found")
+        cluster.kubectl("delete", "pv", f"made-for-{space}", "--ignore-not-found")
 
 
 class Unheard(Part):

@@ -21,6 +21,7 @@ from assay.launch.kubernetes.client import PODS, Cluster, Object, Resource
 from assay.launch.kubernetes.refusals import ApiError, Conflict, NotFound, Unreachable
 
 CLAIMS = Resource("v1", "persistentvolumeclaims")
+VOLUMES = Resource("v1", "persistentvolumes")
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def revert_plan(cluster: Cluster, parts: Collection[str] | None = None) -> list[
 def revert(cluster: Cluster, parts: Collection[str] | None = None) -> list[Step]:
     """Delete what Assay made for this namespace and give up what it added; reverting twice is once.
 
-    A namespace that still holds pods or claims stays.
+    A namespace that still holds pods or claims stays, and so does a claim whose data would go with it.
 
     parts  those that are taken back; None for all
     """
@@ -197,9 +198,21 @@ def _undo_step(cluster: Cluster, obj: Object) -> Step:
         if held:
             remedy = f"when they may go: kubectl delete namespace {there.namespace}"
             return Step("stays", part, called, (f"it holds {' and '.join(held)}; {remedy}",))
+    if obj["kind"] == "PersistentVolumeClaim" and (volume := _lost_with(cluster, obj)):
+        words = f"volume {volume} and the data in it would go with it; when they may go: "
+        name, space = obj["metadata"]["name"], obj["metadata"]["namespace"]
+        return Step("stays", part, called, (f"{words}kubectl -n {space} delete pvc {name}",))
     theirs = marks.others(obj)
     about = (f"fields are also of {', '.join(theirs)}",) if theirs else ()
     return Step("delete", part, called, about, restarted_pool(obj))
+
+
+def _lost_with(cluster: Cluster, claim: Object) -> str | None:
+    """The volume that is deleted with its claim; None where it is kept, or there is none."""
+    name = claim["spec"].get("volumeName")
+    volume = None if name is None else cluster.find(VOLUMES, name, everywhere=True)
+    deletes = volume is not None and volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+    return name if deletes else None
 
 
 def _of_others(there: Cluster, of: Resource) -> list[Object]:

@@ -27,7 +27,10 @@ class Chrony(OfPool, Part):
 
     def node_files(self, target: Target) -> list[NodeFile]:
         """Elsewhere the file by hand."""
-        return [] if target.is_openshift else [NodeFile(PATH, self._text(), ("systemctl restart chronyd",))]
+        if target.is_openshift:
+            return []
+        text = f"# on Debian and Ubuntu: /etc/chrony/chrony.conf\n{self._text()}"
+        return [NodeFile(PATH, text, ("systemctl restart chronyd",))]
 
     def requirements(self, target: Target) -> list[Requirement]:
         """That the pool has taken it."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -56,16 +57,9 @@ class GpuOperator(Part):
             return []
         install = f"helm upgrade --install gpu-operator gpu-operator --repo {REPOSITORY}"
         space = f"--namespace {SPACE['kubernetes']} --create-namespace"
-        values: dict[str, bool | str] = {
-            "nfd.enabled": False,  # the part nfd brings it
-            "driver.enabled": self.driver,
-            "driver.rdma.enabled": self.peermem,
-            "toolkit.enabled": self.toolkit,
-            "mig.strategy": self.mig,
-        }
-        if self.kernel_modules is not None:
-            values["driver.kernelModuleType"] = self.kernel_modules
-        settings = " ".join(f"--set {key}={_word(value)}" for key, value in values.items())
+        # the part nfd brings discovery; the chart's values have the policy's own names
+        values = ("nfd.enabled=false", *_flat(self._policy(target)["spec"]))
+        settings = " ".join(f"--set {value}" for value in values)
         command = f"{install} --version {self.version} {space} {settings} --wait"
         return [Reference("NVIDIA GPU Operator", f"chart {self.version}", command)]
 
@@ -108,5 +102,10 @@ class GpuOperator(Part):
         return bare("nvidia.com/v1", "ClusterPolicy", NAME[target.platform], spec=spec)
 
 
-def _word(value: bool | str) -> str:
-    return str(value).lower() if isinstance(value, bool) else value
+def _flat(settings: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """Nested settings as `helm --set` takes them."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}={str(value).lower() if isinstance(value, bool) else value}"
