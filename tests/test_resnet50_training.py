@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import io
-import json
 import re
 import shutil
 import tarfile
@@ -13,13 +12,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from click.testing import CliRunner
 
-from assay.cli import assay
 from assay.logs.mlperf import training_run
 from assay.workloads import WORKLOADS
 from conftest import ROOT
-from training_contract import TrainingContract, findings
+from training_contract import TrainingContract, findings, run_by_command
 
 COLOURS = {"blue": (40, 60, 200), "green": (60, 200, 40), "red": (200, 60, 40)}
 
@@ -77,16 +74,10 @@ def test_a_training_that_diverges_ends_its_log_as_aborted_and_its_trial_as_faile
     monkeypatch.chdir(tmp_path)
     params = dict(TestResNet50Training.real) | {"learning_rate": 1e30, "window": 1, "eval_every": 0.2}
     params |= {"mode": "real", "data": "images", "workers": 0, "division": "closed"}
-    suite = {"suite": "steep", "workload": "resnet50", "params": params, "systems": ["here"], "repeats": 1}
-    Path("suite.yaml").write_text(json.dumps(suite))
-    Path("systems.yaml").write_text('{"here": {"launcher": "local", "env": {"OMP_NUM_THREADS": "1"}}}')
-    ran = CliRunner().invoke(assay, ["run", "suite.yaml"])
-    assert ran.exit_code != 0, ran.output
-    shown = CliRunner().invoke(assay, ["show", "steep", "--json"])
-    [run] = json.loads(shown.output)["runs"]
+    run = run_by_command("resnet50", params)
     assert (run["state"], run["measurements"]) == ("failed", [])
     assert re.search(r"loss is (nan|inf), not finite on some rank: training has diverged", run["cause"])
-    [log] = tmp_path.glob("runs/steep/*/*/attempt-1/logs/rank-0.log")
+    [log] = tmp_path.glob("runs/once/*/*/attempt-1/logs/rank-0.log")
     assert findings(log, TestResNet50Training.ruleset) == []
     read = training_run(log)
     assert (read.status, read.minutes) == ("aborted", None)

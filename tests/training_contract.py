@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from assay.cli import assay
 from assay.records import Reading, Shape
 from assay.workloads import WORKLOADS
 from conftest import require
-from payload_processes import end, run_workload, start
+from payload_processes import Forks, end, run_workload
 
 STEPS, KEPT_AT = 4, 3  # of the trainings that are compared step by step
 
@@ -45,6 +45,7 @@ class TrainingContract(ABC):
     chance: ClassVar[Mapping[str, Any]] = {}
     ruleset: ClassVar[str | None] = None
     tolerance: ClassVar[float] = 1e-4
+    _forks: ClassVar[Forks]
 
     @staticmethod
     @abstractmethod
@@ -65,23 +66,35 @@ class TrainingContract(ABC):
         cls.make_data(directory)
         return directory
 
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def forks(cls, data: Path) -> Iterator[None]:
+        """One import of the libraries for all runs of the class but that by the launcher."""
+        with Forks(f"{cls.workload}.py") as cls._forks:
+            yield
+
     def run(self, directory: Path, params: Mapping[str, Any], ranks: int = 1) -> Reading:
         """Run it on the CPU; it must end well."""
         directory.mkdir(parents=True, exist_ok=True)
-        return run_workload(directory, self.workload, ranks, 1, {"device": "cpu"} | dict(params))
+        on_cpu = {"device": "cpu"} | dict(params)
+        return run_workload(directory, self.workload, ranks, 1, on_cpu, self._forks.start)
 
     def of_data(self, data: Path, **params: Any) -> dict[str, Any]:
         """Parameters of a real training on the data set."""
         return {"mode": "real", "data": str(data), "workers": 0} | dict(self.real) | params
 
-    def test_on_one_synthetic_batch_it_gives_its_figures(self, tmp_path: Path) -> None:
-        reading = self.run(tmp_path, self.synthetic)
-        assert reading.problems == ()
+    def test_started_by_a_launcher_on_one_synthetic_batch_it_gives_its_figures(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        params = {"device": "cpu"} | dict(self.synthetic)
+        run = run_by_command(self.workload, params)
+        assert (run["state"], run["cause"]) == ("finished", "")
         workload = WORKLOADS[self.workload]
-        asked = workload.metrics(workload.params(**self.synthetic))
-        assert {m.metric for m in reading.measurements} == {metric.name for metric in asked}
-        assert all(m.value > 0 for m in reading.measurements)
-        assert reading.facts["data"] == "synthetic"
+        asked = workload.metrics(workload.params(**params))
+        assert {m["metric"] for m in run["measurements"]} == {metric.name for metric in asked}
+        assert all(m["value"] > 0 for m in run["measurements"])
+        assert run["facts"]["data"] == "synthetic"
 
     def test_the_data_are_read_alone_and_their_bytes_counted(self, tmp_path: Path, data: Path) -> None:
         params = self.of_data(data, mode="data-only", steps=2, warmup=0, window=1, workers=1)
@@ -139,10 +152,22 @@ class TrainingContract(ABC):
         for file in task.files:
             (tmp_path / file.name).write_bytes(file.data)
         log = tmp_path / "rank-0.log"
-        code, errors = end(start(list(task.argv), tmp_path, {}, log))
+        code, errors = end(self._forks.start(list(task.argv), tmp_path, {}, log))
         assert code == 1, errors
         assert name in errors.splitlines()[-1]
         assert "time_to_train" not in log.read_text()
+
+
+def run_by_command(workload: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Run it once as a user does, in the current directory; gives what is shown of the run."""
+    suite = {"suite": "once", "workload": workload, "params": params, "systems": ["here"], "repeats": 1}
+    Path("suite.yaml").write_text(json.dumps(suite))
+    Path("systems.yaml").write_text('{"here": {"launcher": "local", "env": {"OMP_NUM_THREADS": "1"}}}')
+    CliRunner().invoke(assay, ["run", "suite.yaml"])
+    shown = CliRunner().invoke(assay, ["show", "once", "--json"])
+    assert shown.exit_code == 0, shown.output
+    [run] = json.loads(shown.output)["runs"]
+    return dict(run)
 
 
 def losses(reading: Reading) -> tuple[float, ...]:
