@@ -17,38 +17,44 @@ if TYPE_CHECKING:
     from assay.report.contents import Failure, Recipe
     from assay.report.sweep_page import Swept
 
-DEFAULT_MARGIN = 0.05  # loss borne against a baseline, as `assay sweep` has it
-
 Definitions = Mapping[str, Mapping[str, Any]]
 
 
 def is_sweep(found: Sequence[Named]) -> bool:
-    """Whether all that is to be reported are a sweep's nodes and pairs."""
-    from assay.cluster.sweep import NODES, PAIRS
+    """Whether all that is to be reported are a sweep's nodes, pairs and rings; rings alone are no such."""
+    from assay.cluster.sweep import NODES, PAIRS, RINGS
 
-    return all(result.run.suite in {NODES, PAIRS} for one in found for result in one.results)
+    suites = {result.run.suite for one in found for result in one.results}
+    return suites <= {NODES, PAIRS, RINGS} and suites != {RINGS}
 
 
 def sweep_of(
     found: Sequence[Named], runs_dir: Path, margin: float | None, recipes: Sequence[Recipe]
 ) -> Swept:
-    """The sweep, judged anew: of two sessions of nodes the first is the baseline.
+    """The sweep, judged anew: of two sessions of nodes, or of pairs, the first is the baseline.
 
     margin  loss that is borne against it, as a share. Raises InputError for more than it can hold together.
     """
     from assay.analyse.suspects import suspects
-    from assay.analyse.sweep import judged_nodes, judged_pairs
+    from assay.analyse.sweep import BORNE_BEFORE, judged_nodes, judged_pairs, judged_rings
     from assay.cluster.keep_off import ways
-    from assay.cluster.sweep import NODES, PAIRS
+    from assay.cluster.sweep import NODES, PAIRS, RINGS
     from assay.report.sweep_page import Swept
 
-    alone, together = ([one for one in found if _suite(one) == suite] for suite in (NODES, PAIRS))
-    if len(alone) > 2 or len(together) > 1:
-        raise InputError("a sweep's report holds one session of pairs, one of nodes, and one as its baseline")
     definitions = {name: made for one in found for name, made in _definitions(one, runs_dir).items()}
-    before = _measured(alone[0], definitions).figures if len(alone) == 2 else None
-    nodes = judged_nodes(_measured(alone[-1], definitions), before, margin or DEFAULT_MARGIN) if alone else []
-    pairs = judged_pairs(_measured(together[0], definitions)) if together else None
+    alone, together, rings = (
+        [_measured(one, definitions) for one in found if _suite(one) == suite]
+        for suite in (NODES, PAIRS, RINGS)
+    )
+    if len(alone) > 2 or len(together) > 2:
+        raise InputError("a sweep's report holds a session of nodes and one of pairs, each with its baseline")
+    before = {
+        **(alone[0].figures if len(alone) > 1 else {}),
+        **(together[0].figures if len(together) > 1 else {}),
+    }
+    borne = margin or BORNE_BEFORE
+    nodes = judged_nodes(alone[-1], before if len(alone) > 1 else None, borne) if alone else []
+    pairs = judged_pairs(together[-1], before=before, margin=borne) if together else None
     slow = {one.node: one.losses for one in suspects(nodes, pairs, _hosts(definitions))}
     results = [result for one in found for result in one.results]
     off = ways(next(iter(definitions.values())), slow) if slow else ()
@@ -56,6 +62,7 @@ def sweep_of(
         title=f"Sweep of {len(_nodes(definitions))} nodes",
         nodes=nodes,
         pairs=pairs,
+        rings=judged_rings(rings, together[-1], {}) if together else (),
         hosts=_hosts(definitions),
         runs=len(results),
         about=_about(definitions, results),

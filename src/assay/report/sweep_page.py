@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from assay.analyse.rings import Ring
 from assay.analyse.suspects import Suspect, suspects
 from assay.analyse.sweep import Nodes, Pairs
 from assay.report import figures, sweep_words
@@ -35,6 +36,7 @@ class Swept:
     runs: int
     about: Sequence[tuple[str, str]]
     keep_off: Mapping[str, str] = field(default_factory=dict)
+    rings: Sequence[Ring] = ()
     failures: Sequence[Failure] = ()
     recipes: Sequence[Recipe] = ()
 
@@ -101,7 +103,11 @@ def _answers(swept: Swept) -> list[tuple[str, str, str]]:
             for kind, slow in sweep_words.blamed(swept.pairs.blame)
             if kind != "node"
         ]
-    return said
+    return said + [
+        ("ring", ring.name, f"{figures.ratio(ring.ratio)} of its slowest pair: what its links share")
+        for ring in swept.rings
+        if ring.slower and ring.ratio is not None
+    ]
 
 
 def _notes(swept: Swept) -> list[str]:
@@ -138,6 +144,12 @@ def _tables(swept: Swept) -> list[Table]:
         rows = tuple(Row((" – ".join(pair), f"{ratio:.3f}")) for pair, ratio in slowest[:MOST_ROWS])
         more = f", {MOST_ROWS} of {len(slowest)}" if len(slowest) > MOST_ROWS else ""
         made.append(Table(f"Pairs, slowest first{more}", ("", "of the median pair"), (Body("", rows),)))
+    if swept.rings:
+        rings = tuple(
+            Row((ring.name, figures.NONE if ring.ratio is None else figures.ratio(ring.ratio), ring.reason))
+            for ring in swept.rings
+        )
+        made.append(Table("Rings", ("", "of its slowest pair", ""), (Body("", rings),), frozenset({0, 2})))
     return made
 
 
