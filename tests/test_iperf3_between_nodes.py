@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from ssh_hosts import Hosts, hosts
 from ssh_hosts import run as here
 
 BOUND_BYTES_PER_S = 100e6 / 8
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 QUICK = {"seconds": 2, "omit_seconds": 1}
 
 
@@ -83,12 +84,10 @@ def programs_below(directory: Path) -> list[str]:
     return found
 
 
-@contextmanager
-def bounded(lab: Hosts, name: str) -> Iterator[None]:
-    """What leaves this host goes at 100 Mbit/s."""
+def bound(lab: Hosts, name: str) -> None:
+    """What leaves this host goes at 100 Mbit/s, until it is taken down."""
     device = ("ip", "netns", "exec", lab.namespace(name), "tc", "qdisc", "replace", "dev", "eth0", "root")
     here(*device, "tbf", "rate", "100mbit", "burst", "128kb", "latency", "50ms")
-    yield
 
 
 @pytest.mark.ssh
@@ -96,8 +95,8 @@ def bounded(lab: Hosts, name: str) -> Iterator[None]:
 def test_a_bounded_link_is_measured_at_its_bound_and_only_in_its_direction(
     lab: Hosts, tmp_path: Path
 ) -> None:
-    with bounded(lab, "host1"):
-        run = trial(tmp_path, over_ssh(lab, tmp_path), seconds=4)
+    bound(lab, "host1")
+    run = trial(tmp_path, over_ssh(lab, tmp_path), seconds=4)
     found = bandwidths(run)
     assert found["1-to-0"] == pytest.approx(BOUND_BYTES_PER_S, rel=0.1)
     assert found["0-to-1"] > 2 * BOUND_BYTES_PER_S
@@ -117,7 +116,7 @@ def test_the_time_limit_leaves_neither_end_running(lab: Hosts, tmp_path: Path) -
 @pytest.mark.usefixtures("slurm_cluster")
 def test_two_nodes_of_slurm_are_measured(tmp_path: Path) -> None:
     run = trial(tmp_path, {"launcher": "slurm"})
-    assert {node["host"] for node in run["provenance"]} == {"snode1", "snode2"}
+    assert len({node["host"] for node in run["provenance"]}) == 2
     assert set(bandwidths(run)) == {"0-to-1", "1-to-0"}
 
 
@@ -142,6 +141,9 @@ def test_pods_on_two_nodes_are_measured(tmp_path: Path) -> None:
     place = str(shown_in_pods(tmp_path))
     volume = {"mountPath": place, "hostPath": place, "readOnly": True}
     with cluster.namespace() as namespace:
+        nodes = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
+        kernels = {node["status"]["nodeInfo"]["bootID"] for node in nodes} - {""}  # a simulated one has none
+        require("kubernetes", kernels == {BOOT_ID.read_text().strip()}, "its nodes are other machines")
         where = {"launcher": "kubernetes", "namespace": namespace, "image": cluster.IMAGE}
         run = trial(tmp_path, {**where, "volumes": [volume]}, program=f"{place}/iperf3")
         assert set(bandwidths(run)) == {"0-to-1", "1-to-0"}
