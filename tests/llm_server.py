@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +23,7 @@ class Answers:
     together     pieces that are sent as one
     break_after  pieces after which the connection is cut, in the middle of a chunk
     stop_after   pieces after which the stream ends as if it were whole, without a reason
+    reset_after  pieces after which the connection is reset; before any, without a status either
     error_after  pieces after which the stream holds the error that the server `says`
     cut_to       fewer tokens than were asked for, with the reason `stop`
     """
@@ -36,6 +39,7 @@ class Answers:
     kind: str = "text/event-stream"
     break_after: int | None = None
     stop_after: int | None = None
+    reset_after: int | None = None
     error_after: int | None = None
     cut_to: int | None = None
 
@@ -99,6 +103,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, asked: Asked) -> None:
         self.server.asked.append(asked)
         self.how = self.server.plan(len(self.server.asked) - 1)
+        if self.how.reset_after == 0:
+            self._reset()
+            return
         streams = self.how.status == 200 and self.how.kind == "text/event-stream"
         self.send_response(self.how.status)
         self.send_header("Content-Type", self.how.kind)
@@ -128,6 +135,9 @@ class _Handler(BaseHTTPRequestHandler):
                 return False
             if piece == how.stop_after:
                 return True
+            if piece == how.reset_after:
+                self._reset()
+                return False
             if piece == how.error_after:
                 self._event({"error": {"message": how.says}})
             text = "word " * min(how.together, tokens - piece)
@@ -145,6 +155,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._event({"choices": [], "usage": usage})
         if self.how.done:
             self._part(b"data: [DONE]\n\n")
+
+    def _reset(self) -> None:
+        """Close without the usual farewell: the other side sees a reset."""
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
 
     def _event(self, event: dict[str, Any]) -> None:
         self._part(f"data: {json.dumps(event)}\n\n".encode())
