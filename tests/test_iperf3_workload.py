@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -29,15 +31,25 @@ def _program() -> None:
 # Two ends on this machine --------------------------------------------------------------------------------
 
 
-def begin(directory: Path, **given: Any) -> list[subprocess.Popen[str]]:
-    """Both ends, started as their task says."""
+def unpack(directory: Path, patience_s: float | None = None, **given: Any) -> list[str]:
+    """The task's files there, and its command; less patient than they are where that is said."""
     task = IPERF3.task(Iperf3Params(**{**QUICK, **given}), Shape(2, 1), 1)
     for file in task.files:
         (directory / file.name).write_bytes(file.data)
+    if patience_s is not None:
+        pair = directory / "pair.py"
+        pair.write_text(
+            re.sub(r"(?m)^((?:MEET|LISTEN|END)_S) = .*$", rf"\1 = {patience_s}", pair.read_text())
+        )
+    return list(task.argv)
+
+
+def begin(directory: Path, **given: Any) -> list[subprocess.Popen[str]]:
+    """Both ends, started as their task says."""
+    argv = unpack(directory, **given)
     port = free_port()
     return [
-        start(list(task.argv), directory, torchrun(rank, 2, port), directory / f"rank-{rank}.log")
-        for rank in range(2)
+        start(argv, directory, torchrun(rank, 2, port), directory / f"rank-{rank}.log") for rank in range(2)
     ]
 
 
@@ -117,16 +129,14 @@ def programs_in(directory: Path) -> list[str]:
 
 
 def test_whoever_does_not_know_the_jobs_token_is_not_taken_for_the_other_end(tmp_path: Path) -> None:
-    task = IPERF3.task(Iperf3Params(**QUICK, directions=["1-to-0"]), Shape(2, 1), 1)
-    for file in task.files:
-        (tmp_path / file.name).write_bytes(file.data)
+    argv = unpack(tmp_path, directions=["1-to-0"])
     port = free_port()
     ranks = [torchrun(rank, 2, port) | {"ASSAY_TOKEN": "ours"} for rank in range(2)]
     logs = [tmp_path / f"rank-{rank}.log" for rank in range(2)]
-    server = start(list(task.argv), tmp_path, ranks[0], logs[0])
+    server = start(argv, tmp_path, ranks[0], logs[0])
     with stranger(port) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        client = start(list(task.argv), tmp_path, ranks[1], logs[1])
+        client = start(argv, tmp_path, ranks[1], logs[1])
         assert [end(process) for process in (server, client)] == [(0, ""), (0, "")]
     assert read(tmp_path).problems == ()
 
@@ -140,3 +150,49 @@ def stranger(port: int) -> socket.socket:
         except ConnectionRefusedError:
             assert time.monotonic() < patience
             time.sleep(0.05)
+
+
+# Ends that don't answer ----------------------------------------------------------------------------------
+
+SILENT = "#!/bin/sh\nexec sleep 60\n"
+HANGING = f"""#!{sys.executable}
+import socket, sys, time
+port = int(sys.argv[sys.argv.index("--port") + 1])
+if "--server" in sys.argv:
+    with socket.create_server(("", port)) as server:
+        server.accept()
+else:
+    socket.create_connection((sys.argv[2], port))
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [(SILENT, "does not listen on port"), (HANGING, "still runs 2 s after the other end's has ended")],
+    ids=["a server that never listens", "a client that never ends"],
+)
+def test_a_program_that_does_not_go_on_ends_both(tmp_path: Path, text: str, words: str) -> None:
+    program = tmp_path / "program"
+    program.write_text(text)
+    program.chmod(0o755)
+    ended = [end(process) for process in begin(tmp_path, patience_s=2.0, program=str(program))]
+    assert [code for code, _ in ended] == [1, 1]
+    assert all(words in errors for _, errors in ended), ended
+
+
+@pytest.mark.parametrize(
+    ("rank", "words"), [(0, "the other end did not come to"), (1, "rank 0 is not reached at 127.0.0.1:")]
+)
+def test_an_end_that_stays_alone_says_where_it_waited(tmp_path: Path, rank: int, words: str) -> None:
+    argv = unpack(tmp_path, patience_s=0.5)
+    code, errors = end(start(argv, tmp_path, torchrun(rank, 2, free_port()), tmp_path / "log"))
+    assert code == 1
+    assert words in errors
+
+
+def test_ranks_that_are_neither_end_have_nothing_to_do(tmp_path: Path) -> None:
+    argv = unpack(tmp_path)
+    log = tmp_path / "rank-1.log"
+    assert end(start(argv, tmp_path, torchrun(1, 4, free_port()), log)) == (0, "")
+    assert '"INTERVAL_END", "key": "payload"' in log.read_text()

@@ -164,7 +164,7 @@ class Pair:
             self.fail(why)
         self.tell(ended=True)
         if other_ended_at is None:
-            self.hear(END_S)
+            self.hear(2 * END_S)  # a program that does not end is told of by its own end, after END_S
 
 
 def joined(words: Words) -> Pair:
