@@ -83,6 +83,7 @@ def test_a_real_container_tells_what_is_inside(tmp_path: Path) -> None:
     assert facts["python.executable"] == sys.executable
     assert facts["env.OMP_NUM_THREADS"] == "3"
     assert facts["torch.version"]
+    assert facts["host.checked"] is True
     assert "podman" in str(facts["container"])
     cores = of(container.examine(facts), "cores")
     assert cores.state == "warn"
@@ -158,6 +159,7 @@ def test_a_real_host_tells_what_it_is_and_another_why_it_can_not_be_used(
     facts = host_facts.facts_of(system)
     assert facts["host0"]["kernel"] == os.uname().release
     assert facts["host0"]["torch.version"]
+    assert facts["host0"]["host.checked"] is True
     assert facts["host0"]["env.OMP_NUM_THREADS"] == "3"
     assert "HostName" in str(facts["no-such.invalid"]["ssh.error"])
     checks = hosts.examine(facts)

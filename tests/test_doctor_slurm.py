@@ -90,4 +90,6 @@ def test_doctor_of_a_real_cluster(tmp_path: Path, options: str, exit_code: int, 
     assert {name for name, check in found.items() if check["state"] == "fail"} == failing
     if not failing:
         assert "reached each other" in found["test job"]["evidence"]
+        assert found["memory"]["state"] == "ok"
+        assert "hypervisor" in found
     assert [path.name for path in tmp_path.iterdir()] == ["systems.yaml"]

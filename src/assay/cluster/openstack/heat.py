@@ -43,8 +43,10 @@ def _parameters(wanted: Machines) -> dict[str, Any]:
 
 
 def _flavor(wanted: Machines) -> dict[str, Any]:
-    sizes = {"vcpus": wanted.cpus, "ram": wanted.memory, "disk": wanted.disk}
-    properties = {"name": wanted.name, **sizes, "is_public": False, "extra_specs": extra_specs(wanted)}
+    sizes: dict[str, Any] = {"vcpus": wanted.cpus, "ram": wanted.memory, "disk": wanted.disk}
+    properties = {"name": wanted.name, **sizes, "extra_specs": extra_specs(wanted)}
+    if wanted.project is not None:
+        properties |= {"is_public": False, "tenants": [wanted.project]}
     return {"type": "OS::Nova::Flavor", "properties": properties}
 
 

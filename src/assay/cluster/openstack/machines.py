@@ -15,7 +15,7 @@ PAGE_BYTES = {"2MiB": 2 * MIB, "1GiB": GIB}
 def _whole(unit_bytes: int, unit: str) -> BeforeValidator:
     def amount(written: object) -> object:
         if not isinstance(written, str):
-            return written
+            raise ValueError(f"{written!r} has no unit; write it like 16GiB")  # noqa: TRY004 - pydantic's way
         quantity = parse_quantity(written)
         value = convert(quantity.value, quantity.unit, "B") / unit_bytes
         if value != int(value):
@@ -87,6 +87,7 @@ class Machines(Part):
     """The whole file."""
 
     name: Name
+    project: str | None = Field(None, description="Whose flavor it is; by default everybody's.")
     cpus: int = Field(ge=1)
     memory: Mebibytes
     disk: Gibibytes = 0

@@ -38,20 +38,22 @@ def controllers(wanted: Machines) -> list[str]:
 
 def hosts(wanted: Machines) -> list[str]:
     """Lines of nova.conf for nova-compute."""
-    lines: list[str] = []
+    parts: list[list[str]] = []
     if wanted.devices:
         specs = (json.dumps(_ids(device)) for device in wanted.devices.values())
-        lines += ["[pci]", *(f"device_spec = {spec}" for spec in specs)]
-        lines += [*(f"alias = {alias}" for alias in aliases(wanted)), ""]
+        named = (f"alias = {alias}" for alias in aliases(wanted))
+        parts.append(["[pci]", *(f"device_spec = {spec}" for spec in specs), *named])
     if wanted.vgpus is not None:
-        kind = wanted.vgpus.mdev_type
-        lines += ["[devices]", f"enabled_mdev_types = {kind}", "", f"[mdev_{kind}]"]
-        lines += [f"device_addresses = {','.join(wanted.vgpus.addresses)}", ""]
+        kind, addresses = wanted.vgpus.mdev_type, ",".join(wanted.vgpus.addresses)
+        parts.append(["[devices]", f"enabled_mdev_types = {kind}"])
+        parts.append([f"[mdev_{kind}]", f"device_addresses = {addresses}"])
     cpus = {"cpu_dedicated_set": wanted.hosts.dedicated_cpus, "cpu_shared_set": wanted.hosts.shared_cpus}
     told = [f"{name} = {ranges}" for name, ranges in cpus.items() if ranges is not None]
     if wanted.cpu_policy == "dedicated" and wanted.hosts.dedicated_cpus is None:
         told.append("# cpu_dedicated_set: the CPUs that machines get for themselves; without it none fits")
-    return [*lines, *(["[compute]", *told] if told else [])]
+    if told:
+        parts.append(["[compute]", *told])
+    return "\n\n".join("\n".join(part) for part in parts).splitlines()
 
 
 def kernel(wanted: Machines) -> Iterator[str]:
@@ -72,14 +74,10 @@ def kernel(wanted: Machines) -> Iterator[str]:
 
 def text(wanted: Machines) -> str:
     """All of it, as a person merges it."""
-    parts = [
-        "# nova.conf of controllers, to merge",
-        *controllers(wanted),
-        "",
-        "# nova.conf of compute hosts, to merge",
-        *hosts(wanted),
-        "",
-        "# compute hosts, as root, then reboot; huge pages: for one machine a host, more for more",
-        *kernel(wanted),
-    ]
-    return "\n".join(parts) + "\n"
+    parts = {
+        "nova.conf of controllers, to merge": controllers(wanted),
+        "nova.conf of compute hosts, to merge": hosts(wanted),
+        "compute hosts, as root, then reboot; huge pages are for one machine a host": [*kernel(wanted)],
+    }
+    shown = ("\n".join([f"# {title}", *lines]) for title, lines in parts.items() if lines)
+    return "\n\n".join(shown) + "\n"
