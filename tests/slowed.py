@@ -12,13 +12,14 @@ from ssh_hosts import run
 
 CPU = Path("/sys/fs/cgroup/cpu")  # of cgroup v1
 PERIOD_US = 100_000
+_FIRST = 2**18  # shares of the CPU, the most that there are; others have 1024
 _BURST = "256k"  # of a token bucket: less than one exchange, more than one of the kernel's large packets
 
 
 @contextmanager
 def favoured(pids: list[int]) -> Iterator[Path]:
     """These processes, and what they start, go before all others here; their cgroup."""
-    with _group(CPU / f"assay-test-{os.getpid()}", pids, {"cpu.shares": 2**18}) as own:
+    with _group(CPU / f"assay-test-{os.getpid()}", pids, {"cpu.shares": _FIRST}) as own:
         yield own
 
 
@@ -29,20 +30,33 @@ def processor(pids: list[int], share: float, *, inside: Path = CPU) -> Iterator[
     inside  their cgroup until now, and again afterwards
     """
     limit = {"cpu.cfs_period_us": PERIOD_US, "cpu.cfs_quota_us": round(share * PERIOD_US)}
-    with _group(inside / "slow", pids, {**limit, "cpu.shares": 2**18}):
+    with _group(inside / "slow", pids, {**limit, "cpu.shares": _FIRST}):
         yield
 
 
 @contextmanager
 def quota(group: Path, share: float) -> Iterator[None]:
     """All of a cgroup that is there gets this share of one CPU."""
-    limit = group / "cpu.cfs_quota_us"
-    before = limit.read_text()
-    limit.write_text(str(round(share * int((group / "cpu.cfs_period_us").read_text()))))
+    period_us = int((group / "cpu.cfs_period_us").read_text())
+    with _setting(group / "cpu.cfs_quota_us", round(share * period_us)):
+        yield
+
+
+@contextmanager
+def favour(group: Path) -> Iterator[None]:
+    """A cgroup that is there goes before all beside it."""
+    with _setting(group / "cpu.shares", _FIRST):
+        yield
+
+
+@contextmanager
+def _setting(file: Path, value: int) -> Iterator[None]:
+    before = file.read_text()
+    file.write_text(str(value))
     try:
         yield
     finally:
-        limit.write_text(before)
+        file.write_text(before)
 
 
 @contextmanager
