@@ -95,7 +95,7 @@ def test_a_curve_is_one_line_that_says_where_it_is_slower(contents: Contents) ->
     assert found.verdict == "slower"
     line = exchange_words.verdict_line(found)
     assert line.startswith(
-        "▼ train busbw, 2 workers × 2: slower at 7 of 24 sizes, 1 MiB to 64 MiB (ratio 0.8"
+        "▼ train busbw, 2 workers × 2: slower at 7 of 24 sizes, 1 MiB to 64 MiB (ratio 0.7"
     )
     assert "; as fast at 17 of 24 sizes, 8 B to 512 KiB (ratio " in line
 

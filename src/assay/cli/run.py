@@ -157,13 +157,15 @@ def _show(completed: Completed, contents: Contents) -> None:
     """The verdicts first, then what they rest on, what failed, and what to do next."""
     from rich.console import Console
 
-    from assay.report import terminal
+    from assay.report import terminal, transport_words
 
     console = Console(highlight=False)
+    if otherwise := transport_words.first_line(completed.results):
+        console.print(f"! other-transport: {otherwise}", style="bold red", markup=False, soft_wrap=True)
     console.print()
     primary = _primary(contents)
     if primary:
-        console.print(terminal.verdicts(primary, doubted=False))
+        console.print(terminal.verdicts(primary, doubted=False, folded=True))
         console.print(terminal.whys(primary, contents.sides, contents.margin), end="")
         console.print()
     if contents.curves:
@@ -176,16 +178,13 @@ def _show(completed: Completed, contents: Contents) -> None:
     if contents.requirements:
         console.print(terminal.requirements(contents.requirements))
     if not (contents.comparisons or contents.curves or contents.requirements):
-        for summary in contents.summaries:
-            console.print(_line(summary), markup=False, soft_wrap=True)
+        for line in _alone(contents):
+            console.print(line, markup=False, soft_wrap=True)
     if completed.failures:
         console.print(
             f"{len(completed.failures)} of {len(completed.results)} trials failed:", style="bold red"
         )
-        for failure in completed.failures:
-            cause = failure.run.cause or "; ".join(failure.reading.problems)
-            console.print(f"  {failure.run.trial.id}: {cause}", markup=False, soft_wrap=True)
-    for words in _done_again(completed):
+    for words in (*_failed(completed), *_done_again(completed)):
         console.print(words, markup=False, soft_wrap=True)
     if completed.look is not None:
         console.print(completed.look.words, markup=False, soft_wrap=True)
@@ -195,12 +194,33 @@ def _show(completed: Completed, contents: Contents) -> None:
         console.print(f"  {line}", markup=False, soft_wrap=True)
 
 
+def _failed(completed: Completed) -> Iterator[str]:
+    """Each failed trial with its cause."""
+    for failure in completed.failures:
+        cause = failure.run.cause or "; ".join(failure.reading.problems)
+        yield f"  {failure.run.trial.id}: {cause}"
+
+
 def _done_again(completed: Completed) -> Iterator[str]:
     """Each trial that the platform lost before its last attempt: how often, and why the last time."""
     for result in completed.results:
         if (lost := completed.lost(result)) and result.run.attempt > 1:
             often = "once" if len(lost) == 1 else f"{len(lost)} times"
             yield f"{result.run.trial.id}: lost by the platform {often} and done again ({lost[-1].cause})"
+
+
+def _alone(contents: Contents) -> Iterator[str]:
+    """A line a point, and one a curve over sizes, where there is nothing to hold them against."""
+    from assay.analyse.bands import SIZE
+    from assay.report import exchange_words
+
+    drawn = {(curve.system, curve.benchmark, curve.shape) for curve in contents.exchanges}
+    for summary in contents.summaries:
+        point = summary.point
+        if SIZE not in point.labels or (summary.side, point.benchmark, point.shape) not in drawn:
+            yield _line(summary)
+    for curve in contents.exchanges:
+        yield f"{exchange_words.heading(curve)}: {exchange_words.words(curve)}"
 
 
 def _line(summary: Any) -> str:

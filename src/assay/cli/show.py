@@ -46,10 +46,10 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
         return
     from rich.console import Console
 
-    from assay.report import node_words, run_terminal
+    from assay.report import node_words, run_terminal, transport_words
 
     console = Console(highlight=False)
-    console.print(_heading(found), markup=False)
+    console.print(_heading(found), markup=False, soft_wrap=True)
     for system, results in found.by_system().items():
         console.print(f"\n{system}", style="bold", markup=False)
         console.print(_facts(results), style="dim", markup=False)
@@ -58,7 +58,12 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
         console.print(_numbers(found, results))
         for profile in run_terminal.operators(map(_mean, _groups(found, results))):
             console.print(profile)
-        for line in (*run_terminal.series(results), *run_terminal.confusions(results)):
+        for line in (
+            *run_terminal.series(results),
+            *run_terminal.confusions(results),
+            *_exchanges(found, system, results),
+            *transport_words.lines(results),
+        ):
             console.print(line, markup=False, soft_wrap=True)
     for line in _usage_lines(found):
         console.print(line, markup=False, soft_wrap=True)
@@ -67,13 +72,16 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
 
 
 def _heading(found: Named) -> str:
+    """What there is, and what was to be measured and was not: it undoes every figure below."""
     from assay.analyse.groups import counts
+    from assay.report.transport_words import first_line
 
     sessions = sorted({f"{r.run.suite}/{r.run.session}" for r in found.results})
     good = sum(map(counts, found.results))
     failed = sum(r.run.state.final and not counts(r) for r in found.results)
     rest = len(found.results) - good - failed
     words = [f"{good} runs"] + [f"{failed} failed"] * bool(failed) + [f"{rest} not over"] * bool(rest)
+    words += filter(None, [first_line(found.results)])
     return f"{', '.join(sessions)}: {', '.join(words)}"
 
 
@@ -138,6 +146,16 @@ def _estimate(here: Group) -> tuple[Estimate, float | None]:
     return one_side(here), spread(logs(here)) if min(here.values) > 0 else None
 
 
+def _exchanges(found: Named, system: str, results: Sequence[Result]) -> Iterator[str]:
+    """Latency, bandwidth and the size of half of it of each exchange over its size."""
+    from assay.analyse.exchange_curves import exchange_curves
+    from assay.report import exchange_words, figures
+
+    for curve in exchange_curves(system, results, found.metrics()):
+        place = f"{curve.benchmark} {curve.shape} {figures.labels(curve.labels)}".rstrip()
+        yield f"  {place}: {exchange_words.words(curve)}"
+
+
 def _usage(found: Named) -> tuple[Usage, ...]:
     from assay.analyse.expected import usage
     from assay.read import flops
@@ -199,6 +217,7 @@ def _doubts(found: Named) -> list[tuple[Doubt, int]]:
 
 
 def _document(found: Named) -> Mapping[str, Any]:
+    from assay.analyse.exchange_curves import exchange_curves
     from assay.analyse.groups import cause, counts
     from assay.records import to_plain
 
@@ -219,12 +238,18 @@ def _document(found: Named) -> Mapping[str, Any]:
                 "series": [to_plain(s) for s in r.reading.series],
                 "confusion": None if r.reading.confusion is None else to_plain(r.reading.confusion),
                 "facts": dict(r.reading.facts),
+                "links": [to_plain(links) for links in r.reading.links],
                 "nodes": [to_plain(node) for node in r.run.nodes],
                 "provenance": None if r.provenance is None else to_plain(r.provenance)["nodes"],
             }
             for r in found.results
         ],
         "points": list(_plain_points(found)),
+        "exchanges": [
+            to_plain(curve)
+            for system, results in found.by_system().items()
+            for curve in exchange_curves(system, results, found.metrics())
+        ],
         "usage": [to_plain(one) for one in _usage(found)],
         "doubts": [{**to_plain(doubt), "points": times} for doubt, times in _doubts(found)],
     }

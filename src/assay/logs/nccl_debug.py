@@ -28,14 +28,15 @@ Kind = Literal["GPUDirect RDMA", "InfiniBand", "sockets", "network", "P2P", "sha
 
 _PLACE: Final = rb"(\d+)(?:\[[0-9a-fA-F]+\])?"
 _LINK: Final = re.compile(
-    _PLACE + rb" -> " + _PLACE + rb"(?: \[(?:send|receive)\])?"
+    _PLACE + rb" -> " + _PLACE + rb"(?: \[(send|receive)\])?"
     rb" via (direct shared memory|[A-Z]\w*(?:/[\w()]+)*(?: pointer)?)(?=\s|$)"
 )
 _TAIL: Final = re.compile(rb" : (\d[^\n]*)\n")  # of a link's line: of few are many
 _AT_ONCE: Final = 1 << 24  # bytes
 _NETWORK: Final = re.compile(rb"NCCL INFO Using network (\w[\w ./-]{0,60})")
 _VERSION: Final = re.compile(rb"NCCL version (\d+\.\d+[\w.+]*)")
-_RANKS: Final = re.compile(rb"rank \d+ nranks (\d+) ")
+_RANKS: Final = re.compile(rb"rank (\d+) nranks (\d+) ")
+_HOST: Final = re.compile(rb"([\w.-]+):\d+:\d+ \[\d+\] NCCL INFO [^\n]*$")
 _NOTES: Final = re.compile(
     rb"NCCL INFO ((?:NET/IB : No device found|NET/(?:IB|Socket) : Using |(?:NET/IB : )?GPU Direct RDMA )"
     rb"[^\n]{0,300})"
@@ -46,7 +47,9 @@ _NOTES: Final = re.compile(
 class Transports:
     """What the lines of a job's ranks say together.
 
-    links    sender and receiver → transports as printed, each with the number of lines
+    links    sender and receiver → transports as printed, each with the number of channels that one of the
+             two tells of
+    hosts    rank → node, of ranks that say it
     network  as NCCL names the one that it chose; "" where it does not say
     version  of NCCL; "" where it does not say
     ranks    of the largest communicator; None where it does not say
@@ -55,6 +58,7 @@ class Transports:
     """
 
     links: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
+    hosts: Mapping[int, str] = field(default_factory=dict)
     network: str = ""
     version: str = ""
     ranks: int | None = None
@@ -85,7 +89,8 @@ def kind_of(via: str) -> Kind:
 
 def transports(paths: Iterable[Path]) -> Transports:
     """What the logs of a job say. Raises InputError where one can't be read."""
-    links: dict[tuple[int, int], Counter[str]] = {}
+    lines: dict[tuple[int, int], Counter[tuple[str, bool]]] = {}
+    hosts: dict[int, str] = {}
     notes: dict[str, None] = {}
     network = version = ""
     ranks, skipped = 0, 0
@@ -93,15 +98,27 @@ def transports(paths: Iterable[Path]) -> Transports:
         text = _text(path)
         for tail, times in _tails(text).items():
             if found := _LINK.match(tail):
-                link = links.setdefault((int(found[1]), int(found[2])), Counter())
-                link[found[3].decode("latin-1")] += times
+                link = lines.setdefault((int(found[1]), int(found[2])), Counter())
+                link[found[4].decode("latin-1"), found[3] == b"receive"] += times
             elif b" -> " in tail and b" via " in tail:
                 skipped += times
         network = network or _first(_NETWORK, text)
         version = version or _first(_VERSION, text)
-        ranks = max([ranks, *(int(n) for n in set(_RANKS.findall(text)))])
+        for rank in _RANKS.finditer(text):
+            ranks = max(ranks, int(rank[2]))
+            if host := _HOST.search(text[text.rfind(b"\n", 0, rank.start()) + 1 : rank.start()]):
+                hosts[int(rank[1])] = host[1].decode("latin-1")
         notes |= {note.decode("latin-1").strip(): None for note in dict.fromkeys(_NOTES.findall(text))}
-    return Transports(dict(sorted(links.items())), network, version, ranks or None, tuple(notes), skipped)
+    links = {link: _channels(told) for link, told in sorted(lines.items())}
+    return Transports(links, hosts, network, version, ranks or None, tuple(notes), skipped)
+
+
+def _channels(told: Mapping[tuple[str, bool], int]) -> dict[str, int]:
+    """Of each transport: what the sender says and what the receiver says are the same channels twice."""
+    found: dict[str, int] = {}
+    for (via, _), lines in told.items():
+        found[via] = max(found.get(via, 0), lines)
+    return found
 
 
 def _tails(text: bytes | mmap.mmap) -> Counter[bytes]:

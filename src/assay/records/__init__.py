@@ -28,7 +28,7 @@ from assay.records.logged import (
     TrainingRun,
     TrainingStatus,
 )
-from assay.records.measured import ConfusionMatrix, Measurement, Series
+from assay.records.measured import ConfusionMatrix, Links, Measurement, Series
 from assay.records.plain import digest_of, from_json, to_compact_json, to_json, to_plain
 from assay.records.runs import Provenance, Reading, Result, Run, RunState
 from assay.records.scalar import Scalar
@@ -61,6 +61,7 @@ __all__ = [
     "Job",
     "JobState",
     "JobStatus",
+    "Links",
     "LogOutline",
     "LoggedKey",
     "Measurement",

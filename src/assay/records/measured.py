@@ -42,3 +42,20 @@ class ConfusionMatrix:
 
     classes: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Links:
+    """Connections between two places of a job by one transport, one way.
+
+    sender, receiver  `0 node-a`, rank and node, of a small job; of a large one nodes
+    transport         its kind: `GPUDirect RDMA`, `InfiniBand`, `sockets`, `P2P`, `shared memory` …
+    links             pairs of ranks
+    channels          of all these together
+    """
+
+    sender: str
+    receiver: str
+    transport: str
+    links: int
+    channels: int

@@ -9,7 +9,7 @@ from enum import StrEnum
 from assay.records.asked import Trial
 from assay.records.jobs import Handle, JobState, NodeCounts, RankExit
 from assay.records.logged import TrainingRun
-from assay.records.measured import ConfusionMatrix, Measurement, Series
+from assay.records.measured import ConfusionMatrix, Links, Measurement, Series
 from assay.records.scalar import Scalar
 
 
@@ -76,6 +76,7 @@ class Reading:
     problems       why this is not a result although the job ended well; empty when it is one
     skipped_lines  lines that looked like the reader's own and could not be understood
     confusion      of the last evaluation, where the program prints one
+    links          how its ranks were connected, where the library between them says it
     """
 
     measurements: tuple[Measurement, ...] = ()
@@ -85,6 +86,7 @@ class Reading:
     skipped_lines: int = 0
     training: TrainingRun | None = None
     confusion: ConfusionMatrix | None = None
+    links: tuple[Links, ...] = ()
 
 
 @dataclass(frozen=True)

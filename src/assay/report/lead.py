@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from assay.analyse import explanations
 from assay.records import Doubt
-from assay.report import figures, sentences
+from assay.report import figures, sentences, transport_words
 from assay.report.contents import Contents
 from assay.report.sentences import Question
 
@@ -21,7 +21,9 @@ def lead(contents: Contents) -> str:
     held = [r.verdict for r in contents.requirements]
     if held:
         return f"{held.count('holds')} of {len(held)} requirements hold."
-    return f"{next(iter(contents.sides))}, measured alone."
+    otherwise = transport_words.first_line([r for side in contents.sides.values() for r in side])
+    alone = f"{next(iter(contents.sides))}, measured alone."
+    return f"{alone} It was {otherwise}." if otherwise else alone
 
 
 def _invalid(asked: Sequence[Question]) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from assay import __version__
-from assay.report import exchange_words, operators, scaling_section, split
+from assay.report import exchange_words, operators, scaling_section, split, transport_words
 from assay.report.answers import Answers, answers
 from assay.report.contents import Contents, Recipe
 from assay.report.lead import lead, together
@@ -32,6 +32,7 @@ def text(contents: Contents) -> str:
             *split.tables(contents.splits),
             *scaling_section.tables(contents.studies),
             *exchange_words.tables(contents.exchanges),
+            *transport_words.tables(contents.sides),
         )
     ]
     if contents.doubts:

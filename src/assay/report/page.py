@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.analyse import explanations
-from assay.report import exchange_words, operators, scaling_section, split
+from assay.report import exchange_words, operators, scaling_section, split, transport_words
 from assay.report.answers import answers
 from assay.report.charts import charts
 from assay.report.contents import Contents, Fact
@@ -54,6 +54,7 @@ def html(contents: Contents) -> str:
             *split.tables(contents.splits),
             *scaling_section.tables(contents.studies),
             *exchange_words.tables(contents.exchanges),
+            *transport_words.tables(contents.sides),
         ),
         facts=_by_group(contents.facts),
         differing=_by_group([fact for fact in contents.facts if fact.matters]),

@@ -67,7 +67,8 @@ def _read(logs: Mapping[str, Path], params: CollectivesParams) -> Reading:
         return reading
     used = exchange.used_between_ranks(logs)
     facts = {**reading.facts, **exchange.transport_facts(used, params.mode)}
-    return replace(reading, facts=facts, skipped_lines=reading.skipped_lines + used.skipped)
+    skipped = reading.skipped_lines + used.skipped
+    return replace(reading, facts=facts, skipped_lines=skipped, links=exchange.links(used, {}))
 
 
 COLLECTIVES = Workload(

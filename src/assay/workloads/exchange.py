@@ -9,13 +9,15 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from assay.errors import InputError
-from assay.logs.nccl_debug import Transports, transports
-from assay.records import Metric, Reading, Scalar, Shape, Task
+from assay.logs.nccl_debug import Transports, kind_of, transports
+from assay.records import Links, Metric, Reading, Scalar, Shape, Task
 from assay.workloads import payload_log
 from assay.workloads.program import Params, program_task
 
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv"]
 Mode = Literal["auto", "tcp", "infiniband", "gpudirect"]
+
+MOST_RANKS: Final = 16  # of which each is a place of its own in the table of links
 
 # Bus bandwidth over algorithmic bandwidth. Source: nccl-tests, doc/PERFORMANCE.md.
 _BUS: Final[Mapping[Operation, str]] = {
@@ -85,3 +87,23 @@ def transport_facts(used: Transports, mode: str) -> dict[str, Scalar]:
     found |= {f"nccl_links.{kind}": links for kind, links in sorted(used.kinds.items())}
     named = {"nccl_network": used.network, "nccl_version": used.version}
     return found | {name: value for name, value in named.items() if value}
+
+
+def links(used: Transports, hosts: Mapping[int, str]) -> tuple[Links, ...]:
+    """The connections from rank to rank, of many ranks from node to node.
+
+    hosts  rank → node, of those whose own lines don't say it
+
+    A rank whose node nobody tells lies on `?`.
+    """
+    nodes = {**hosts, **used.hosts}
+    ranks = {rank for link in used.links for rank in link}
+    few = len(ranks) <= MOST_RANKS
+    places = {rank: f"{rank} {nodes.get(rank, '?')}" if few else nodes.get(rank, "?") for rank in ranks}
+    found: dict[tuple[str, str, str], tuple[int, int]] = {}
+    for (sender, receiver), told in used.links.items():
+        for via, channels in told.items():
+            key = places[sender], places[receiver], kind_of(via)
+            pairs, before = found.get(key, (0, 0))
+            found[key] = pairs + 1, before + channels
+    return tuple(Links(*key, pairs, channels) for key, (pairs, channels) in found.items())

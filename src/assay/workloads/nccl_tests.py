@@ -64,6 +64,7 @@ def _read(logs: Mapping[str, Path], params: NcclTestsParams) -> Reading:
         facts={**test.facts, "operation": params.operation, **told},
         problems=(test.problem,) if test.problem else (),
         skipped_lines=test.skipped + used.skipped,
+        links=exchange.links(used, {device.rank: device.host for device in test.devices}),
     )
 
 
@@ -90,4 +91,5 @@ NCCL_TESTS = Workload(
     flops=lambda _params: None,
     task=_task,
     read=_read,
+    version=2,
 )

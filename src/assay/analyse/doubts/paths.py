@@ -10,7 +10,7 @@ from assay.analyse.doubts.case import Case, Side, counted, probed
 from assay.analyse.expected import accelerator_name
 from assay.analyse.ratio import mean
 from assay.analyse.references import matching
-from assay.records import Doubt, Scalar, Shape
+from assay.records import Doubt, Result, Scalar, Shape
 from assay.units import convert, human
 
 _LOST = (
@@ -64,25 +64,31 @@ def other_transport(case: Case) -> Doubt | None:
     """NCCL was to use one way between nodes, and its own lines tell of another."""
     for side in case.sides:
         for sample in side.group.samples:
-            facts = sample.result.reading.facts
-            kinds = _MEANT.get(str(facts.get("nccl_mode")))
-            used = {
-                name.removeprefix("nccl_links."): int(str(links))
-                for name, links in facts.items()
-                if name.startswith("nccl_links.")
-            }
-            others = {
-                kind: links for kind, links in used.items() if kind in _BETWEEN_NODES - set(kinds or ())
-            }
-            if kinds and others:
-                told = ", ".join(f"{counted(links, 'link')} by {kind}" for kind, links in others.items())
+            told = asked_and_used(sample.result)
+            if told:
                 return Doubt(
                     "other-transport",
-                    f"{side.name}: asked for {facts['nccl_mode']}, and NCCL's lines tell {told}",
+                    f"{side.name}: {told}",
                     "Read the network's notes in the log of rank 0: a device, a right to it or a driver is "
                     "missing in the pod or on the node",
                 )
     return None
+
+
+def asked_and_used(result: Result) -> str:
+    """`asked for gpudirect, and NCCL's lines tell 16 links by sockets`; "" where it did as it was told."""
+    facts = result.reading.facts
+    kinds = _MEANT.get(str(facts.get("nccl_mode")), ())
+    used = {
+        name.removeprefix("nccl_links."): int(str(links))
+        for name, links in facts.items()
+        if name.startswith("nccl_links.")
+    }
+    others = {kind: links for kind, links in used.items() if kind in _BETWEEN_NODES - set(kinds)}
+    if not kinds or not others:
+        return ""
+    told = ", ".join(f"{counted(links, 'link')} by {kind}" for kind, links in others.items())
+    return f"asked for {facts['nccl_mode']}, and NCCL's lines tell {told}"
 
 
 def fast_path_unused(case: Case) -> Doubt | None:
