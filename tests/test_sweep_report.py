@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from assay.analyse.links import Blame, Slow
+from assay.analyse.nodes import Change
 from assay.analyse.suspects import Suspect
+from assay.records import Estimate
 from assay.report import sweep_page, sweep_terminal, sweep_words
 from assay.report.charts import sweep as charts
 from made_sweeps import sweep
@@ -68,7 +71,7 @@ def test_a_node_slow_with_every_partner_is_told_from_one_that_is_slow_alone_too(
 def test_a_page_of_a_thousand_nodes_has_a_few_thousand_cells_and_every_slow_one(count: int) -> None:
     made = sweep(count)
     assert made.pairs is not None
-    drawn = charts.pairs(made.pairs.ratios, made.pairs.blame)
+    drawn = charts.pairs(made.pairs.ratios, made.pairs.blame, "the median pair")
     cells = [cell for chart in drawn for cell in chart.spec["datasets"]["cells"]]
     assert len(cells) < 1_500
     ((a, b),) = (slow.who for slow in made.pairs.blame.links)
@@ -98,9 +101,20 @@ def test_without_colour_no_cell_has_one_and_the_figures_stay() -> None:
     assert ESCAPES.sub("", terminal(6, colour=True)) == ESCAPES.sub("", terminal(6, colour=False))
 
 
+def test_two_nodes_against_their_baseline_show_what_they_lost_and_not_the_median_of_one_pair() -> None:
+    made = sweep(2, faults=False)
+    assert made.pairs is not None
+    lost = replace(made.pairs, changes=(Change("gpu-1 – gpu-2", Estimate(0.5, 0.4, 0.6, 3, ""), True, ""),))
+    if [*made.pairs.ratios] == [("gpu-2", "gpu-1")]:
+        lost = replace(lost, ratios={("gpu-1", "gpu-2"): 1.0})
+    page = sweep_page.html(replace(made, pairs=lost))
+    assert "Each pair that met, over its own baseline" in page
+    assert "gpu-1 with gpu-2 0.500" in page
+
+
 def test_every_kind_of_blame_is_told() -> None:
     found = Blame(groups=(Slow(("rack1",), 0.7),), pairs=(Slow(("a", "b"), 0.6),))
     assert [kind for kind, _ in sweep_words.blamed(found)] == ["group", "pair"]
-    assert sweep_words.lead((), found, judged=True) == (
+    assert sweep_words.lead((), found, (), judged=True) == (
         "The group rack1 (0.70 of its like) is slow. The pair a – b (0.60 of its like) is slow."
     )

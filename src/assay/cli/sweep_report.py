@@ -131,4 +131,5 @@ def _commands(apply: Sequence[str], undo: Sequence[str]) -> str:
 
 def _without_systems(recipe: Recipe) -> Recipe:
     """A sweep makes a system of each pair: they are thousands, and follow from the one that was swept."""
-    return replace(recipe, files={"suite.yaml": recipe.files["suite.yaml"]}, commands={})
+    files = {name: text for name, text in recipe.files.items() if name == "suite.yaml"}
+    return replace(recipe, files=files, commands={})

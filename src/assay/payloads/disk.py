@@ -137,7 +137,8 @@ def not_held(source: Source, block: int) -> list[int]:
 def sampled(source: Source, block: int) -> list[int]:
     """Places of some blocks, evenly over the file."""
     blocks = source.size // block
-    return [blocks * at // SAMPLED * block for at in range(min(SAMPLED, blocks))]
+    count = min(SAMPLED, blocks)
+    return [blocks * at // count * block for at in range(count)]
 
 
 def emptied(rank: Rank, source: Source, block: int) -> None:

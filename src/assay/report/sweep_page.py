@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from assay.analyse.links import Pair
 from assay.analyse.rings import Ring
 from assay.analyse.suspects import Suspect, suspects
 from assay.analyse.sweep import Nodes, Pairs
@@ -17,16 +18,18 @@ from assay.report.document import document, numbered
 from assay.report.tables import Body, Row, Table
 
 MOST_ROWS = 2_000  # of a table; the slowest come first
+_BASELINE = "its own baseline"
 
 
 @dataclass(frozen=True)
 class Swept:
     """One sweep, judged.
 
-    title  whose it is
-    hosts  system, by whose name a node was measured alone → the node, alone in a list
+    title     whose it is
+    hosts     system, by whose name a node was measured alone → the node, alone in a list
+    runs      that it is about, failed ones too
+    about     times and the like, each with its name
     keep_off  what a way to keep jobs off does → its commands and, below them, those that take them back
-    about  runs, times and the like, each with its name
     """
 
     title: str
@@ -48,7 +51,8 @@ class Swept:
     @property
     def judged(self) -> bool:
         """Whether anything could have been named."""
-        paired = self.pairs is not None and self.pairs.blame.link_loss is not None
+        pairs = self.pairs
+        paired = pairs is not None and bool(pairs.changes or pairs.blame.link_loss is not None)
         return paired or any(one.judged for one in self.nodes)
 
 
@@ -60,7 +64,7 @@ def html(swept: Swept) -> str:
         kicker="Assay sweep",
         title=swept.title,
         swept=swept,
-        lead=sweep_words.lead(swept.suspects, found, judged=swept.judged),
+        lead=sweep_words.lead(swept.suspects, found, swept.rings, judged=swept.judged),
         about=swept.about,
         sections=_sections(swept),
         answers=_answers(swept),
@@ -119,9 +123,11 @@ def _charts(swept: Swept) -> list[Chart]:
     made = []
     if swept.nodes:
         ratios = {one.point.benchmark: _ratios(one, swept.hosts) for one in swept.nodes}
-        made.append(charts.by_figure(ratios, sweep_words.names(swept.suspects)))
+        against = _BASELINE if any(one.changes for one in swept.nodes) else "the median node"
+        made.append(charts.by_figure(ratios, sweep_words.names(swept.suspects), against))
     if swept.pairs is not None:
-        made += charts.pairs(swept.pairs.ratios, swept.pairs.blame)
+        against = _BASELINE if swept.pairs.changes else "the median pair"
+        made += charts.pairs(_pair_ratios(swept.pairs), swept.pairs.blame, against)
     return made
 
 
@@ -132,6 +138,14 @@ def _ratios(one: Nodes, hosts: Mapping[str, Sequence[str]]) -> dict[str, float]:
     return {hosts[standing.node][0]: standing.ratio for standing in one.crowd.standings}
 
 
+def _pair_ratios(pairs: Pairs) -> Mapping[Pair, float]:
+    """Pair → its speed over the median pair's; over its baseline's where nodes are too few to hold so."""
+    changes = {change.node: change.ratio.value for change in pairs.changes}
+    if not changes:
+        return pairs.ratios
+    return {pair: changes[name] for pair in pairs.ratios if (name := " – ".join(pair)) in changes}
+
+
 def _tables(swept: Swept) -> list[Table]:
     made = []
     if swept.nodes:
@@ -140,10 +154,11 @@ def _tables(swept: Swept) -> list[Table]:
             Table("Nodes, slowest first", ("", "of the median", "runs", "of its baseline", ""), bodies)
         )
     if swept.pairs is not None:
-        slowest = sorted(swept.pairs.ratios.items(), key=lambda at: at[1])
+        slowest = sorted(_pair_ratios(swept.pairs).items(), key=lambda at: at[1])
+        against = "of its baseline" if swept.pairs.changes else "of the median pair"
         rows = tuple(Row((" – ".join(pair), f"{ratio:.3f}")) for pair, ratio in slowest[:MOST_ROWS])
         more = f", {MOST_ROWS} of {len(slowest)}" if len(slowest) > MOST_ROWS else ""
-        made.append(Table(f"Pairs, slowest first{more}", ("", "of the median pair"), (Body("", rows),)))
+        made.append(Table(f"Pairs, slowest first{more}", ("", against), (Body("", rows),)))
     if swept.rings:
         rings = tuple(
             Row((ring.name, figures.NONE if ring.ratio is None else figures.ratio(ring.ratio), ring.reason))

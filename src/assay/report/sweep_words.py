@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from assay.analyse.links import Blame, Slow
 from assay.analyse.nodes import Crowd
+from assay.analyse.rings import Ring
 from assay.analyse.suspects import Suspect
 from assay.report import figures
 
@@ -63,7 +64,7 @@ def where(suspect: Suspect, *, alone: bool, together: bool) -> str:
     return f"{said}, and not alone: its way into the network" if alone else said
 
 
-def lead(suspects: Sequence[Suspect], found: Blame | None, *, judged: bool) -> str:
+def lead(suspects: Sequence[Suspect], found: Blame | None, rings: Sequence[Ring], *, judged: bool) -> str:
     """The whole in a sentence or two."""
     parts = []
     if suspects:
@@ -71,6 +72,7 @@ def lead(suspects: Sequence[Suspect], found: Blame | None, *, judged: bool) -> s
         parts.append(f"Slow: {names}." if len(suspects) > 1 else f"{names} is slow.")
     others = [] if found is None else [at for at in blamed(found) if at[0] != "node"]
     parts += [f"The {kind} {who(slow)} is slow." for kind, slow in others]
+    parts += [f"The ring of {ring.name} is slow." for ring in rings if ring.slower]
     if parts:
         return " ".join(parts)
     return "Nothing is slow." if judged else "Too little was measured to call anything slow or healthy."

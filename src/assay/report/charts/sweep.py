@@ -23,10 +23,11 @@ Ratios = Mapping[str, Mapping[str, float]]
 """Figure → node → its speed over that of its like."""
 
 
-def by_figure(ratios: Ratios, slow: Mapping[str, Sequence[str]]) -> Chart:
+def by_figure(ratios: Ratios, slow: Mapping[str, Sequence[str]], against: str) -> Chart:
     """Each node's figures over those of its like; of many nodes those that are slowest in anything.
 
-    slow  figure → the nodes that are named
+    slow     figure → the nodes that are named
+    against  what its like is, in words
     """
     worst: dict[str, float] = {}
     for found in ratios.values():
@@ -39,13 +40,13 @@ def by_figure(ratios: Ratios, slow: Mapping[str, Sequence[str]]) -> Chart:
         for node in shown
         if node in found
     ]
+    slowest = sorted(cells, key=lambda cell: float(cell["ratio"]))[:MOST_SLOWEST]
     left_out = len(worst) - len(shown)
     whom = f"The {len(shown)} slowest of {len(worst)} nodes" if left_out else "Each node"
     return Chart(
         "nodes",
-        f"{whom} by figure, over the median node; the redder the slower",
-        listed(f"{c['row']} {c['column']} {c['text']}" for c in cells if c["text"].endswith("slow"))
-        or "None.",
+        f"{whom} by figure, over {against}; the redder the slower",
+        listed(["from the slowest", *(f"{c['row']} {c['column']} {c['text']}" for c in slowest)]),
         heat_map(
             cells, down=in_order(shown), across=list(ratios), titles=("", ""), told=_TOLD, colour=_COLOUR
         ),
@@ -53,15 +54,15 @@ def by_figure(ratios: Ratios, slow: Mapping[str, Sequence[str]]) -> Chart:
     )
 
 
-def pairs(ratios: Mapping[Pair, float], blamed: Blame) -> list[Chart]:
+def pairs(ratios: Mapping[Pair, float], blamed: Blame, against: str) -> list[Chart]:
     """The matrix of all nodes where they have room; else of neighbours together, and the slowest nodes."""
     nodes = in_order({node for pair in ratios for node in pair})
     if len(nodes) <= MOST_NODES:
-        return [_matrix(nodes, ratios, blamed)]
-    return [_binned(nodes, ratios), _meetings(nodes, ratios, blamed)]
+        return [_matrix(nodes, ratios, blamed, against)]
+    return [_binned(nodes, ratios, against), _meetings(nodes, ratios, blamed)]
 
 
-def _matrix(nodes: Sequence[str], ratios: Mapping[Pair, float], blamed: Blame) -> Chart:
+def _matrix(nodes: Sequence[str], ratios: Mapping[Pair, float], blamed: Blame, against: str) -> Chart:
     told = _blames(blamed)
     cells = [
         _cell(a, b, ratio, told.get(pair, ""), wide=len(nodes) <= _MOST_WIDE)
@@ -70,14 +71,14 @@ def _matrix(nodes: Sequence[str], ratios: Mapping[Pair, float], blamed: Blame) -
     ]
     return Chart(
         "pairs",
-        "Each pair that met, over the median pair; the redder the slower, blank was not measured",
+        f"Each pair that met, over {against}; the redder the slower, blank was not measured",
         _words(ratios),
         heat_map(cells, down=nodes, across=nodes, titles=("", ""), told=_TOLD, colour=_COLOUR),
         wide=True,
     )
 
 
-def _binned(nodes: Sequence[str], ratios: Mapping[Pair, float]) -> Chart:
+def _binned(nodes: Sequence[str], ratios: Mapping[Pair, float], against: str) -> Chart:
     """Neighbours by name in one row: what a rack or a switch shares shows as a stripe."""
     size = -(-len(nodes) // MOST_NODES)
     bins = [nodes[at : at + size] for at in range(0, len(nodes), size)]
@@ -94,8 +95,8 @@ def _binned(nodes: Sequence[str], ratios: Mapping[Pair, float]) -> Chart:
     ]
     return Chart(
         "pairs",
-        f"All {len(nodes)} nodes, {size} neighbours a row: the slowest pair that met between them, over the "
-        "median pair; blank was not measured",
+        f"All {len(nodes)} nodes, {size} neighbours a row: the slowest pair that met between them, over "
+        f"{against}; blank was not measured",
         _words(ratios),
         heat_map(cells, down=names, across=names, titles=("", ""), told=_TOLD, colour=_COLOUR),
         wide=True,
