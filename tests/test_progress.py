@@ -153,6 +153,13 @@ def test_what_our_own_program_said_last_is_the_cause_and_its_figures_are_no_part
     assert own_cause(attempt, failed) == ""
 
 
+def test_a_program_that_came_to_its_end_has_no_last_words(tmp_path: Path) -> None:
+    attempt, _ = rundir.create(tmp_path, header(), plan(), {}).begin(trial(), "t", Rendered("", {}, {}))
+    attempt.append("rank-0", b':::MLLOG {"key": "result_validity", "value": "INVALID"}\n')
+    assert last_lines(attempt, (RankExit(0, 0),)) == []
+    assert len(last_lines(attempt, ())) == 1, "lost: how far it came"
+
+
 def test_what_a_program_printed_can_not_steer_the_terminal(tmp_path: Path) -> None:
     attempt = attempt_with(tmp_path, b"\x1b[2J\x1b]0;owned\x07 \xff[red]x[/red]\t.\n" + b"y" * 10_000)
     shown = last_lines(attempt, (RankExit(1, 1, first=True),))

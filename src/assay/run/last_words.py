@@ -19,7 +19,7 @@ def last_lines(attempt: Attempt, exits: Sequence[RankExit]) -> list[str]:
     """The end of the log of the rank that failed first, else of rank 0: at most ten lines, printable.
 
     Lines of figures are left out, since what went wrong isn't in them; where there is nothing else, the last
-    one tells how far it came.
+    one tells how far it came. Ranks that all came to their end have no last words: their result won't do.
     """
     rank = next((e.rank for e in exits if e.first), 0)
     path = attempt.logs().get(f"rank-{rank}.log")
@@ -29,7 +29,8 @@ def last_lines(attempt: Attempt, exits: Sequence[RankExit]) -> list[str]:
         file.seek(max(path.stat().st_size - _BYTES, 0))
         text = file.read().decode(errors="replace")
     lines = [line for line in text.splitlines() if line.strip()][-_LINES:]
-    lines = [line for line in lines if _FIGURES not in line] or lines[-1:]
+    came_to_its_end = bool(exits) and all(e.exit_code == 0 for e in exits)
+    lines = [line for line in lines if _FIGURES not in line] or ([] if came_to_its_end else lines[-1:])
     return ["".join(c if c.isprintable() else "·" for c in line.expandtabs())[:_WIDEST] for line in lines]
 
 
