@@ -398,6 +398,32 @@ def test_the_flops_of_bert_are_those_of_its_layers() -> None:
         assert INFERENCE.flops(INFERENCE.params(model=model)) == pytest.approx(expected, rel=0.005)
 
 
+@pytest.mark.usefixtures("payloads")
+@pytest.mark.torch
+@pytest.mark.slow
+def test_weights_are_taken_as_their_library_and_as_trainings_keep_them(tmp_path: Path) -> None:
+    import torch
+
+    from loadgen_backends import _load
+    from loadgen_models import MODELS
+
+    build, path = MODELS["bert-tiny"].build, tmp_path / "weights.pt"
+    trained, empty = build(128, 0), build(128, 0)
+    for kept in (trained.model.state_dict(), {"step": 3, "model": trained.model.state_dict()}):
+        torch.save(kept, path)
+        for weights in empty.parameters():
+            weights.data.zero_()
+        _load(empty, path)
+        pairs = zip(trained.parameters(), empty.parameters(), strict=True)
+        assert all(torch.equal(one, other) for one, other in pairs)
+    torch.save({"conv.weight": torch.zeros(1)}, path)
+    with pytest.raises(ValueError, match=r"weights\.pt: not the state_dict of this model: .*Missing key"):
+        _load(empty, path)
+    path.write_bytes(b"no weights")
+    with pytest.raises(ValueError, match=r"weights\.pt: found no weights"):
+        _load(empty, path)
+
+
 # Failures ------------------------------------------------------------------------------------------------
 
 
