@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assay.redact import REDACTED, is_secret_name, redacted, redacted_yaml, secrets_in
+from assay.redact import REDACTED, is_secret_name, redacted, redacted_json, redacted_yaml, secrets_in
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,11 @@ def test_secrets_in_arguments_are_hidden_and_named() -> None:
         "x=y",
     ]
     assert secrets_in({"argv": argv, "env": {"A_TOKEN": "s4"}}) == {"s1", "s2", "s3", "s4"}
+
+
+def test_a_json_file_stays_one_without_its_secrets() -> None:
+    found = redacted_json('{"env": {"HF_TOKEN": "x", "é": 1}}')
+    assert found == '{"env": {"HF_TOKEN": "(redacted)", "é": 1}}'
 
 
 def test_a_yaml_file_without_secrets_stays_as_it_was_written() -> None:

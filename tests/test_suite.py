@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from assay.errors import InputError
 from assay.plan import metrics_of
 from assay.records import Shape
-from assay.suite import Suite, Systems, load
+from assay.suite import Suite, Systems, document, load
 from assay.suite.model import SuiteFile
 from fake_workloads import LAUNCHERS, PARAMS, WORKLOADS
 
@@ -297,6 +297,17 @@ def test_nesting_without_end_is_stopped(tmp_path: Path, text: str) -> None:
 def test_a_file_of_a_size_no_suite_needs_is_not_read_to_its_end(tmp_path: Path) -> None:
     (problem,) = refused(tmp_path, "#" * 300_000)
     assert problem == "suite.yaml: is larger than 256 KiB, which no suite needs"
+
+
+def test_a_file_of_a_program_may_be_larger_and_is_json_or_refused(tmp_path: Path) -> None:
+    made, broken = tmp_path / "systems.json", tmp_path / "broken.json"
+    many = {f"s{number}": {"launcher": "local", "python": "p" * 100} for number in range(5_000)}
+    made.write_text(json.dumps(many))
+    assert document.read(made).data == many
+    for text in ("{1: 2}", "[NaN]", "[" * 10_000):
+        broken.write_text(text)
+        (problem,) = document.read(broken).problems
+        assert "is not JSON" in str(problem)
 
 
 FUZZ = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])

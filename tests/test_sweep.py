@@ -89,11 +89,11 @@ def test_a_margin_that_is_none_is_refused_before_anything_runs(tmp_path: Path) -
     assert not (tmp_path / "runs").exists()
 
 
-def swept(tmp_path: Path, *words: str, hosts: int = 12) -> tuple[int, Any, str]:
+def swept(tmp_path: Path, *words: str, hosts: int = 12, **options: Any) -> tuple[int, Any, str]:
     """A sweep of hosts that nothing is begun on: its time is up at once."""
     systems = tmp_path / "systems.yaml"
     names = [f"host.invalid{at}" for at in range(hosts)]
-    systems.write_text(json.dumps({"lab": {"launcher": "ssh", "hosts": names}}))
+    systems.write_text(json.dumps({"lab": {"launcher": "ssh", "hosts": names, **options}}))
     asked = ["sweep", "lab", "--systems", str(systems), "--runs", str(tmp_path / "runs"), "--json"]
     said = CliRunner().invoke(cli.assay, [*asked, "--for", "0.001s", *words])
     if isinstance(said.exception, InputError):
@@ -117,6 +117,15 @@ def test_a_sweep_goes_on_only_with_the_nodes_that_are_named(tmp_path: Path) -> N
     assert "lab: 2 nodes" in said
     assert swept(tmp_path, "--nodes", "host.invalid1,host.invalid3")[1]["sessions"] == found["sessions"]
     assert swept(tmp_path, "--nodes", "host.invalid1")[1]["sessions"] != found["sessions"]
+
+
+def test_a_thousand_nodes_with_long_names_and_a_secret_are_planned_and_gone_on_with(tmp_path: Path) -> None:
+    secret = {"env": {"HF_TOKEN": "hf_secret", "NCCL_DEBUG": "INFO"}, "user": "u" * 100}
+    _, found, said = swept(tmp_path, hosts=1_000, **secret)
+    assert "lab: 1000 nodes, at most 250 busy at once" in said
+    assert swept(tmp_path, hosts=1_000, **secret)[1]["sessions"] == found["sessions"]
+    (kept,) = tmp_path.glob("runs/sweep-nodes/*/systems.yaml")
+    assert "hf_secret" not in kept.read_text()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from io import StringIO
@@ -81,6 +82,11 @@ def _taken(value: Any, clean: Any) -> Iterator[str]:
         secret = value if clean == REDACTED else value.partition("=")[2]
         if secret:
             yield secret
+
+
+def redacted_json(text: str) -> str:
+    """A JSON file with its secrets replaced."""
+    return json.dumps(redacted(json.loads(text)), ensure_ascii=False)
 
 
 def redacted_yaml(text: str) -> str:

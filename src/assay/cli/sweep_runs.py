@@ -203,13 +203,15 @@ class Sweep:
             begin_until=self._until,
         )
         with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder, "suite.yaml")
+            file = Path(folder, "suite.json")
             suite = part.suite([*made], wanted.repeats, wanted.device, wanted.seconds)
             file.write_text(json.dumps(suite), encoding="utf-8")
-            file.with_name("systems.yaml").write_text(json.dumps(made), encoding="utf-8")
+            systems_file = file.with_name("systems.json")
+            systems_file.write_text(json.dumps(made), encoding="utf-8")
             yield Asked(
                 file,
                 wanted.runs_dir,
+                systems_file,
                 new=wanted.new,
                 together=together,
                 begun_since=begun_since,

@@ -18,7 +18,7 @@ from assay.launch.check import choice
 from assay.launch.launcher import Launcher
 from assay.plan import task_of
 from assay.records import Job, JobState, Plan, Result, Run, RunState, Trial
-from assay.redact import redacted_yaml
+from assay.redact import redacted_json, redacted_yaml
 from assay.run import until
 from assay.run.execute import Execution, begin, take_over
 from assay.run.gitstate import git_state
@@ -200,10 +200,15 @@ def _create(asked: Asked, planned: Plan, systems: Systems) -> Session:
         git=git_state(asked.suite_file.resolve().parent),
     )
     # Copies for people; they are as the user wrote them but for values that look like secrets.
-    inputs = {"suite.yaml": redacted_yaml(asked.suite_file.read_text())}
+    inputs = {"suite.yaml": _redacted(asked.suite_file)}
     if systems.path is not None:
-        inputs["systems.yaml"] = redacted_yaml(systems.path.read_text())
+        inputs["systems.yaml"] = _redacted(systems.path)
     return rundir.create(asked.runs_dir, header, planned, inputs)
+
+
+def _redacted(file: Path) -> str:
+    text = file.read_text(encoding="utf-8")
+    return redacted_json(text) if file.suffix == ".json" else redacted_yaml(text)
 
 
 # Its trials ----------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ YAML 1.2 through ruamel's composer: its nodes carry positions, and nothing but p
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from ruamel.yaml.reader import ReaderError
 from assay.errors import Problem
 
 MAX_BYTES = 256 * 1024
+MAX_JSON_BYTES = 64 * 2**20
 MAX_DEPTH = 40
 MAX_VALUES = 20_000  # after aliases are expanded: ten short lines of anchors can stand for a billion values
 
@@ -51,8 +53,13 @@ class Document:
 
 
 def read(path: Path) -> Document:
-    """The file at `path`. Never raises: what is wrong stands in `problems`."""
+    """The file at `path`. Never raises: what is wrong stands in `problems`.
+
+    A `.json` is what a program wrote: it may be far larger than what people write, and tells no lines.
+    """
     try:
+        if path.suffix == ".json":
+            return Document(str(path), _json(_text(path, MAX_JSON_BYTES)))
         root = _compose(_text(path))
         reader = _NodeReader(str(path))
         data = reader.value(root, ())
@@ -70,21 +77,31 @@ class _UnusableError(Exception):
         self.line = line
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, most_bytes: int = MAX_BYTES) -> str:
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise _UnusableError(None, f"can't be read: {reason}") from error
-    if len(data) > MAX_BYTES:
-        raise _UnusableError(None, f"is larger than {MAX_BYTES // 1024} KiB, which no suite needs")
+    if len(data) > most_bytes:
+        raise _UnusableError(None, f"is larger than {most_bytes // 1024} KiB, which no suite needs")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         found = f"byte 0x{data[error.start]:02x}"
         raise _UnusableError(line, f"is not UTF-8 text ({found}); save it as UTF-8") from error
+
+
+def _json(text: str) -> Any:
+    def refuse(constant: str) -> Any:
+        raise ValueError(f"{constant} is no number of JSON")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise _UnusableError(getattr(error, "lineno", None), f"is not JSON: {error}") from error
 
 
 def _compose(text: str) -> Node:
