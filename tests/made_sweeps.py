@@ -40,6 +40,7 @@ def sweep(count: int, *, faults: bool = True, met: int = 5, prefix: str = "gpu-"
         title=f"Sweep of {count} nodes",
         nodes=nodes,
         pairs=judged_pairs(Measured("s1", {"allreduce": exchange}, hosts)),
+        margin=0.05,
         hosts={name: (name,) for name in names},
         runs=3 * (3 * count + len(pairs)),
         about=[("Nodes", str(count)), ("Reached through", "kubernetes")],

@@ -110,6 +110,16 @@ def test_two_nodes_against_their_baseline_show_what_they_lost_and_not_the_median
     page = sweep_page.html(replace(made, pairs=lost))
     assert "Each pair that met, over its own baseline" in page
     assert "gpu-1 with gpu-2 0.500" in page
+    assert "pairs: each against its baseline; slower: by more than 5 %" in page
+
+
+def test_a_slow_node_in_a_pair_that_may_be_slow_by_it_is_not_said_to_have_a_sound_network() -> None:
+    made = sweep(16)
+    assert made.pairs is not None
+    (slow,) = made.suspects
+    open_pair = replace(made.pairs.blame, pairs=(Slow((slow.node, "gpu-9"), 0.5),))
+    told = sweep_page.plain(replace(made, pairs=replace(made.pairs, blame=open_pair)))["answers"]
+    assert told[0]["sentence"] == f"{slow.node}: slow alone (matmul at {slow.alone['matmul']:.2f})"
 
 
 def test_every_kind_of_blame_is_told() -> None:

@@ -62,6 +62,7 @@ def sweep_of(
         title=f"Sweep of {len(_nodes(definitions))} nodes",
         nodes=nodes,
         pairs=pairs,
+        margin=borne,
         rings=judged_rings(rings, together[-1], {}) if together else (),
         hosts=_hosts(definitions),
         runs=len(results),

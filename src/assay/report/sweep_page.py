@@ -26,6 +26,7 @@ class Swept:
     """One sweep, judged.
 
     title     whose it is
+    margin    loss against a baseline that is borne, as a share
     hosts     system, by whose name a node was measured alone → the node, alone in a list
     runs      that it is about, failed ones too
     about     times and the like, each with its name
@@ -35,6 +36,7 @@ class Swept:
     title: str
     nodes: Sequence[Nodes]
     pairs: Pairs | None
+    margin: float
     hosts: Mapping[str, Sequence[str]]
     runs: int
     about: Sequence[tuple[str, str]]
@@ -96,10 +98,10 @@ def _sections(swept: Swept) -> list[tuple[str, str]]:
 
 def _answers(swept: Swept) -> list[tuple[str, str, str]]:
     """Kind, who, and what of it is known, of each that is slow."""
-    alone, together = bool(swept.nodes), swept.pairs is not None
+    alone = any(one.judged for one in swept.nodes)
     said = [
-        ("node", suspect.node, sweep_words.where(suspect, alone=alone, together=together))
-        for suspect in swept.suspects
+        ("node", one.node, sweep_words.where(one, alone=alone, together=_paired(one.node, swept.pairs)))
+        for one in swept.suspects
     ]
     if swept.pairs is not None:
         said += [
@@ -114,9 +116,23 @@ def _answers(swept: Swept) -> list[tuple[str, str, str]]:
     ]
 
 
+def _paired(node: str, pairs: Pairs | None) -> bool:
+    """Whether its pairs could have named a node, and leave none of its own open."""
+    if pairs is None or not (pairs.changes or pairs.blame.node_loss is not None):
+        return False
+    return all(node not in slow.who for slow in pairs.blame.pairs)
+
+
 def _notes(swept: Swept) -> list[str]:
-    said = [f"{one.point.benchmark}: {'; '.join(sweep_words.about(one.crowd))}" for one in swept.nodes]
-    return said + [f"pairs: {line}" for line in (swept.pairs.blame.untold if swept.pairs is not None else ())]
+    before = f"each against its baseline; {sweep_words.slower_than_before(swept.margin)}"
+    said = [
+        f"{one.point.benchmark}: {before if one.changes else '; '.join(sweep_words.about(one.crowd))}"
+        for one in swept.nodes
+    ]
+    if swept.pairs is None:
+        return said
+    untold = [f"pairs: {line}" for line in swept.pairs.blame.untold]
+    return said + ([f"pairs: {before}"] if swept.pairs.changes else []) + untold
 
 
 def _charts(swept: Swept) -> list[Chart]:

@@ -37,7 +37,7 @@ def changes(found: Sequence[Change], margin: float) -> RenderableType:
     for change in found:
         verdict = Text("slower", style="bold red") if change.slower else Text(change.reason)
         table.add_row(change.node, _shaded(change.ratio.value), figures.interval(change.ratio), verdict)
-    said = f"slower: by more than {figures.percent(margin)}, all intervals hold together in 95 % of cases"
+    said = sweep_words.slower_than_before(margin)
     return Group(table, Text(said), Text())
 
 

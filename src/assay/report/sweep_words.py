@@ -36,6 +36,11 @@ def about(found: Crowd) -> list[str]:
     return [*said, *found.warnings]
 
 
+def slower_than_before(margin: float) -> str:
+    """What it takes to be called slower than a baseline, and what that promises."""
+    return f"slower: by more than {figures.percent(margin)}; all intervals hold together in 95 % of cases"
+
+
 def who(slow: Slow) -> str:
     """Who is to blame, and at what speed: `a – b (0.52 of its like)`."""
     return f"{' – '.join(slow.who)} ({slow.ratio:.2f} of its like)"
@@ -50,7 +55,7 @@ def blamed(found: Blame) -> list[tuple[str, Slow]]:
 def where(suspect: Suspect, *, alone: bool, together: bool) -> str:
     """Which part of a slow node it is, as far as the figures tell.
 
-    alone, together  whether nodes were measured and judged so
+    alone, together  whether that could have named it, too
     """
     slow = [f"{what} at {ratio:.2f}" for what, ratio in suspect.alone.items()]
     if suspect.together is None:
