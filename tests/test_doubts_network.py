@@ -43,13 +43,21 @@ def run(
     )
 
 
+def over_a_port(value: float, stated: str, **labels: Scalar) -> Result:
+    """A run of perftest with this bandwidth of 8 MiB, over a port that is said to be so."""
+    at = {"device": "mlx5_0", "port": 1, **DIRECTION, "payload_bytes": 2**23, **labels}
+    made = run(workload="perftest", facts={"port.mlx5_0:1": stated})
+    own = Measurement("bandwidth", value, "B/s", at, "rank-1.log", 9)
+    return replace(made, reading=replace(made.reading, measurements=(own,)))
+
+
 def raised(found: Result) -> dict[str, Doubt]:
     table = {"bandwidth": Metric("bandwidth", "B/s", "higher", "what arrived", scales=False)}
     at = next(one for key, one in group([found], lambda _: table).items() if key.metric == "bandwidth")
     return {d.code: d for d in of(Case((Side("A", at),), Estimate(1.0, None, None, 1, "")))}
 
 
-CODES = {"one-host", "cpu-limited", "many-retransmits", "slow-clock"}
+CODES = {"one-host", "cpu-limited", "many-retransmits", "below-link-rate", "slow-clock"}
 
 
 def test_a_network_that_was_the_limit_raises_nothing() -> None:
@@ -90,6 +98,35 @@ def test_cores_of_the_other_direction_are_none_of_this_one() -> None:
 def test_many_segments_sent_again_are_told_with_their_share() -> None:
     found = raised(run(measured("retransmit_share", 0.02)))["many-retransmits"]
     assert "2 % of the segments" in found.evidence
+
+
+HDR = "InfiniBand, 200 Gb/sec (4X HDR)"
+EDR = "InfiniBand, 100 Gb/sec (4X EDR)"
+
+
+@pytest.mark.parametrize(
+    ("value", "stated", "labels", "doubted"),
+    [
+        (24.3e9, HDR, {}, False),
+        (12.1e9, HDR, {}, True),
+        (12.1e9, f"{HDR} and {EDR}", {}, False),
+        (24.3e9, HDR, {"direction": "both"}, True),
+        (1e6, HDR, {"payload_bytes": 8}, False),
+        (1e6, "InfiniBand, unknown", {}, False),
+        (1e6, HDR, {"device": "mlx5_9"}, False),
+    ],
+    ids=["near it", "half", "slower end", "both ways", "small", "no rate", "another port"],
+)
+def test_a_bandwidth_far_below_its_ports_rate_is_told(
+    value: float, stated: str, labels: dict[str, Any], doubted: bool
+) -> None:
+    found = raised(over_a_port(value, stated, **labels))
+    assert ("below-link-rate" in found) is doubted
+
+
+def test_the_rate_of_the_port_stands_in_the_evidence() -> None:
+    evidence = raised(over_a_port(12.1e9, HDR))["below-link-rate"].evidence
+    assert "12.1 GB/s at 8.389 MB over a port with 25 GB/s, 48 %" in evidence
 
 
 def test_a_clock_that_perftest_warned_of_is_told() -> None:

@@ -59,6 +59,7 @@ DOUBTS: dict[str, Callable[[Case], Doubt | None]] = {
     "swapping": meanwhile.swapping,
     "cpu-limited": network.cpu_limited,
     "many-retransmits": network.many_retransmits,
+    "below-link-rate": network.below_link_rate,
     "slow-clock": network.slow_clock,
     "clock-changed": machine.clock_changed,
     "cpu-quota": machine.quota,

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from assay.analyse.doubts.case import Case, Side, percent, probed
-from assay.records import Doubt, Result
+from assay.analyse.fabrics import port_bytes_per_s
+from assay.analyse.ratio import mean
+from assay.records import Doubt, Result, Scalar
+from assay.units import human
 
 NEARLY_ALL = 0.9  # of a core, or of a node's cores
 # By the formula of Mathis et al. (1997), rate <= 1.22 MSS / (RTT sqrt(loss)), one stream with segments of
 # 1448 bytes and a round trip of 0.1 ms has 4.5 Gbit/s at most where one segment in 1000 is lost.
 MANY_RETRANSMITS = 1e-3
+LARGE_BYTES = 2**20  # from so large a message on, bandwidth is the link's and not the latency's
+FAR_BELOW = 0.8  # of a port's data rate; headers take 2 to 8 % of it
 _TWO_ENDS = ("iperf3", "perftest")  # workloads that measure between two workers
 _OF_TCP = ("bandwidth", "bandwidth_sent")
 _A_THREAD_EACH_STREAM = (3, 16)  # version of iperf3; one thread for all before
@@ -48,6 +53,41 @@ def many_retransmits(case: Case) -> Doubt | None:
                 "differs, or buffers too small for the rate",
             )
     return None
+
+
+def below_link_rate(case: Case) -> Doubt | None:
+    """RDMA's bandwidth, far below what its port was trained to."""
+    for side in case.sides:
+        at, size = side.group.point, side.group.point.labels.get("payload_bytes")
+        if at.metric != "bandwidth" or not isinstance(size, int) or size < LARGE_BYTES:
+            continue
+        rates = [_link_rate(sample.result, at.labels) for sample in side.group.samples]
+        rate = min((known for known in rates if known is not None), default=None)
+        reached = mean(side.group.values)
+        if rate is not None and reached < FAR_BELOW * rate:
+            return Doubt(
+                "below-link-rate",
+                f"{side.name}: {human(reached, 'B/s')} at {human(size, 'B')} over a port with "
+                f"{human(rate, 'B/s')}, {percent(reached / rate)}",
+                "See the card's PCIe slot (LnkSta of `lspci -vv`), run on its NUMA node, take more "
+                "`queue_pairs`; of a GPU's memory: one below the same PCIe switch",
+            )
+    return None
+
+
+def _link_rate(result: Result, labels: Mapping[str, Scalar]) -> float | None:
+    """Bytes a second that the slower of the two ports gives in the directions measured; None where not known.
+
+    By the fact that the program stated of them: `port.mlx5_0:1` is `InfiniBand, 200 Gb/sec (4X HDR)`.
+    """
+    if result.run.trial.workload != "perftest":
+        return None
+    stated = str(result.reading.facts.get(f"port.{labels.get('device')}:{labels.get('port')}", ""))
+    rates = [port_bytes_per_s(end.partition(", ")[2]) for end in stated.split(" and ")]
+    known = [rate for rate in rates if rate is not None]
+    if len(known) < len(rates):
+        return None
+    return min(known) * (2 if labels.get("direction") == "both" else 1)
 
 
 def slow_clock(case: Case) -> Doubt | None:

@@ -29,6 +29,15 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Look for drops on the way (`ethtool -S`, the switch's counters), a policer, an MTU that differs "
         "between the ends, or buffers too small for the rate.",
     ),
+    "below-link-rate": Explanation(
+        "biased",
+        "perftest's bandwidth of messages from 1 MiB on is below 80 % of the data rate that the port was "
+        "trained to (twice that in both directions at once).",
+        "Not the link limits the figure, but the card's PCIe slot, the NUMA node, one queue pair on a fast "
+        "link, or the way to a GPU's memory.",
+        "See LnkSta of `lspci -vv`, run on the card's NUMA node, take more `queue_pairs`; with `cuda_device` "
+        "take a GPU below the same PCIe switch.",
+    ),
     "slow-clock": Explanation(
         "biased",
         "perftest printed that its CPU does not run at its highest clock, or at several.",
