@@ -207,7 +207,7 @@ def _show(swept: Swept, found: Found, margin: float, off: Sequence[Way], *, besi
     from rich.console import Console
 
     from assay.analyse.groups import cause
-    from assay.report import sweep_rings, sweep_terminal
+    from assay.report import sweep_rings, sweep_terminal, sweep_words
 
     console = Console(highlight=False, stderr=beside)
     for one in found.nodes:
@@ -220,7 +220,9 @@ def _show(swept: Swept, found: Found, margin: float, off: Sequence[Way], *, besi
         console.print(sweep_terminal.pairs(found.pairs.ratios, found.pairs.blame))
     if found.rings:
         console.print(sweep_rings.rings(found.rings))
-    said = [] if beside else list(_ways(off))
+    told = sweep_words.told_apart(found.nodes, found.pairs, swept.measured[0].hosts)
+    said = [f"{node}: {words}" for node, words in told]
+    said += [] if beside else _ways(off)
     said += [f"{result.run.trial.id} gave no figure: {cause(result)}" for result in swept.failures]
     said += [f"left out: {node}, {why}" for node, why in sorted(swept.left_out.items())]
     said += [f"not run: {words}" for words in swept.too_wide]

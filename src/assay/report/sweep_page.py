@@ -98,11 +98,8 @@ def _sections(swept: Swept) -> list[tuple[str, str]]:
 
 def _answers(swept: Swept) -> list[tuple[str, str, str]]:
     """Kind, who, and what of it is known, of each that is slow."""
-    alone = any(one.judged for one in swept.nodes)
-    said = [
-        ("node", one.node, sweep_words.where(one, alone=alone, together=_paired(one.node, swept.pairs)))
-        for one in swept.suspects
-    ]
+    told = sweep_words.told_apart(swept.nodes, swept.pairs, swept.hosts)
+    said = [("node", node, words) for node, words in told]
     if swept.pairs is not None:
         said += [
             (kind, " – ".join(slow.who), f"{slow.ratio:.2f} of its like")
@@ -114,13 +111,6 @@ def _answers(swept: Swept) -> list[tuple[str, str, str]]:
         for ring in swept.rings
         if ring.slower and ring.ratio is not None
     ]
-
-
-def _paired(node: str, pairs: Pairs | None) -> bool:
-    """Whether its pairs could have named a node, and leave none of its own open."""
-    if pairs is None or not (pairs.changes or pairs.blame.node_loss is not None):
-        return False
-    return all(node not in slow.who for slow in pairs.blame.pairs)
 
 
 def _notes(swept: Swept) -> list[str]:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from assay.analyse.links import Blame, Slow
 from assay.analyse.nodes import Crowd
 from assay.analyse.rings import Ring
-from assay.analyse.suspects import Suspect
+from assay.analyse.suspects import Suspect, suspects
+from assay.analyse.sweep import Nodes, Pairs
 from assay.report import figures
 
 
@@ -52,6 +53,24 @@ def blamed(found: Blame) -> list[tuple[str, Slow]]:
     return [(kind, slow) for kind, slows in kinds for slow in slows]
 
 
+def told_apart(
+    nodes: Sequence[Nodes], pairs: Pairs | None, hosts: Mapping[str, Sequence[str]]
+) -> list[tuple[str, str]]:
+    """Each slow node, and which part of it is slow; `hosts` as `suspects` takes them."""
+    alone = any(one.judged for one in nodes)
+    return [
+        (one.node, where(one, alone=alone, together=_paired(one.node, pairs)))
+        for one in suspects(nodes, pairs, hosts)
+    ]
+
+
+def _paired(node: str, pairs: Pairs | None) -> bool:
+    """Whether its pairs could have named a node, and leave none of its own open."""
+    if pairs is None or not (pairs.changes or pairs.blame.node_loss is not None):
+        return False
+    return all(node not in slow.who for slow in pairs.blame.pairs)
+
+
 def where(suspect: Suspect, *, alone: bool, together: bool) -> str:
     """Which part of a slow node it is, as far as the figures tell.
 
@@ -69,12 +88,12 @@ def where(suspect: Suspect, *, alone: bool, together: bool) -> str:
     return f"{said}, and not alone: its way into the network" if alone else said
 
 
-def lead(suspects: Sequence[Suspect], found: Blame | None, rings: Sequence[Ring], *, judged: bool) -> str:
+def lead(slow_nodes: Sequence[Suspect], found: Blame | None, rings: Sequence[Ring], *, judged: bool) -> str:
     """The whole in a sentence or two."""
     parts = []
-    if suspects:
-        names = ", ".join(suspect.node for suspect in suspects)
-        parts.append(f"Slow: {names}." if len(suspects) > 1 else f"{names} is slow.")
+    if slow_nodes:
+        nodes = ", ".join(suspect.node for suspect in slow_nodes)
+        parts.append(f"Slow: {nodes}." if len(slow_nodes) > 1 else f"{nodes} is slow.")
     others = [] if found is None else [at for at in blamed(found) if at[0] != "node"]
     parts += [f"The {kind} {who(slow)} is slow." for kind, slow in others]
     parts += [f"The ring of {ring.name} is slow." for ring in rings if ring.slower]
@@ -83,10 +102,10 @@ def lead(suspects: Sequence[Suspect], found: Blame | None, rings: Sequence[Ring]
     return "Nothing is slow." if judged else "Too little was measured to call anything slow or healthy."
 
 
-def names(suspects: Sequence[Suspect]) -> Mapping[str, Sequence[str]]:
+def names(slow_nodes: Sequence[Suspect]) -> Mapping[str, Sequence[str]]:
     """Figure → the nodes that it names."""
     found: dict[str, list[str]] = {}
-    for suspect in suspects:
+    for suspect in slow_nodes:
         for what in suspect.losses:
             found.setdefault(what, []).append(suspect.node)
     return found
