@@ -24,7 +24,6 @@ class Host:
         self.root = root
         self.answers: dict[str, str] = {
             "modinfo -F version nvidia": f"{DRIVER}\n",
-            "modinfo -F license nvidia": "Dual MIT/GPL\n",
             "nvidia-ctk --version": "NVIDIA Container Toolkit CLI version 1.18.0\ncommit: abc\n",
             "sminfo": "sminfo: sm lid 1 sm guid 0x98039b0300dccab1, activity count 4711 state 3\n",
             "ibhosts": "".join(f"Ca\t: 0x248a0703001f0426 ports 1 {name}\n" for name in ADAPTERS),
@@ -35,7 +34,7 @@ class Host:
         self._driver()
         self._settings()
 
-    def said(self, *argv: str) -> str | None:
+    def said(self, *argv: str, fine: tuple[int, ...] = (0,)) -> str | None:
         """What one of its programs prints; None where it has none of that name."""
         return self.answers.get(" ".join(argv))
 
@@ -126,7 +125,7 @@ class Host:
         self.write(**{"/usr/bin/containerd": "", "/etc/containerd/config.toml": runtime})
 
     def _settings(self) -> None:
-        self.write(**{"/sys/fs/selinux/enforce": "0", "/usr/bin/systemd-detect-virt": ""})
+        self.write(**{"/sys/fs/selinux/enforce": "0"})
         self.write(**{"/proc/sys/vm/zone_reclaim_mode": "0\n", "/proc/sys/vm/swappiness": "10\n"})
         self.write(**{"/sys/kernel/mm/transparent_hugepage/defrag": "always defer [madvise] never\n"})
         self.write(

@@ -88,7 +88,7 @@ def test_a_host_that_was_not_looked_at_is_one_check_that_does_not_know() -> None
 def test_of_an_empty_tree_nothing_is_called_wrong(tmp_path: Path, payload: Callable[[str], Any]) -> None:
     (tmp_path / "empty").mkdir()
     tools = payload("host_check").Tools()
-    tools.said = lambda *_: None
+    tools.said = lambda *_, **__: None
     facts = payload("host_check").check(payload("probe").Tree(str(tmp_path / "empty")), tools)
     found = {check.name: check.state for check in checks.examine(facts)}
     assert found.pop("fabric") == "ok"
@@ -260,7 +260,7 @@ CASES: list[tuple[Callable[[Host], None], dict[str, Scalar], str, str, str, str]
         "PCIe links",
         "warn",
         "mlx5_0 at 16",
-        "idle",
+        "lspci",
     ),
     (
         attribute("0000:02:01.0", max_link_width="8\n"),
@@ -336,6 +336,39 @@ def test_what_is_wrong_is_seen_and_comes_with_what_mends_it(
     assert remedy in check.remedy
 
 
+@pytest.mark.parametrize(
+    ("types", "on", "state", "words"),
+    [
+        ({"gpu": "xserver_misc_device_t"}, "", "warn", "setsebool -P container_use_xserver_devices on"),
+        ({"gpu": "xserver_misc_device_t"}, "container_use_xserver_devices", "ok", "containers may use them"),
+        (
+            {"verbs": "infiniband_device_t"},
+            "container_use_xserver_devices",
+            "warn",
+            "container_use_devices on",
+        ),
+        ({"gpu": "xserver_misc_device_t"}, "container_use_devices", "ok", "containers may use them"),
+        ({"gpu": "container_file_t"}, "", "ok", "the gpu device is container_file_t"),
+        ({}, "", "ok", "enforcing"),
+    ],
+)
+def test_an_enforcing_selinux_is_judged_by_types_and_booleans(
+    host: Host, examine: Examine, types: dict[str, str], on: str, state: str, words: str
+) -> None:
+    host.write(**{"/sys/fs/selinux/enforce": "1"})
+    for name in ("container_use_devices", "container_use_xserver_devices"):
+        host.write(**{f"/sys/fs/selinux/booleans/{name}": "1 1" if name == on else "0 0"})
+    labels: dict[str, Scalar] = {f"selinux.{what}_device": kind for what, kind in types.items()}
+    check = examine(**labels)["SELinux"]
+    assert check.state == state, check
+    assert words in f"{check.evidence} {check.remedy}"
+
+
+def test_a_policy_without_the_booleans_tells_nothing(host: Host, examine: Examine) -> None:
+    host.write(**{"/sys/fs/selinux/enforce": "1"})
+    assert examine(**{"selinux.gpu_device": "xserver_misc_device_t"})["SELinux"].state == "unknown"
+
+
 def unknown_link(host: Host) -> None:
     for address in (GPU0, GPU1, NIC0, "0000:84:00.0"):
         host.device(address, current_link_speed="Unknown\n", current_link_width="0\n")
@@ -354,6 +387,7 @@ def unknown_link(host: Host) -> None:
         (lambda host: host.remove("/sys/bus/pci/devices/0000:02:00.0/config"), {}, "ACS"),
         (lambda host: host.remove(f"{PORT}/sm_lid"), {}, "subnet manager"),
         (attribute(GPU1, numa_node="-1\n"), {}, "GPUs beside CPUs"),
+        (attribute(GPU1, current_link_speed="2.5 GT/s PCIe\n"), {}, "PCIe links"),
     ],
 )
 def test_what_can_t_be_read_is_unknown(
@@ -361,6 +395,13 @@ def test_what_can_t_be_read_is_unknown(
 ) -> None:
     change(host)
     assert examine(**but)[name].state == "unknown"
+
+
+def test_a_clouds_own_name_in_dmi_is_no_sign(host: Host, examine: Examine) -> None:
+    host.answers["systemd-detect-virt --vm"] = "kvm\n"
+    host.write(**{"/sys/class/dmi/id/sys_vendor": "A Cloud\n", "/proc/cpuinfo": "flags : fpu hypervisor\n"})
+    host.write(**{"/sys/class/dmi/id/product_name": "vm.large\n"})
+    assert examine()["hypervisor"].evidence == "virtual by cpuinfo, systemd-detect-virt (kvm)"
 
 
 def test_inside_a_container_the_hosts_toolkit_and_bus_are_not_asked(examine: Examine) -> None:
@@ -428,6 +469,15 @@ def test_the_program_runs_alone_with_what_travels_with_it(tmp_path: Path) -> Non
     assert facts["host.checked"] is True
     assert "probe.version" not in facts
     assert json.loads(done.stdout.split(" ", 1)[1])["host.checked"]
+
+
+def test_a_tool_that_fails_is_named_and_one_that_is_absent_is_not(payload: Callable[[str], Any]) -> None:
+    tools = payload("host_check").Tools()
+    assert tools.said("sh", "-c", "echo yes; exit 1", fine=(0, 1)) == "yes\n"
+    assert tools.said("no-such-tool") is None
+    assert tools.refused == []
+    assert tools.said("sh", "-c", "echo no manager >&2; exit 255") is None
+    assert tools.refused == ["sh -c echo no manager >&2; exit 255: exit code 255: no manager"]
 
 
 def test_a_program_that_breaks_off_is_told_by_its_last_line(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -19,33 +18,8 @@ import host_driver
 import host_fabric
 import host_pci
 import host_settings
+from host_tools import Tools
 from probe import MARK, VERSION, Tree, gather, plain
-
-TOOL_PATIENCE_S = 10.0  # a subnet without a manager keeps `sminfo` waiting for ever
-
-
-class Tools:
-    """The machine's own programs, asked for what no file tells."""
-
-    def __init__(self) -> None:
-        self.refused: list[str] = []
-
-    def said(self, *argv: str) -> str | None:
-        """What a program printed; None where it is not installed, or failed, which `refused` then names."""
-        try:
-            done = subprocess.run(
-                argv, capture_output=True, text=True, errors="replace", timeout=TOOL_PATIENCE_S, check=False
-            )
-        except (FileNotFoundError, PermissionError, NotADirectoryError):
-            return None
-        except subprocess.TimeoutExpired:
-            self.refused.append(f"{' '.join(argv)}: no answer in {TOOL_PATIENCE_S:g} s")
-            return None
-        if done.returncode:
-            why = " ".join((done.stderr.strip() or done.stdout.strip()).split())[:200]
-            self.refused.append(f"{' '.join(argv)}: exit code {done.returncode}: {why}")
-            return None
-        return done.stdout
 
 
 def check(tree: Tree, tools: Tools) -> dict[str, Any]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from host_tools import Said
 from probe import Tree
-
-Said = Callable[..., "str | None"]
 
 LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 MODULES = ("nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm", "nouveau")
@@ -32,12 +31,10 @@ def driver(tree: Tree, said: Said) -> Iterator[tuple[str, Any]]:
     if banner is not None:
         yield "driver.flavor", "open" if "Open Kernel Module" in banner else "proprietary"
     yield "driver.modules", ",".join(name for name in MODULES if tree.has(f"/sys/module/{name}"))
-    for fact in ("version", "license") if tree.has("/lib/modules") else ():
-        text = said("modinfo", "-F", fact, "nvidia") if tree.has("/sys/module/nvidia") else None
-        yield f"driver.on_disk_{fact}", (text or "").strip()
     yield "driver.library", library(tree)
     yield "driver.devices", len(tree.names("/dev", r"nvidia\d+$")) or None
     if tree.has("/sys/module/nvidia"):
+        yield "driver.on_disk", (said("modinfo", "-F", "version", "nvidia") or "").strip()
         wanted = ("nvidiactl", "nvidia-uvm")
         yield "driver.devices_missing", ",".join(name for name in wanted if not tree.has(f"/dev/{name}"))
 

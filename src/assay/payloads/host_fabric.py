@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
+from host_tools import Said
 from probe import Tree
-
-Said = Callable[..., "str | None"]
 
 DEVICES, VERBS = "/sys/class/infiniband", "/dev/infiniband"
 PEER_MEMORY = ("nvidia_peermem", "nv_peer_mem")
 
 
 def fabric(tree: Tree, said: Said) -> Iterator[tuple[str, Any]]:
-    """`fabric.DEVICE.portN.…` with state, rate, link layer and local identifiers; the verbs devices.
+    """`fabric.DEVICE.portN.…` with state, rate, link layer and manager; the verbs devices.
 
     sm_lid is the subnet manager's address, 0 where none has spoken to the port. `fabric.manager` is what
     `sminfo` says and `fabric.hosts` how many `ibhosts` names, where these programs are.
@@ -28,9 +27,8 @@ def fabric(tree: Tree, said: Said) -> Iterator[tuple[str, Any]]:
             place, called = f"{DEVICES}/{name}/ports/{port}", f"fabric.{name}.port{port}"
             for fact in ("state", "phys_state", "rate", "link_layer"):
                 yield f"{called}.{fact}", tree.text(f"{place}/{fact}")
-            for fact in ("sm_lid", "lid"):
-                text = tree.text(f"{place}/{fact}") or ""
-                yield f"{called}.{fact}", int(text, 16) if re.fullmatch(r"0x[0-9a-f]+", text) else None
+            manager = tree.text(f"{place}/sm_lid") or ""
+            yield f"{called}.sm_lid", int(manager, 16) if re.fullmatch(r"0x[0-9a-f]+", manager) else None
     loaded = [name for name in PEER_MEMORY if tree.has(f"/sys/module/{name}")]
     yield "fabric.peer_memory", loaded[0] if loaded else None
     if names:

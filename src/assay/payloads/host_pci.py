@@ -39,7 +39,6 @@ def devices(tree: Tree) -> Iterator[tuple[str, Any]]:
         place = f"{BUS}/{address}"
         yield f"pci.{address}.kind", kind
         yield f"pci.{address}.called", ",".join(names(tree, place))
-        yield f"pci.{address}.driver", driver(tree, place)
         yield from link(tree, address)
         node = tree.number(f"{place}/numa_node")
         yield f"pci.{address}.numa_node", node if node is not None and node >= 0 else None
@@ -69,12 +68,6 @@ def found(tree: Tree) -> dict[str, str]:
 def names(tree: Tree, place: str) -> list[str]:
     """What the kernel calls a device: `mlx5_0`, `eth0`."""
     return [name for folder in ("infiniband", "net", "nvme") for name in tree.names(f"{place}/{folder}")]
-
-
-def driver(tree: Tree, place: str) -> str | None:
-    """The kernel's driver that serves a device."""
-    link_to = tree.path(f"{place}/driver")
-    return os.path.basename(os.readlink(link_to)) if os.path.islink(link_to) else None  # noqa: PTH114, PTH115, PTH119
 
 
 def link(tree: Tree, address: str) -> Iterator[tuple[str, Any]]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
+from host_tools import Said
 from probe import Tree, keyed_lines
-
-Said = Callable[..., "str | None"]
 
 # Whose limits the processes inherit that they start
 STARTERS = ("dockerd", "containerd", "crio", "slurmd", "sshd", "kubelet")
+# What lets confined containers use device files. Source: container-selinux, container.te
+BOOLEANS = ("container_use_devices", "container_use_xserver_devices")
 CRIO_SETTINGS = "/etc/crio/crio.conf.d"
 DMI = ("sys_vendor", "product_name")
 # Makers that only virtual machines name. Source: systemd, src/basic/virt.c, detect_vm_dmi_vendor
@@ -26,7 +27,14 @@ VIRTUAL_MAKERS = (
         "oVirt",
         "RHEV",
     ),
+    *("Amazon EC2", "Alibaba Cloud", "Hetzner vServer"),
 )
+# Makers of servers; any other name tells nothing: a cloud may have given it
+SERVER_MAKERS = (
+    *("NVIDIA", "Dell", "HPE", "Hewlett", "Lenovo", "IBM", "Supermicro", "Super Micro", "ASUS", "GIGABYTE"),
+    *("Giga Computing", "Inspur", "FUJITSU", "Intel", "Quanta", "Cisco", "Gooxi", "xFusion", "HUAWEI"),
+)
+METAL = ".metal"  # how Amazon calls its machines without a hypervisor
 
 
 def kernel(tree: Tree) -> Iterator[tuple[str, Any]]:
@@ -49,8 +57,10 @@ def confinement(tree: Tree) -> Iterator[tuple[str, Any]]:
         yield "selinux.mode", "enforcing" if enforce else "permissive"
     elif "selinuxfs" not in (tree.text("/proc/filesystems") or "selinuxfs"):
         yield "selinux.mode", "not in this kernel"
-    devices = tree.text("/sys/fs/selinux/booleans/container_use_devices")
-    yield "selinux.container_use_devices", None if devices is None else devices.startswith("1")
+    told = {name: tree.text(f"/sys/fs/selinux/booleans/{name}") for name in BOOLEANS}
+    known = {name: text for name, text in told.items() if text is not None}
+    yield "selinux.booleans", ",".join(known)
+    yield "selinux.booleans_on", ",".join(name for name, text in known.items() if text.startswith("1"))
     for fact, folder, pattern in (("gpu", "/dev", r"nvidia\d+$"), ("verbs", "/dev/infiniband", "uverbs")):
         for name in tree.names(folder, pattern)[:1]:
             yield f"selinux.{fact}_device", label(tree.path(f"{folder}/{name}"))
@@ -84,12 +94,13 @@ def virtual(tree: Tree, said: Said) -> Iterator[tuple[str, Any]]:
     """
     maker = " ".join(filter(None, (tree.text(f"/sys/class/dmi/id/{name}") for name in DMI)))
     if maker:
-        named = next((name for name in VIRTUAL_MAKERS if name in maker), None)
-        yield "virtual.DMI", f"yes: {maker}" if named else f"no: {maker}"
+        is_virtual = any(name in maker for name in VIRTUAL_MAKERS) and METAL not in maker
+        is_server = any(name in maker for name in SERVER_MAKERS) or METAL in maker
+        yield "virtual.DMI", f"yes: {maker}" if is_virtual else f"no: {maker}" if is_server else None
     flags = keyed_lines(tree.text("/proc/cpuinfo", size=8192)).get("flags")
     if flags is not None:  # only x86 states it
         yield "virtual.cpuinfo", "yes" if "hypervisor" in flags.split() else "no"
-    detected = said("systemd-detect-virt", "--vm") if tree.has("/usr/bin/systemd-detect-virt") else None
+    detected = said("systemd-detect-virt", "--vm", fine=(0, 1))  # 1: none
     if detected:
         yield (
             "virtual.systemd-detect-virt",

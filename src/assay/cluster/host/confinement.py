@@ -6,8 +6,13 @@ from assay.cluster.check import Check, Facts, State, text
 from assay.cluster.host import fabric
 from assay.units import human
 
-# Types that the policy lets confined containers use. Source: container-selinux, container.te
-FOR_CONTAINERS = ("container_file_t", "nvidia_device_t", "infiniband_device_t")
+# Types that confined containers may use, and what else lets them at a device, the narrower first
+# Source: container-selinux, container.te
+FOR_CONTAINERS = ("container_file_t", "container_device_t")
+OPENED_BY = {
+    "gpu": ("container_use_xserver_devices", "container_use_devices"),
+    "verbs": ("container_use_devices",),
+}
 UNIT = {"crio": "crio", "containerd": "containerd", "dockerd": "docker", "slurmd": "slurmd", "sshd": "sshd"}
 
 
@@ -16,19 +21,22 @@ def selinux(facts: Facts) -> Check | None:
     mode = text(facts, "selinux.mode")
     if mode is None:
         return Check("SELinux", "unknown", "/sys/fs/selinux/enforce can't be read")
-    types = {what: text(facts, f"selinux.{what}_device") for what in ("gpu", "verbs")}
+    types = {what: text(facts, f"selinux.{what}_device") for what in OPENED_BY}
     told = ", ".join(f"the {what} device is {kind}" for what, kind in types.items() if kind)
     evidence = f"{mode}{f'; {told}' if told else ''}"
-    if mode != "enforcing" or not told:
+    odd = [what for what, kind in types.items() if kind is not None and kind not in FOR_CONTAINERS]
+    if mode != "enforcing" or not odd:
         return Check("SELinux", "ok", evidence)
-    allowed = facts.get("selinux.container_use_devices")
-    odd = [kind for kind in types.values() if kind is not None and kind not in FOR_CONTAINERS]
-    if allowed or not odd:
-        return Check("SELinux", "ok", f"{evidence}; containers may use them")
-    if allowed is None:
-        return Check("SELinux", "unknown", f"{evidence}; the policy knows no container_use_devices")
-    evidence += "; container_use_devices is off: confined containers are refused them"
-    return Check("SELinux", "warn", evidence, "as root: setsebool -P container_use_devices on")
+    known, on = ((text(facts, f"selinux.{name}") or "").split(",") for name in ("booleans", "booleans_on"))
+    refused = [what for what in odd if not {*OPENED_BY[what]} & {*on}]
+    if not refused:
+        return Check("SELinux", "ok", f"{evidence}; {', '.join(on)} on: containers may use them")
+    mends = [next((name for name in OPENED_BY[what] if name in known), None) for what in refused]
+    if None in mends:
+        return Check("SELinux", "unknown", f"{evidence}; this policy has no boolean that tells of it")
+    evidence += f"; confined containers are refused the {' and the '.join(refused)} device"
+    remedy = "; ".join(f"setsebool -P {name} on" for name in dict.fromkeys(mends))
+    return Check("SELinux", "warn", evidence, f"as root: {remedy}; or a policy module of the device's maker")
 
 
 def services(facts: Facts) -> Check | None:

@@ -36,7 +36,7 @@ def versions(facts: Facts) -> Check | None:
     name, version = "driver versions", text(facts, "driver.loaded")
     if version is None:
         return None
-    disk, libraries = text(facts, "driver.on_disk_version"), text(facts, "driver.library")
+    disk, libraries = text(facts, "driver.on_disk"), text(facts, "driver.library")
     if libraries is None:
         evidence = f"{version} is loaded; no libnvidia-ml.so in the usual folders to hold against it"
         return Check(name, "unknown", evidence, "ldconfig -p | grep libnvidia-ml")

@@ -51,7 +51,7 @@ def ports(facts: Facts) -> Check:
     ]
     if lame:
         evidence = f"{told}; fewer lanes than {FULL_LANES} on {', '.join(lame)}"
-        return Check(name, "warn", evidence, "change the cable, or its other port: ibdiagnet --ls 25 --lw 4x")
+        return Check(name, "warn", evidence, "change the cable, or its other port: ibdiagnet --lw 4x")
     if down:
         remedy = "leave it out by NCCL_IB_HCA, or connect it"
         return Check(name, "warn", f"{told}; not up: {', '.join(down)}", remedy)

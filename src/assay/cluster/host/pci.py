@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from assay.cluster.check import Check, Facts, State, number, text
 from assay.cluster.host import virtual
 
 MOST_TOLD = 4
+_KIND = re.compile(r"pci\.(.+)\.kind")
 _LABELS = {"gpu": "GPU", "nic": "adapter", "nvme": "NVMe"}
 
 
 def devices(facts: Facts, *kinds: str) -> list[str]:
     """Addresses of the devices of these kinds; of all where none is given."""
-    found = {name.split(".kind")[0][4:]: value for name, value in facts.items() if name.endswith(".kind")}
+    found = {match[1]: kind for name, kind in facts.items() if (match := _KIND.fullmatch(name))}
     return sorted(address for address, kind in found.items() if not kinds or kind in kinds)
 
 
@@ -32,15 +34,17 @@ def links(facts: Facts) -> Check | None:
     if not told:
         return Check(name, "unknown", f"{len(all_of)} devices, and none tells its link: a virtual bus")
     narrow = [words for address in told for words in _short(facts, address, "width", "x{:g}")]
-    slow = [words for address in told for words in _short(facts, address, "speed", "{:g} GT/s")]
-    if narrow:
+    idle: list[str] = []
+    slow: list[str] = []
+    for address in told:
+        words = _short(facts, address, "speed", "{:g} GT/s")
+        (idle if text(facts, f"pci.{address}.kind") == "gpu" else slow).extend(words)
+    if narrow or slow:
         remedy = "seat the card anew or in another slot; then as root: lspci -vv | grep -E 'LnkCap|LnkSta'"
-        return Check(name, "warn", _few(narrow + slow), remedy)
-    if slow:
-        remedy = (
-            "look again while a trial runs: an idle GPU lowers its speed; then the firmware's PCIe settings"
-        )
-        return Check(name, "warn", _few(slow), remedy)
+        return Check(name, "warn", few(narrow + slow), remedy)
+    if idle:
+        evidence = f"{few(idle)}, which an idle GPU has too: it lowers its link's speed"
+        return Check(name, "unknown", evidence, "look again while a trial runs")
     return Check(name, "ok", f"{len(told)} devices at the lanes and speed that they and their slots have")
 
 
@@ -66,7 +70,7 @@ def translation(facts: Facts) -> Check | None:
         return Check("IOMMU", "ok", "off (/sys/kernel/iommu_groups is empty): nothing is translated")
     translated = [address for address, kind in kinds.items() if kind is not None and kind.startswith("DMA")]
     if translated:
-        what = _few([called(facts, address) for address in translated])
+        what = few([called(facts, address) for address in translated])
         evidence = f"translates for {what}: each transfer between them is looked up, and GPUDirect may fail"
         remedy = "as root: grubby --update-kernel=ALL --args=iommu=pt (or GRUB_CMDLINE_LINUX), reboot"
         return Check("IOMMU", "warn", evidence, remedy)
@@ -83,7 +87,7 @@ def redirects(facts: Facts) -> Check | None:
         return None
     bridges, unread = text(facts, "pci.acs_redirects"), number(facts, "pci.acs_unread")
     if bridges is not None:
-        evidence = f"on at {_few(bridges.split(','))}: GPU to GPU and GPU to adapter go through the CPU"
+        evidence = f"on at {few(bridges.split(','))}: GPU to GPU and GPU to adapter go through the CPU"
         remedy = "as root, where no virtual machine gets devices: setpci -s ADDRESS ECAP_ACS+0x6.w=0000"
         return Check("ACS", "warn", evidence, remedy)
     if unread:
@@ -115,6 +119,7 @@ def near_cpus(facts: Facts) -> Check | None:
     return Check(name, state, evidence, "" if state == "ok" else remedy)
 
 
-def _few(words: list[str]) -> str:
+def few(words: Sequence[str]) -> str:
+    """The first of them, and how many more."""
     more = len(words) - MOST_TOLD
     return ", ".join(words[:MOST_TOLD]) + (f" and {more} more" if more > 0 else "")
