@@ -76,6 +76,8 @@ def test_what_nccl_says_of_its_devices_is_kept_once(tmp_path: Path) -> None:
         HEAD + "comm 0x5581 rank 3 nranks 16 cudaDev 3 nvmlDev 3 busId 34000 - Init COMPLETE",
         HEAD + "NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
         HEAD + "NET/IB : No device found.",
+        HEAD + "GPU Direct RDMA Disabled for GPU 1b000 / HCA 0 (distance 5 > 3)",
+        HEAD + "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE ; OOB eth0:10.0.0.1<0>",
     ]
     found = read(tmp_path, "\n".join(said) + "\n")
     assert (found.network, found.version, found.ranks) == ("Socket", "2.28.9+cuda13.0", 16)
@@ -83,7 +85,10 @@ def test_what_nccl_says_of_its_devices_is_kept_once(tmp_path: Path) -> None:
         "NET/IB : No device found.",
         "NET/Socket : Using [0]eth0:10.0.0.1<0>",
         "NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
+        "GPU Direct RDMA Disabled for GPU 1b000 / HCA 0 (distance 5 > 3)",
+        "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE ; OOB eth0:10.0.0.1<0>",
     )
+    assert found.hosts == {3: "node-a"}
 
 
 def test_a_plugins_network_is_named(tmp_path: Path) -> None:
@@ -118,6 +123,50 @@ def test_a_log_without_such_lines_says_nothing(tmp_path: Path) -> None:
 def test_a_log_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"absent\.log: can't be read"):
         transports([tmp_path / "absent.log"])
+
+
+def test_a_receivers_lines_are_the_senders_channels_once_more(tmp_path: Path) -> None:
+    sent = INTER + INTER.replace("00/0", "01/0")
+    found = read(tmp_path, sent + sent.replace("[send]", "[receive]"))
+    assert found.links == {(0, 8): {"NET/IB/0/GDRDMA": 2}}
+
+
+WHOLE = "".join(
+    HEAD + f"Channel {channel:02d}/0 : {a}[0] -> {b}[0] [send] via {via}\n"
+    for channel in range(2)
+    for a, b, via in ((0, 8, "NET/IB/0/GDRDMA"), (8, 16, "NET/Socket/1"), (16, 0, "NET/IB/1"))
+)
+LINKS = {(0, 8): "GPUDirect RDMA", (8, 16): "sockets", (16, 0): "InfiniBand"}
+
+
+@given(end=st.integers(0, len(WHOLE)))
+def test_a_log_that_was_cut_anywhere_has_true_links_only(
+    tmp_path_factory: pytest.TempPathFactory, end: int
+) -> None:
+    log = tmp_path_factory.mktemp("fuzz") / "log"
+    log.write_text(WHOLE[:end])
+    for link, used in transports([log]).links.items():
+        assert {kind_of(via) for via in used} == {LINKS[link]}
+
+
+@given(
+    where=st.integers(0, len(WHOLE)),
+    other=st.sampled_from(
+        [HEAD, "N/A", "1e+05", "node-b:1:1 [0] NCCL INFO Using network IB\n", "\n", " -> "]
+    ),
+)
+def test_a_line_that_another_fell_into_is_counted_or_gone_and_never_another_transport(
+    tmp_path_factory: pytest.TempPathFactory, where: int, other: str
+) -> None:
+    """A number that was cut can make a rank that isn't there, a name that was cut an unknown network."""
+    log = tmp_path_factory.mktemp("fuzz") / "log"
+    log.write_text(WHOLE[:where] + other + WHOLE[where:])
+    found = transports([log])
+    lines = sum(count for used in found.links.values() for count in used.values())
+    assert lines <= 6
+    assert lines + found.skipped >= 4
+    kinds = {kind_of(via) for link, used in found.links.items() if link in LINKS for via in used}
+    assert kinds <= {*LINKS.values(), "network"}
 
 
 @given(text=st.binary(max_size=300), where=st.integers(0, len(INTER)))

@@ -228,6 +228,13 @@ def test_wrong_values_of_a_report_are_no_result(tmp_path: Path) -> None:
     assert "12 values out of bounds" in read(tmp_path, json.dumps(told)).problem
 
 
+def test_a_log_that_begins_with_a_line_of_json_is_still_a_table(tmp_path: Path) -> None:
+    plain = read(tmp_path, V2_13)
+    assert [row.size_bytes for row in read(tmp_path, '{"level": "info"}\n' + V2_13).rows] == [
+        row.size_bytes for row in plain.rows
+    ]
+
+
 # Anything ------------------------------------------------------------------------------------------------
 
 
@@ -242,6 +249,82 @@ def test_whatever_falls_into_a_log_makes_no_new_figure(
         for way in (row.out_of_place, row.in_place):
             assert way is None or way.algbw == pytest.approx(row.size_bytes / way.time_s, rel=0.2)
         assert row.out_of_place is None or (row.size_bytes, row.out_of_place.time_s) == known or text
+
+
+ROWS_13 = "".join(
+    f"{size:>12} {size // 4:>12} float sum -1 {time_us:.2f} {size / time_us / 1e3:.2f} "
+    f"{size / time_us / 1e3 * 1.75:.2f} 0 {time_us:.2f} {size / time_us / 1e3:.2f} "
+    f"{size / time_us / 1e3 * 1.75:.2f} 0\n"
+    for size, time_us in ((1 << 20, 71.25), (1 << 22, 113.5), (1 << 24, 240.75), (1 << 26, 501.5))
+)
+WHOLE = DEVICES + HEAD_13 + ROWS_13 + END_13
+TRUTH = {(1 << 20, 71.25), (1 << 22, 113.5), (1 << 24, 240.75), (1 << 26, 501.5)}
+
+
+def told_by(test: NcclTest) -> set[tuple[int, float]]:
+    """Sizes with their times in µs, of both ways."""
+    return {
+        (row.size_bytes, round(way.time_s * 1e6, 2))
+        for row in test.rows
+        for way in (row.out_of_place, row.in_place)
+        if way is not None
+    }
+
+
+@given(end=st.integers(0, len(WHOLE)))
+def test_a_table_that_was_cut_anywhere_has_true_rows_only_and_no_result_without_its_end(
+    tmp_path_factory: pytest.TempPathFactory, end: int
+) -> None:
+    log = tmp_path_factory.mktemp("fuzz") / "log"
+    log.write_text(WHOLE[:end])
+    found = nccl_test(log)
+    assert told_by(found) <= TRUTH
+    assert found.problem or end >= WHOLE.index("values : 0 OK")
+
+
+@given(
+    where=st.integers(0, len(ROWS_13)),
+    end=st.integers(0, len(ROWS_13)),
+    info=st.sampled_from(["NCCL INFO comm 0x55 rank 0 nranks 2\n", "N/A", " 1e+05 ", "\n", "7", "-"]),
+)
+def test_rows_that_another_line_or_rank_fell_into_are_counted_and_never_another_figure(
+    tmp_path_factory: pytest.TempPathFactory, where: int, end: int, info: str
+) -> None:
+    """Between them stand words of NCCL, an N/A, an exponent, or a part of another rank's rows."""
+    log = tmp_path_factory.mktemp("fuzz") / "log"
+    other_rank = ROWS_13[min(where, end) : max(where, end)]
+    log.write_text(DEVICES + HEAD_13 + ROWS_13[:where] + info + other_rank + ROWS_13[where:] + END_13)
+    found = nccl_test(log)
+    for size, time_us in told_by(found):
+        [true] = [at for known, at in TRUTH if known == size]
+        assert time_us == pytest.approx(true, rel=0.02), "a digit that fits is all that can be lost or won"
+
+
+@pytest.mark.parametrize(("time", "algbw"), [("1.05e+05", "10.5"), ("105200", "10.46"), ("1.1e+05", "10.46")])
+def test_numbers_that_grew_into_exponents_are_numbers(tmp_path: Path, time: str, algbw: str) -> None:
+    size = 1_100_000_000
+    row = f"{size} {size // 4} float sum -1 {time} {algbw} {algbw} 0 {time} {algbw} {algbw} N/A\n"
+    found = only(read(tmp_path, HEAD_13 + row + END_13))
+    assert found.out_of_place is not None
+    assert found.out_of_place.time_s == pytest.approx(float(time) * 1e-6)
+    assert found.in_place is not None
+    assert found.in_place.wrong is None
+
+
+@given(text=st.binary(max_size=300))
+def test_a_report_that_something_was_written_into_is_read_or_refused_with_words(
+    tmp_path_factory: pytest.TempPathFactory, text: bytes
+) -> None:
+    log = tmp_path_factory.mktemp("fuzz") / "log"
+    whole = json.dumps(report()).encode()
+    log.write_bytes(whole[: len(text) * 2] + text + whole[len(text) * 2 :])
+    refused, rows = "", tuple[Row, ...]()
+    try:
+        rows = nccl_test(log).rows
+    except InputError as error:
+        refused = str(error)
+    assert "is no whole report" in refused or not refused
+    assert all(row.out_of_place is None or row.out_of_place.time_s > 0 for row in rows)
 
 
 def test_another_programs_log_is_not_taken_for_one(tmp_path: Path) -> None:

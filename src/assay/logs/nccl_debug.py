@@ -23,13 +23,13 @@ from typing import Final, Literal
 
 from assay.errors import InputError, Problem
 
-Kind = Literal["GPUDirect RDMA", "InfiniBand", "sockets", "network", "P2P", "shared memory", "other"]
+Kind = Literal["GPUDirect RDMA", "InfiniBand", "sockets", "network", "P2P", "shared memory"]
 """`InfiniBand`: through the host's memory; `network`: by a plugin, which it is not known how."""
 
 _PLACE: Final = rb"(\d+)(?:\[[0-9a-fA-F]+\])?"
 _LINK: Final = re.compile(
     _PLACE + rb" -> " + _PLACE + rb"(?: \[(send|receive)\])?"
-    rb" via (direct shared memory|[A-Z]\w*(?:/[\w()]+)*(?: pointer)?)(?=\s|$)"
+    rb" via (direct shared memory|(?:NET|P2P|SHM)(?:/[\w()]+)*(?: pointer)?)(?=\s|$)"
 )
 _TAIL: Final = re.compile(rb" : (\d[^\n]*)\n")  # of a link's line: of few are many
 _AT_ONCE: Final = 1 << 24  # bytes
@@ -82,9 +82,7 @@ def kind_of(via: str) -> Kind:
         if "/GDRDMA" in rest:
             return "GPUDirect RDMA"
         return {"IB": "InfiniBand", "Socket": "sockets"}.get(rest.partition("/")[0], "network")  # type: ignore[return-value]
-    if first == "P2P":
-        return "P2P"
-    return "shared memory" if first == "SHM" or "shared memory" in via else "other"
+    return "P2P" if first == "P2P" else "shared memory"
 
 
 def transports(paths: Iterable[Path]) -> Transports:

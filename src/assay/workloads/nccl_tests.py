@@ -56,7 +56,10 @@ def _task(params: NcclTestsParams, shape: Shape, _seed: int) -> Task:
 def _read(logs: Mapping[str, Path], params: NcclTestsParams) -> Reading:
     if "rank-0.log" not in logs:
         return Reading(problems=("there is no rank-0.log: nothing was printed",))
-    test = nccl_test(logs["rank-0.log"])
+    try:
+        test = nccl_test(logs["rank-0.log"])
+    except InputError as error:
+        return Reading(problems=(str(error),))
     used = exchange.used_between_ranks(logs)
     told = exchange.transport_facts(used, params.mode)
     return Reading(

@@ -1,0 +1,68 @@
+"""A report of nccl-tests' `-J` → one `NcclTest`. Its list of environment variables is not looked at.
+
+Source: NVIDIA/nccl-tests, src/util.cu, 2.17 on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from assay.errors import InputError, Problem
+from assay.logs.nccl_rows import (
+    GB,
+    Device,
+    Figure,
+    NcclTest,
+    Printed,
+    Way,
+    agreeing,
+    bandwidth,
+    problem,
+    version,
+)
+from assay.records import Scalar
+
+
+def of_json(path: Path) -> NcclTest:
+    """A report of `-J`. Its list of environment variables is not looked at."""
+    try:
+        told = json.loads(path.read_bytes())
+        rows = [_json_row(one, line) for line, one in enumerate(told["results"], 1)]
+        whole = list(agreeing(rows))
+        devices = [
+            Device(one["rank"], one["hostname"], one["device"], one["device_info"]) for one in told["devices"]
+        ] if "devices" in told else []  # fmt: skip
+        bounds = told.get("out_of_bounds")
+        average = bandwidth(str(told.get("average_bus_bandwidth", {}).get("bandwidth")))
+        operation = Path(told["args"][0]).name.removesuffix("_perf").removesuffix("_perf_mpi")
+        facts: dict[str, Scalar] = {"nccl_version": version(told["nccl_version"])}
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise InputError(
+            [Problem(str(path), f"is no whole report of nccl-tests' -J: {error}; was the test cut off?")]
+        ) from error
+    facts |= {"ranks": len(devices)} if devices else {}
+    out = None if bounds is None else (int(bounds["count"]), str(bounds["okay"]).lower() == "true")
+    failures = [str(error) for error in told.get("errors") or ()]
+    return NcclTest(
+        operation, tuple(whole), tuple(devices), average, facts,
+        problem(whole, out, failures), len(rows) - len(whole),
+    )  # fmt: skip
+
+
+def _json_row(one: Mapping[str, Any], line: int) -> Printed:
+    ways = tuple(_json_way(one.get(name)) for name in ("out_of_place", "in_place"))
+    return Printed(int(one["size"]), one["type"], one["redop"], ways, line)
+
+
+def _json_way(told: Mapping[str, Any] | None) -> Way | None:
+    if told is None:
+        return None
+    time_us = told["time"] if "time" in told else told["cpu_time"]
+    time, algbw, busbw = (
+        Figure(float(value), 5e-7).times(scale)  # printed with six decimals
+        for value, scale in ((time_us, 1e-6), (told["alg_bw"], GB), (told["bus_bw"], GB))
+    )
+    return Way(time, algbw, busbw, None if told["nwrong"] is None else int(float(told["nwrong"])))
