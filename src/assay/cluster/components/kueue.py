@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from assay.cluster.components.part import Part, Reference, Requirement, Rolled, Says, Target, bare
+from assay.cluster.components.part import Part, Reference, Requirement, Says, Target, bare
 from assay.launch.kubernetes.order import Manifest
 from assay.launch.kubernetes.quantities import Quantity
 
@@ -55,7 +55,6 @@ class Kueue(Part):
         return [Reference("Kueue", "chart 0.19.0", command)]
 
     def requirements(self, target: Target) -> list[Requirement]:
-        """Its Deployment, and that the queue takes jobs."""
+        """That the queue takes jobs, which whoever runs Kueue says."""
         active = ("status", "conditions", "Active")
-        queue = Says(VERSION, "LocalQueue", self.queue, active, "True", target.namespace)
-        return [Rolled("kueue-system", "kueue-controller-manager"), queue]
+        return [Says(VERSION, "LocalQueue", self.queue, active, "True", target.namespace)]
