@@ -55,7 +55,8 @@ def examine(host: Host, payload: Callable[[str], Any]) -> Callable[..., dict[str
     def examined(**but: Scalar) -> dict[str, Check]:
         tools = payload("host_check").Tools()
         tools.said = host.said
-        facts = payload("host_check").check(payload("probe").Tree(str(host.root)), tools)
+        tree = payload("probe").Tree(str(host.root))
+        facts = {**dict(payload("probe").networks(tree)), **payload("host_check").check(tree, tools)}
         found = checks.examine({**PROBED, **facts, **but})
         for check in found:
             assert bool(check.remedy) or check.state in ("ok", "unknown"), check
@@ -409,11 +410,14 @@ def test_inside_a_container_the_hosts_toolkit_and_bus_are_not_asked(examine: Exa
     assert outside.keys() - inside.keys() == {"container toolkit", "container runtime", "CDI", "IOMMU", "ACS"}
 
 
-def test_roce_needs_no_subnet_manager(host: Host, examine: Examine) -> None:
+def test_roce_needs_no_subnet_manager_and_may_have_one_lane(host: Host, examine: Examine) -> None:
     for name in ("mlx5_0", "mlx5_1"):
         port = f"/sys/class/infiniband/{name}/ports/1"
         host.write(**{f"{port}/link_layer": "Ethernet\n", f"{port}/sm_lid": "0x0\n"})
-    assert "subnet manager" not in examine()
+        host.write(**{f"{port}/rate": "25 Gb/sec (1X EDR)\n"})
+    found = examine()
+    assert "subnet manager" not in found
+    assert found["fabric"].state == "ok"
 
 
 @pytest.mark.parametrize(

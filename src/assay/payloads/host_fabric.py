@@ -15,7 +15,7 @@ PEER_MEMORY = ("nvidia_peermem", "nv_peer_mem")
 
 
 def fabric(tree: Tree, said: Said) -> Iterator[tuple[str, Any]]:
-    """`fabric.DEVICE.portN.…` with state, rate, link layer and manager; the verbs devices.
+    """What the probe leaves out of ports: `fabric.DEVICE.portN.phys_state` and `.sm_lid`; the verbs devices.
 
     sm_lid is the subnet manager's address, 0 where none has spoken to the port. `fabric.manager` is what
     `sminfo` says and `fabric.hosts` how many `ibhosts` names, where these programs are.
@@ -25,8 +25,7 @@ def fabric(tree: Tree, said: Said) -> Iterator[tuple[str, Any]]:
     for name in names:
         for port in tree.names(f"{DEVICES}/{name}/ports"):
             place, called = f"{DEVICES}/{name}/ports/{port}", f"fabric.{name}.port{port}"
-            for fact in ("state", "phys_state", "rate", "link_layer"):
-                yield f"{called}.{fact}", tree.text(f"{place}/{fact}")
+            yield f"{called}.phys_state", tree.text(f"{place}/phys_state")
             manager = tree.text(f"{place}/sm_lid") or ""
             yield f"{called}.sm_lid", int(manager, 16) if re.fullmatch(r"0x[0-9a-f]+", manager) else None
     loaded = [name for name in PEER_MEMORY if tree.has(f"/sys/module/{name}")]

@@ -20,10 +20,10 @@ def devices(facts: Facts) -> bool:
 
 
 def _ports(facts: Facts, fact: str) -> dict[str, str]:
-    """`mlx5_0 port 1` → the fact as text, of those that tell it."""
+    """`mlx5_0 port 1` → the fact as text, of those that tell it; the probe's or host_check.py's."""
     found = {}
     for name, value in facts.items():
-        match = re.fullmatch(rf"fabric\.(.+)\.port(\d+)\.{fact}", name)
+        match = re.fullmatch(rf"(?:infiniband|fabric)\.(.+)\.port(\d+)\.{fact}", name)
         if match is not None:
             found[f"{match[1]} port {match[2]}"] = str(value)
     return found
@@ -46,9 +46,8 @@ def ports(facts: Facts) -> Check:
         evidence = ", ".join(f"{port} {state}" for port, state in states.items()) or "devices without ports"
         return Check(name, "fail", evidence, "cable and switch: ibstat, ibdiagnet; RoCE: ip link set DEV up")
     down = [port for port in states if port not in up]
-    lame = [
-        port for port in up if re.search(r"\(\d+X", rates.get(port, "")) and FULL_LANES not in rates[port]
-    ]
+    wide = [port for port in up if layers.get(port) == "InfiniBand"]  # Ethernet has links of one lane
+    lame = [port for port in wide if "X " in rates.get(port, "") and FULL_LANES not in rates[port]]
     if lame:
         evidence = f"{told}; fewer lanes than {FULL_LANES} on {', '.join(lame)}"
         return Check(name, "warn", evidence, "change the cable, or its other port: ibdiagnet --lw 4x")
