@@ -1,0 +1,92 @@
+"""The contract of import-linter for the rooms of `assay`: each may know what pyproject.toml's table says.
+
+    [[tool.importlinter.contracts]]
+    name = "…"
+    type = "rooms"
+    nouns = ["errors", "units", "records"]    what everybody may know; of each other they may know all
+    [tool.importlinter.contracts.may_know]
+    shell = []                                room → rooms that its modules may import, beside the nouns
+    cli = ["everything"]
+    payloads = ["nothing"]                    not even the nouns
+
+A room is a module or a package right below the root package. One that the table lacks is an error, and so is
+a line about a room that isn't there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeGuard
+
+from grimp import ImportGraph
+from importlinter import Contract, ContractCheck, fields, output
+
+EVERYTHING, NOTHING = "everything", "nothing"
+Table = dict[str, list[str]]
+
+
+class TableField(fields.Field[Table]):
+    """A table of lists of words."""
+
+    def parse(self, raw_data: Any) -> Table:
+        """The table as it is. Raises ValidationError where it is none."""
+        if not _is_table(raw_data):
+            raise fields.ValidationError('expected a table of lists: room = ["another", "a third"]')
+        return raw_data
+
+
+def _is_table(given: Any) -> TypeGuard[Table]:
+    return isinstance(given, dict) and all(
+        isinstance(known, list) and all(isinstance(room, str) for room in known) for known in given.values()
+    )
+
+
+class RoomsContract(Contract):
+    """Direct imports only: what a room knows by way of another is the other's business."""
+
+    type_name = "rooms"
+    nouns: Any = fields.SetField(subfield=fields.StringField())
+    may_know: Any = TableField()
+
+    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
+        """Kept where no room knows more than it may, and the table is whole."""
+        found = [*self._strangers(graph), *self._broken(graph)]
+        return ContractCheck(kept=not found, metadata={"found": found})
+
+    def _strangers(self, graph: ImportGraph) -> Iterator[str]:
+        """Rooms without a line, and names in the table of no room."""
+        named = {*self.nouns, *self.may_know}
+        there = {child.rpartition(".")[2] for child in graph.find_children(self._root)}
+        for room in sorted(there - named):
+            yield f"{self._root}.{room} has no line in the table"
+        known = {room for rooms in self.may_know.values() for room in rooms} - {EVERYTHING, NOTHING}
+        for room in sorted((named | known) - there):
+            yield f"the table names {room}, and there is no {self._root}.{room}"
+
+    def _broken(self, graph: ImportGraph) -> Iterator[str]:
+        """Every line that imports what its room may not know."""
+        for importer in sorted(graph.modules):
+            room = self._room(importer)
+            line = self.may_know.get(room, [])
+            if not room or EVERYTHING in line:
+                continue
+            allowed = {room, "", *line} if NOTHING in line else {room, "", *line, *self.nouns}
+            for imported in sorted(graph.find_modules_directly_imported_by(importer)):
+                if imported.partition(".")[0] == self._root and self._room(imported) not in allowed:
+                    for place in graph.get_import_details(importer=importer, imported=imported):
+                        yield f"{importer} imports {imported} (l. {place['line_number']})"
+
+    def _room(self, module: str) -> str:
+        """Of a module's name, the part below the root package; "" for that itself."""
+        return module.removeprefix(self._root).lstrip(".").partition(".")[0]
+
+    @property
+    def _root(self) -> str:
+        root: str = self.session_options["root_packages"][0]
+        return root
+
+    def render_broken_contract(self, check: ContractCheck) -> None:
+        """A line for each import that may not be, with its module and line."""
+        for line in check.metadata["found"]:
+            output.print_error(f"- {line}", bold=True)
+            output.new_line()
