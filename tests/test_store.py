@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -22,7 +23,7 @@ from assay.cli import index as index_command
 from assay.cli import list_ as list_command
 from assay.cli import show as show_command
 from assay.errors import HostError, InputError
-from assay.records import Measurement, Result, RunState, Series
+from assay.records import ConfusionMatrix, Measurement, Result, RunState, Series
 from assay.report import run_terminal
 from assay.store.layout import reading
 from made_results import quickstart
@@ -458,6 +459,14 @@ def test_show_tells_numbers_series_failures_doubts_and_machine(root: Path) -> No
     for said in ("36 runs, 1 failed", "matmul throughput, 2x1 size 512", "loss", "rank 1 exited 137",
                  "one-session", "AMD EPYC 7763"):  # fmt: skip
         assert said in ran.stdout, said
+
+
+def test_show_tells_what_was_taken_for_what_and_no_name_steers_the_terminal(root: Path) -> None:
+    _, [first, *_] = quickstart()
+    matrix = ConfusionMatrix(("\x1b[2Jsky", "[red]car"), ((3, 1), (0, 4)))
+    store.update(root, [replace(first, reading=replace(first.reading, confusion=matrix))])
+    ran = CliRunner().invoke(show_command.command, ["quickstart", "--runs", str(root)])
+    assert "most confused: 25 % of �[2Jsky taken for [red]car" in ran.stdout
 
 
 def test_show_of_one_trial_names_file_and_line_of_each_figure(sessions: Path) -> None:

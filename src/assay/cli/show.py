@@ -47,6 +47,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
     from rich.console import Console
 
     from assay.report import node_words, run_terminal, transport_words
+    from assay.report.terminal import printable
 
     console = Console(highlight=False)
     console.print(_heading(found), markup=False, soft_wrap=True)
@@ -64,11 +65,9 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
             *_exchanges(found, system, results),
             *transport_words.lines(results),
         ):
-            console.print(line, markup=False, soft_wrap=True)
-    for line in _usage_lines(found):
-        console.print(line, markup=False, soft_wrap=True)
-    for line in _closing(found):
-        console.print(line, markup=False, soft_wrap=True)
+            console.print(printable(line), markup=False, soft_wrap=True)
+    for line in (*_usage_lines(found), *_closing(found)):
+        console.print(printable(line), markup=False, soft_wrap=True)
 
 
 def _heading(found: Named) -> str:

@@ -18,6 +18,7 @@ from assay.report import figures
 from assay.report.confusion_words import most_confused
 from assay.report.operators import by_operator, setting
 from assay.report.tables import OPERATOR, gathered
+from assay.report.terminal import printable
 from assay.units import human
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -36,7 +37,7 @@ def operators(means: Iterable[tuple[Point, float]]) -> Iterator[RenderableType]:
         for column in columns:
             table.add_column(Text(column), justify="right", no_wrap=True)
         for row in rows:
-            table.add_row(*map(Text, row))
+            table.add_row(*(Text(printable(cell)) for cell in row))
         title = f"  {group[0][0].benchmark}, an operator itself in one step{f', {unit}' if unit else ''}:"
         yield Group(Text(title), Padding(table, (0, 0, 0, 4)))
 

@@ -259,9 +259,14 @@ def _grid(columns: Sequence[str], widths: Sequence[int], *, show_header: bool) -
     return table
 
 
+def printable(words: str) -> str:
+    """The words without control characters: none of a log's reaches the terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else "�" for c in words)
+
+
 def _text(words: str, style: str = "") -> Text:
-    """Words as they are: no markup, and no control character of a log reaches the terminal."""
-    return Text("".join(c if c.isprintable() or c == "\n" else "�" for c in words), style=style)
+    """Words as they are: no markup."""
+    return Text(printable(words), style=style)
 
 
 def _table(*, show_header: bool = True) -> Table:
