@@ -88,6 +88,7 @@ def test_a_gpu_pod_is_judged_by_what_it_added(
     [
         ("rdma/", None, {"fabric.devices": 0}, "ok", "no node has rdma/…; a pod lists no device"),
         ("rdma/ib0", None, {"fabric.devices": 4}, "warn", "no node has rdma/ib0; a pod lists 4 devices"),
+        ("rdma/ib0", None, OPENED, "ok", "no node has rdma/ib0; a pod lists 2 devices"),
         ("rdma/ib0", OPENED, {}, "ok", "2 in /dev/infiniband can be opened; 67.11 MB locked"),
         ("rdma/ib0", {"fabric.devices": 0}, {}, "fail", "sees no device"),
         ("rdma/ib0", {**OPENED, "verbs.devices": 0}, {}, "fail", "none in /dev/infiniband"),
@@ -101,6 +102,11 @@ def test_an_rdma_pod_is_judged_by_what_it_could_open_and_lock(
     check = smoke.rdma_devices(resource, told, inside)
     assert (check.state, bool(check.remedy)) == (state, state != "ok")
     assert words in check.evidence
+
+
+def test_what_only_a_node_announces_that_takes_no_pods_of_the_system_is_not_counted() -> None:
+    tainted = node("n1", spec={"taints": [{"key": "a", "effect": "NoSchedule"}]}, offers={"rdma/ib0": "1"})
+    assert "rdma/ib0" not in smoke.announced(seen(nodes=[tainted]))  # type: ignore[operator]
 
 
 def test_who_may_not_see_the_nodes_is_told_so() -> None:
@@ -136,9 +142,8 @@ def test_a_machine_without_a_gpu_says_so_in_torchs_words(tmp_path: Path) -> None
 @contextmanager
 def announced(*resources: str) -> Iterator[None]:
     """Extended resources on a node, which no device stands behind."""
-    (name, *_) = [
-        one["metadata"]["name"] for one in json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
-    ]
+    nodes = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
+    name = next(node["metadata"]["name"] for node in nodes if not node["spec"].get("taints"))
 
     def patch(what: str, of: str) -> None:
         path = f"/status/capacity/{of.replace('/', '~1')}"

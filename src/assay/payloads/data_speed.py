@@ -4,8 +4,8 @@
 
 Prints `:::ASSAY-PROBE {...}`, a flat JSON table under `data.`: the median of some rounds with the slowest and
 the fastest, bytes/s, and what was read; `data.error` where it can't be read, `data.unmeasured` where it can
-and the figure would mislead. Several threads read the files in a shuffled order, each 64 MiB at
-most at a time, so that large files and small ones are read as a training reads them. No byte is read twice.
+but the figure would mislead. Several threads read the files in a shuffled order, each 64 MiB at most at a
+time, so that large files and small ones are read as a training reads them. No byte is read twice.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Reading:
             if not self.direct:
                 page_cache.let_go(source.fd)
                 self.cached += page_cache.held(source.fd, [start], min(BLOCK, source.size - start))
-            fd = source.reads_from if self.direct else source.fd
+            fd = source.fd if source.direct is None or not self.direct else source.direct
             for place in range(start, min(start + PIECE, source.size), BLOCK):
                 got = os.preadv(fd, [buffer], place)
                 with self._lock:

@@ -11,6 +11,7 @@ from assay.cluster import programs
 from assay.cluster.check import Check, Facts, number, text
 from assay.cluster.host import fabric
 from assay.cluster.kubernetes import pod
+from assay.cluster.kubernetes.places import hindrance
 from assay.cluster.kubernetes.seen import Seen, Unreadable
 from assay.launch.kubernetes import quantities
 from assay.launch.kubernetes.options import KubernetesSystem, Resources
@@ -35,11 +36,11 @@ def examine(seen: Seen, inside: Facts) -> tuple[Check, Check]:
 
 
 def announced(seen: Seen) -> Mapping[str, float] | Unreadable:
-    """Resource → how much of it the node with most announces."""
+    """Resource → how much of it the node with most announces, of those that can take the system's pods."""
     if isinstance(seen.nodes, Unreadable):
         return seen.nodes
     most: dict[str, float] = {}
-    for node in seen.nodes:
+    for node in (node for node in seen.nodes if not hindrance(node, seen.system)):
         for name, amount in node["status"].get("allocatable", {}).items():
             most[name] = max(most.get(name, 0.0), quantities.number(amount))
     return {name: amount for name, amount in most.items() if amount >= 1}
@@ -115,7 +116,8 @@ def rdma_devices(resource: str, told: Facts | None, inside: Facts) -> Check:
         there = number(inside, "fabric.devices")
         listed = f"a pod lists {there:g} devices" if there else "a pod lists no device"
         evidence = f"not announced: no node has {wanted}; {listed} (/sys/class/infiniband)"
-        if there and fabric.verbs(inside) is not None:
+        verbs = fabric.verbs(inside)
+        if verbs is not None and verbs.state != "ok":
             remedy = "install an RDMA device plugin (assay cluster prepare), and ask for its resource"
             return Check(name, "warn", f"{evidence}, and gets none of them", remedy)
         return Check(name, "ok", evidence)
