@@ -227,8 +227,8 @@ def _show(swept: Swept, found: Found, margin: float, off: Sequence[Way], *, besi
     said += [f"left out: {node}, {why}" for node, why in sorted(swept.left_out.items())]
     said += [f"not run: {words}" for words in swept.too_wide]
     said += [] if swept.complete else ["Not all of it is done: the same command goes on, --new begins again"]
-    kept = [measured.session.partition("/")[0] for measured in swept.measured]
-    said.append(f"Kept as {', '.join(dict.fromkeys(kept))}; `assay show {kept[0]}`")
+    kept = " ".join(dict.fromkeys(measured.session.partition("/")[0] for measured in swept.measured))
+    said.append(f"Kept: `assay show sweep-nodes`; as a page with heat maps: `assay report {kept}`")
     for line in said:
         console.print(line, markup=False, soft_wrap=True)
 
