@@ -8,6 +8,8 @@ import pytest
 
 from assay.analyse.compare import compare
 from assay.records import Doubt, Measurement, Metric, Result, Scalar
+from assay.report import markdown
+from assay.report.contents import gather
 from stated_runs import metrics, side
 
 OFFICIAL: dict[str, Scalar] = {
@@ -45,6 +47,15 @@ def test_valid_by_short_settings_is_doubted_in_a_comparison(workload: str) -> No
         "minimum duration: effective_min_duration_ms is 60000, the rules ask for at least 600000"
     )
     assert "short-settings" not in raised(imported("a"), imported("b"))
+
+
+def test_a_report_on_one_system_says_that_a_valid_short_run_is_no_result_of_mlperf() -> None:
+    short = imported("a", workload="inference", effective_min_duration_ms=60_000)
+    for runs, told in ((short, True), (imported("a", workload="inference"), False)):
+        found = gather({"a": runs}, metrics()).doubts
+        [places] = [places for doubt, places in found if doubt.code == "short-settings"] or [()]
+        assert bool(places) == told
+    assert "before calling them results of MLPerf" in markdown.text(gather({"a": short}, metrics()))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from assay.analyse import doubts
 from assay.analyse.compare import compare, uncompared
 from assay.analyse.decompose import Decomposition, decompose
 from assay.analyse.exchange_curves import ExchangeCurve, exchange_curves
@@ -96,6 +97,7 @@ class Contents:
     studies    the curves, each with what follows from it
     splits     trainings to a target, taken apart into convergence and system
     exchanges  time and bus bandwidth of exchanges over their size
+    alone      of a report on one side: each point of a primary metric, and what speaks against its figure
     """
 
     title: str
@@ -114,6 +116,7 @@ class Contents:
     splits: tuple[Decomposition, ...] = ()
     studies: tuple[Study, ...] = ()
     exchanges: tuple[ExchangeCurve, ...] = ()
+    alone: tuple[tuple[Point, tuple[Doubt, ...]], ...] = ()
 
     @property
     def runs(self) -> int:
@@ -142,7 +145,8 @@ class Contents:
             for s in self.studies
             for d in s.doubts
         ]
-        return compared + required + scaled + followed
+        alone = [(d, _task(point)) for point, found in self.alone for d in found]
+        return compared + required + scaled + followed + alone
 
 
 def gather(
@@ -194,6 +198,7 @@ def gather(
         exchanges=tuple(
             found for name, results in held.items() for found in exchange_curves(name, results, metrics)
         ),
+        alone=tuple(_alone(groups, primary)),
     )
 
 
@@ -258,6 +263,17 @@ def _primary(plan: Plan | None, groups: Mapping[str, Mapping[Key, Group]]) -> di
         for key in found:
             primary.setdefault(key.place.benchmark, key.metric)
     return primary
+
+
+def _alone(
+    groups: Mapping[str, Mapping[Key, Group]], primary: Mapping[str, str]
+) -> Iterator[tuple[Point, tuple[Doubt, ...]]]:
+    if len(groups) > 1:
+        return
+    for name, found in groups.items():
+        for here in found.values():
+            if here.samples and primary[here.point.benchmark] == here.point.metric:
+                yield here.point, doubts.of(doubts.Case((doubts.Side(name, here),), one_side(here)))
 
 
 def _summaries(side: str, groups: Mapping[Key, Group]) -> list[Summary]:
