@@ -112,6 +112,13 @@ def test_the_terminal_folds_curves_unless_all_is_asked_for(contents: Contents) -
     assert told().count("payload") >= len(SIZES)
 
 
+def test_programs_get_each_sizes_interval_of_the_band(contents: Contents) -> None:
+    [found] = exchange_words.plain(slower(contents))
+    assert (found["verdict"], found["metric"], len(found["sizes"])) == ("slower", "busbw", len(SIZES))
+    assert all(size["high"] < 1 for size in found["sizes"] if size["verdict"] == "slower")
+    assert 1 <= found["independent_sizes"] <= len(SIZES)
+
+
 def test_sizes_that_stand_apart_are_told_apart() -> None:
     def dip(size: int) -> float:
         return straight(size) * (1.4 if size in (2**10, 2**20) else 1.0)

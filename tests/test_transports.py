@@ -66,6 +66,12 @@ def test_nodes_come_from_the_programs_own_list_where_nccls_lines_lack_them(tmp_p
     assert links_of(tmp_path, line, {0: "node-a"}) == (Links("0 node-a", "1 ?", "InfiniBand", 1, 1),)
 
 
+def test_a_link_over_two_adapters_is_one_link_with_the_channels_of_both(tmp_path: Path) -> None:
+    line = LINK.format(host="node-a", gpu=0, rank=0, channel=0, to=1, way="send", via="NET/IB/0")
+    [found] = links_of(tmp_path, line + line.replace("IB/0", "IB/1"))
+    assert (found.links, found.channels) == (1, 2)
+
+
 def run_with(links: tuple[Links, ...], shape: str = "2x8") -> Result:
     made = result(None, shape=shape)
     return replace(made, reading=replace(made.reading, links=links))

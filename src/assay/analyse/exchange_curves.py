@@ -90,7 +90,8 @@ _Sizes = dict[int, dict[str, Group]]  # size → metric → runs
 def _by_curve(results: Iterable[Result], metrics: Metrics) -> Iterator[_Sizes]:
     curves: dict[tuple[str, str, str], _Sizes] = {}
     units = {"latency": "s", "busbw": "B/s"}
-    for found in group(results, metrics).values():
+    sized = [r for r in results if any(SIZE in m.labels for m in r.reading.measurements)]
+    for found in group(sized, metrics).values():
         point = found.point
         size = point.labels.get(SIZE)
         if point.metric in units and isinstance(size, int) and min(found.values) > 0:

@@ -15,7 +15,6 @@ from assay.cli.options import JSON, MARGIN, RUNS, echo_json
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
 
 if TYPE_CHECKING:
-    from assay.analyse.bands import CurveVerdict
     from assay.analyse.convergence import Convergence
     from assay.analyse.decompose import Decomposition, Undecomposed
     from assay.records import Comparison, Point, Result
@@ -68,6 +67,9 @@ def command(
     \b
     Verdicts: equivalent, the interval lies within the margin; faster or slower, it excludes 1;
     undecided, neither, and then it says why. JSON holds every metric.
+
+    An exchange measured at several sizes is one line, with the sizes where B is slower; its intervals hold
+    at all sizes together. --all shows each size.
 
     Below them the time to train of trainings to a target is split into convergence (how many epochs, the
     seed's luck and the recipe) and system (time per epoch), with what is not like for like.
@@ -279,16 +281,15 @@ def _nothing(
 
 
 def _document(held: Held) -> dict[str, Any]:
-    from assay.analyse.bands import curve_verdicts
     from assay.records import to_plain
-    from assay.report import why_words
+    from assay.report import exchange_words, why_words
 
     leading = {id(comparison) for comparison in held.primary}
     return {
         "schema": "assay.compare/1",
         "margin": held.margin,
         "comparisons": [_plain(comparison, primary=id(comparison) in leading) for comparison in held.found],
-        "curves": [_plain_curve(curve) for curve in curve_verdicts(held.primary)],
+        "curves": exchange_words.plain(held.primary),
         "slower": why_words.plain(held.primary, held.sides, held.margin),
         "uncompared": [{"points": to_plain(point), "reason": why} for point, why in held.not_compared],
     }
@@ -322,33 +323,6 @@ def _plain(c: Comparison, *, primary: bool) -> dict[str, Any]:
         "rank": None if c.rank is None else to_plain(c.rank),
         "family": None if c.family is None else to_plain(c.family),
         "doubts": to_plain(c.doubts),
-    }
-
-
-def _plain_curve(curve: CurveVerdict) -> dict[str, Any]:
-    """A curve over sizes: each size's ratio with the interval that holds together with the others'."""
-    from assay.analyse.bands import band, size_of
-
-    first = curve.sizes[0]
-    return {
-        "a": first.a,
-        "b": first.b,
-        "benchmark": curve.point.benchmark,
-        "shape": curve.point.shape,
-        "metric": curve.point.metric,
-        "labels": dict(curve.point.labels),
-        "verdict": curve.verdict,
-        "independent_sizes": None if first.along is None else first.along.independent,
-        "sizes": [
-            {
-                "size_bytes": size_of(c),
-                "ratio": c.ratio.value,
-                "low": band(c).low,
-                "high": band(c).high,
-                "verdict": c.verdict,
-            }
-            for c in curve.sizes
-        ],
     }
 
 

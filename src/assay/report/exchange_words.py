@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from assay.analyse.bands import CurveVerdict, band, size_of
+from assay.analyse.bands import CurveVerdict, band, curve_verdicts, size_of
 from assay.analyse.exchange_curves import ExchangeCurve
 from assay.records import Comparison, Estimate, Verdict
 from assay.report import figures
@@ -141,3 +142,32 @@ def how_to_read(curves: Sequence[CurveVerdict]) -> str:
     if "band" not in corrections:
         return ""
     return "the intervals of a curve's sizes are one band, which holds at all of them in 95 % of cases"
+
+
+def plain(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
+    """Each curve over sizes with its band, for programs."""
+    return [_plain(found) for found in curve_verdicts(comparisons)]
+
+
+def _plain(found: CurveVerdict) -> dict[str, Any]:
+    first, point = found.sizes[0], found.point
+    return {
+        "a": first.a,
+        "b": first.b,
+        "benchmark": point.benchmark,
+        "shape": point.shape,
+        "metric": point.metric,
+        "labels": dict(point.labels),
+        "verdict": found.verdict,
+        "independent_sizes": None if first.along is None else first.along.independent,
+        "sizes": [
+            {
+                "size_bytes": size_of(c),
+                "ratio": c.ratio.value,
+                "low": band(c).low,
+                "high": band(c).high,
+                "verdict": c.verdict,
+            }
+            for c in found.sizes
+        ],
+    }

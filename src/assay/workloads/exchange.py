@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -102,8 +103,11 @@ def links(used: Transports, hosts: Mapping[int, str]) -> tuple[Links, ...]:
     places = {rank: f"{rank} {nodes.get(rank, '?')}" if few else nodes.get(rank, "?") for rank in ranks}
     found: dict[tuple[str, str, str], tuple[int, int]] = {}
     for (sender, receiver), told in used.links.items():
+        of_kind: Counter[str] = Counter()
         for via, channels in told.items():
-            key = places[sender], places[receiver], kind_of(via)
+            of_kind[kind_of(via)] += channels
+        for kind, channels in of_kind.items():
+            key = places[sender], places[receiver], kind
             pairs, before = found.get(key, (0, 0))
             found[key] = pairs + 1, before + channels
     return tuple(Links(*key, pairs, channels) for key, (pairs, channels) in found.items())
