@@ -62,3 +62,18 @@ def test_a_baseline_without_pairs_leaves_them_to_each_other_and_one_of_others_is
     assert held.changes == ()
     with pytest.raises(InputError, match="none of the nodes ab; it has cd"):
         judged_pairs(now, before=together({"cd": [1.0]}).figures)
+
+
+def test_somebodys_own_suite_of_a_sweeps_name_is_reported_as_any_suite(tmp_path: Path) -> None:
+    suite = {"suite": "sweep-nodes", "repeats": 2, "systems": ["here"], "shapes": ["1x1"]}
+    metric = {"pattern": "^(?P<value>[0-9]+)$", "unit": "1/s", "better": "higher"}
+    params = {"argv": ["echo", "7"], "metrics": {"rate": metric}}
+    file = tmp_path / "suite.yaml"
+    file.write_text(json.dumps(suite | {"benchmarks": {"seven": {"workload": "command", "params": params}}}))
+    (tmp_path / "systems.yaml").write_text("here: {launcher: local}\n")
+    where = ["--runs", str(tmp_path / "runs")]
+    assert CliRunner().invoke(cli.assay, ["run", str(file), *where, "--quiet"]).exit_code == 0
+    page = tmp_path / "page.html"
+    made = CliRunner().invoke(cli.assay, ["report", "sweep-nodes", *where, "-o", str(page)])
+    assert made.exit_code == 0, (made.output, made.exception)
+    assert "Assay report" in page.read_text()

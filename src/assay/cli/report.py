@@ -70,7 +70,7 @@ def command(
         raise click.UsageError("--json says where the report is: give it a file with -o, or leave --json out")
     form = form or ("markdown" if output is not None and output.suffix == ".md" else "html")
     found = _named(references, runs_dir)
-    if is_sweep(found):
+    if is_sweep(found, runs_dir):
         if form != "html":
             raise InputError("a sweep's report is a page of heat maps: leave --format markdown out")
         swept = sweep_of(found, runs_dir, margin, _recipes({"": _results(found)}, runs_dir))

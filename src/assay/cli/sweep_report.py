@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 Definitions = Mapping[str, Mapping[str, Any]]
 
 
-def is_sweep(found: Sequence[Named]) -> bool:
+def is_sweep(found: Sequence[Named], runs_dir: Path) -> bool:
     """Whether all that is to be reported are a sweep's nodes, pairs and rings; rings alone are no such."""
     from assay.cluster.sweep import NODES, PAIRS, RINGS
 
     suites = {result.run.suite for one in found for result in one.results}
-    return suites <= {NODES, PAIRS, RINGS} and suites != {RINGS}
+    if not suites <= {NODES, PAIRS, RINGS} or suites == {RINGS}:
+        return False
+    return all(_definitions(one, runs_dir) for one in found)
 
 
 def sweep_of(
@@ -78,11 +80,16 @@ def _suite(one: Named) -> str:
 
 
 def _definitions(one: Named, runs_dir: Path) -> Definitions:
-    """Each system that was swept, as its session keeps it."""
+    """Each system that was swept, as its session keeps it; none where that is somebody's own suite."""
+    from assay.cluster.sweep import bound
+
     run = one.results[-1].run
     path = runs_dir / run.suite / run.session / "systems.yaml"
-    made: Definitions = json.loads(path.read_text(encoding="utf-8"))  # `assay sweep` writes no other YAML
-    return {name: made[name] for name in one.by_system()}
+    try:
+        made = json.loads(path.read_text(encoding="utf-8"))  # `assay sweep` writes no other YAML
+        return {name: made[name] for name in one.by_system() if bound(made[name])}
+    except (OSError, ValueError, KeyError):
+        return {}
 
 
 def _hosts(definitions: Definitions) -> dict[str, tuple[str, ...]]:
