@@ -520,7 +520,7 @@ def test_deep_tells_what_only_a_pod_can_and_leaves_nothing(
     assert checks["python"].state == "ok"
     assert checks["pod's clock"].state == "ok"
     assert checks["/dev/shm"].state == "ok"
-    monkeypatch.setattr("assay.cluster.kubernetes.pod.START_WITHIN_S", 15.0)  # no registry: it never comes
+    monkeypatch.setattr("assay.cluster.kubernetes.pod.START_WITHIN_S", 40.0)  # no registry: it never comes
     _, refused = as_account.doctor("--deep", runAsUser=1000, image="assay-test/none:1")
     assert refused["test pod"].state == "fail"
     assert "image" in refused["test pod"].evidence
