@@ -129,6 +129,13 @@ def test_few_sizes_are_no_curve_and_a_failed_run_is_no_part_of_one() -> None:
     assert {p.latency.n for p in curve([run(1), run(2), wrong]).points} == {2}
 
 
+def test_runs_of_unlike_sizes_have_their_lines_and_nothing_to_hold_them_against_each_other_by() -> None:
+    found = curve([run(1, sizes=SIZES[::2]), run(2, sizes=SIZES[1::2])])
+    assert (found.misfit, found.why_no_line, len(found.points)) == (None, "", len(SIZES))
+    assert found.alpha is not None
+    assert found.alpha.n == 2
+
+
 def test_modes_are_curves_of_their_own() -> None:
     def of(mode: str, block: int) -> Result:
         made = run(block)

@@ -125,7 +125,7 @@ def misfit(lines: Sequence[Line]) -> Misfit:
     """What the runs have in common of their distances from their lines, against what they have not.
 
     The ratio of the two variances is F's where they scatter alike at all sizes. Sizes that a run lacks are
-    left out. Raises ValueError without a line.
+    left out. Raises ValueError where no size is common.
     """
     import numpy as np
     from scipy.special import fdtrc

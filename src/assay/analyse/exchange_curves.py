@@ -110,7 +110,7 @@ def _curve(system: str, sizes: _Sizes) -> ExchangeCurve | None:
     if not runs:
         return None
     lines = [line for run in runs if (line := fit(run.seconds)) is not None]
-    off = misfit(lines) if len(lines) == len(runs) else None
+    off = _misfit(runs, lines)
     why = _why_no_line(runs, lines, off)
     point = next(iter(sizes.values()))["latency"].point
     made = ExchangeCurve(
@@ -122,17 +122,26 @@ def _curve(system: str, sizes: _Sizes) -> ExchangeCurve | None:
 
 def _runs(sizes: _Sizes) -> list[_Run]:
     """The runs that have at least four sizes."""
-    found: dict[str, tuple[Result, dict[int, float], dict[int, float]]] = {}
+    results: dict[str, Result] = {}
+    found: dict[str, dict[str, dict[int, float]]] = {"latency": {}, "busbw": {}}
     for size, of in sizes.items():
-        for at, metric in ((1, "latency"), (2, "busbw")):
+        for metric, by_run in found.items():
             for sample in of[metric].samples:
-                entry = found.setdefault(sample.result.run.id, (sample.result, {}, {}))
-                entry[at][size] = sample.value  # type: ignore[index]
-    return [
-        _Run(result, seconds, {size: value for size, value in busbw.items() if size in seconds})
-        for result, seconds, busbw in found.values()
-        if len(seconds.keys() & busbw.keys()) >= LEAST_SIZES
-    ]
+                results[sample.result.run.id] = sample.result
+                by_run.setdefault(sample.result.run.id, {})[size] = sample.value
+    runs = []
+    for run, result in results.items():
+        seconds, busbw = (by_run.get(run, {}) for by_run in found.values())
+        both = [size for size in seconds if size in busbw]
+        if len(both) >= LEAST_SIZES:
+            runs.append(_Run(result, {n: seconds[n] for n in both}, {n: busbw[n] for n in both}))
+    return runs
+
+
+def _misfit(runs: Sequence[_Run], lines: Sequence[Line]) -> Misfit | None:
+    """None where a run has no line, or the runs have too few sizes in common."""
+    common = set.intersection(*(set(run.seconds) for run in runs))
+    return misfit(lines) if len(lines) == len(runs) and len(common) >= LEAST_SIZES else None
 
 
 def _why_no_line(runs: Sequence[_Run], lines: Sequence[Line], off: Misfit | None) -> str:
