@@ -123,6 +123,26 @@ def test_a_killed_program_leaves_no_file(on_disk: Path) -> None:
     assert list(place.iterdir()) == []
 
 
+def test_of_another_users_file_o_direct_is_believed_and_the_result_says_so(
+    disk: ModuleType, on_disk: Path
+) -> None:
+    require("root", os.geteuid() == 0, "only root can be somebody else")
+    file = on_disk / "train.bin"
+    file.write_bytes(os.urandom(2 * MIB))
+    os.sync()
+    source = disk.given(str(file))
+    require("o-direct", source.direct is not None, "no O_DIRECT here")
+    os.seteuid(65534)
+    try:
+        told = disk.page_cache.tells(source.fd), disk.really_direct(source, MIB), disk.way(source)
+        with pytest.raises(PermissionError, match="told to its owner alone"):
+            disk.page_cache.held(source.fd, [0], MIB)
+    finally:
+        os.seteuid(0)
+    assert told == (False, True, "passed by O_DIRECT, not checked: another user's file")
+    assert disk.way(source) == "passed by O_DIRECT"
+
+
 # Where there is no O_DIRECT ------------------------------------------------------------------------------
 
 

@@ -18,14 +18,20 @@ def let_go(fd: int) -> None:
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
+def tells(fd: int) -> bool:
+    """Whether the kernel tells this user what it holds of a file: its owner, or who may write to it."""
+    if os.geteuid() in {0, os.fstat(fd).st_uid}:
+        return True
+    return os.access(f"/proc/self/fd/{fd}", os.W_OK, effective_ids=True)
+
+
 def held(fd: int, places: Iterable[int], length: int) -> int:
     """In how many of these places (bytes from the start, whole pages) the cache holds any of `length` bytes.
 
-    Raises PermissionError for a file that is neither the user's own nor open to its writing: of such a one
-    the kernel says that everything is held. Source: mincore(2).
+    Raises PermissionError where it isn't told: then the kernel says that everything is held.
+    Source: mincore(2).
     """
-    owner = os.fstat(fd).st_uid == os.geteuid() or os.geteuid() == 0
-    if not owner and not os.access(f"/proc/self/fd/{fd}", os.W_OK):
+    if not tells(fd):
         raise PermissionError("what the page cache holds of it is told to its owner alone")
     return sum(_holds(fd, place, length) for place in places)
 
