@@ -19,8 +19,7 @@ class Unheard(Part):
         return [bare("unheard.example/v1", "Unheard", "one")]
 
     def references(self, target: Target) -> list[Reference]:
-        del target
-        return [Reference("Unheard", "chart 1.2.3", "helm install unheard")]
+        return [] if target.is_openshift else [Reference("Unheard", "chart 1.2.3", "helm install unheard")]
 
 
 class Defaulting(Part):

@@ -75,6 +75,21 @@ def test_options_that_contradict_are_refused(name: str, options: dict[str, Any],
         part(name, **options)
 
 
+@pytest.mark.parametrize(
+    ("platform", "name", "api", "later"),
+    [
+        ("openshift", "gpu-operator", "nvidia.com/v1", True),
+        ("openshift", "gpu-operator", "mellanox.com/v1alpha1", False),
+        ("openshift", "kueue", "kueue.x-k8s.io/v1beta2", False),
+        ("kubernetes", "gpu-operator", "nvidia.com/v1", False),
+    ],
+)
+def test_only_what_is_subscribed_to_is_waited_for(
+    platform: Platform, name: str, api: str, later: bool
+) -> None:
+    assert preparation(platform, "bench", name).comes_later(api) is later
+
+
 def test_every_part_and_option_stands_in_the_document() -> None:
     section = DOCUMENT.read_text().partition("## The parts")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| `")]

@@ -96,4 +96,4 @@ class Preparation:
     def comes_later(self, api_version: str) -> bool:
         """Whether one of the parts subscribes to the operator that brings the API."""
         group = api_version.rpartition("/")[0]
-        return self.target.is_openshift and any(group in part.brings for part in self.parts)
+        return any(group in part.brings and not part.references(self.target) for part in self.parts)
