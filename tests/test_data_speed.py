@@ -112,6 +112,9 @@ def test_a_speed_without_data_or_without_a_unit_is_refused() -> None:
     said = CliRunner().invoke(assay, ["doctor", "--data", "/tmp", "--at-least", "2GB"])
     assert said.exit_code == 2
     assert "write a speed like 2GB/s" in said.output
+    said = CliRunner().invoke(assay, ["doctor", "--data", "here"])
+    assert said.exit_code == 2
+    assert "expected an absolute path" in said.output
 
 
 @pytest.mark.torch

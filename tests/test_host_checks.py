@@ -488,14 +488,17 @@ def test_a_program_that_breaks_off_is_told_by_its_last_line(tmp_path: Path) -> N
     assert "NameError" in str(programs.told(programs.HOST, "Traceback\nNameError: x")["host.error"])
 
 
-def test_programs_in_turn_are_told_apart_and_the_last_failure_is_the_exit_code(tmp_path: Path) -> None:
+def test_programs_in_turn_are_told_apart_and_the_first_gives_the_exit_code(tmp_path: Path) -> None:
     argv, files = programs.in_turn((programs.PROBE,), (programs.DATA, "/no such"))
+    assert argv[0] == "{python}"
     for file in files:
         (tmp_path / file.name).write_bytes(file.data)
     (tmp_path / "broken.py").write_text("raise SystemExit('gone')")
     words = [sys.executable, *argv[1:], "broken.py"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 1
+    assert done.returncode == 0
+    first = [sys.executable, words[1], "broken.py", *words[2:]]
+    assert subprocess.run(first, cwd=tmp_path, capture_output=True, check=False).returncode == 1
     said = programs.sections(done.stdout)
     assert list(said) == ["probe.py", "data_speed.py", "broken.py"]
     assert said["broken.py"] == "gone\n"

@@ -84,6 +84,8 @@ def command(
     """
     if at_least is not None and data is None:
         raise click.UsageError("--at-least: of what is read by --data DIR; name that too")
+    if data is not None and not data.startswith("/"):
+        raise click.UsageError(f"--data: found {data!r}; expected an absolute path, as the trials see it")
     facts, checks = _examined(named(system, systems_file), _existing(runs_dir), deep, data)
     if data is not None:
         checks = (*checks, *_data_speed(facts, at_least))

@@ -3,8 +3,8 @@
     python in_turn.py "probe.py" "data_speed.py /data"
 
 Each word is a program that lies beside this one, with its arguments, as a shell would read it. Before each
-stands a line `:::ASSAY-PROGRAM NAME`. Ends with the exit code of the last program that failed. Standard
-library only (3.8 or newer).
+stands a line `:::ASSAY-PROGRAM NAME`. Ends with the exit code of the first: what comes after it looks around.
+Standard library only (3.8 or newer).
 """
 
 from __future__ import annotations
@@ -31,4 +31,4 @@ def run(program: str, *arguments: str) -> int:
 
 if __name__ == "__main__":
     codes = [run(*shlex.split(word)) for word in sys.argv[1:]]
-    sys.exit(next((code for code in reversed(codes) if code), 0))
+    sys.exit(codes[0])
