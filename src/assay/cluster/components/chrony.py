@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -19,7 +19,9 @@ class Chrony(OfPool, Part):
     name: ClassVar = "chrony"
     about: ClassVar = "time servers of the nodes: clocks that differ make traces and logs of ranks differ"
 
-    servers: tuple[str, ...] = Field(min_length=1, description="Names or addresses of time servers.")
+    servers: tuple[Annotated[str, Field(pattern=r"^\S+$")], ...] = Field(
+        min_length=1, description="Names or addresses of time servers."
+    )
 
     def objects(self, target: Target) -> list[Manifest]:
         """On OpenShift the file, on each node of the pool."""

@@ -17,7 +17,7 @@ NAME = {"kubernetes": "cluster-policy", "openshift": "gpu-cluster-policy"}  # as
 REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"
 
 
-class GpuOperator(Part):
+class GpuOperator(olm.Subscribed, Part):
     """NVIDIA GPU Operator."""
 
     name: ClassVar = "gpu-operator"
@@ -26,9 +26,6 @@ class GpuOperator(Part):
 
     version: str = Field("v26.7.1", description="Of the Helm chart, on Kubernetes.")
     channel: str = Field("v26.7", description=f"Of the OLM package {PACKAGE}, on OpenShift.")
-    approval: Literal["Automatic", "Manual"] = Field(
-        "Automatic", description="Whether OLM installs what the channel brings without asking."
-    )
     driver: bool = Field(True, description="false where the nodes have their own driver.")
     toolkit: bool = Field(True, description="false where the nodes have their own container toolkit.")
     kernel_modules: Literal["auto", "open", "proprietary"] | None = Field(

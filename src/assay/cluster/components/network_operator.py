@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import Field, model_validator
 
@@ -46,7 +46,7 @@ class SharedDevice(Options):
         return self
 
 
-class NetworkOperator(Part):
+class NetworkOperator(olm.Subscribed, Part):
     """NVIDIA Network Operator."""
 
     name: ClassVar = "network-operator"
@@ -55,9 +55,6 @@ class NetworkOperator(Part):
 
     version: str = Field("v26.4.1", description="Of the operator and of the device plug-in's image.")
     channel: str = Field("v26.4", description=f"Of the OLM package {PACKAGE}, on OpenShift.")
-    approval: Literal["Automatic", "Manual"] = Field(
-        "Automatic", description="Whether OLM installs what the channel brings without asking."
-    )
     driver: str | None = Field(
         None,
         description="Version of the DOCA-OFED driver image, like doca3.4.1-26.04-1.1.0.0-1; by default the "

@@ -22,7 +22,7 @@ sources:
 """
 
 
-class NodeFeatureDiscovery(Part):
+class NodeFeatureDiscovery(olm.Subscribed, Part):
     """Node Feature Discovery."""
 
     name: ClassVar = "nfd"
@@ -31,9 +31,6 @@ class NodeFeatureDiscovery(Part):
 
     version: str = Field("0.19.0", description="Of the Helm chart, on Kubernetes.")
     channel: str = Field("stable", description="Of the OLM package nfd, on OpenShift.")
-    approval: Literal["Automatic", "Manual"] = Field(
-        "Automatic", description="Whether OLM installs what the channel brings without asking."
-    )
     vendors: tuple[Literal["nvidia", "mellanox"], ...] = Field(
         ("nvidia", "mellanox"), min_length=1, description="Whose devices are labelled."
     )

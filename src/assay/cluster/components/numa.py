@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -32,7 +32,7 @@ class Numa(OfPool, Part):
     scope: Literal["container", "pod"] = Field(
         "container", description="What has to fit one NUMA node; not for a PerformanceProfile."
     )
-    reserved_memory: dict[str, Quantity] = Field(
+    reserved_memory: dict[Annotated[str, Field(pattern=r"^\d+$")], Quantity] = Field(
         default_factory=dict,
         description="NUMA node → memory kept for the system: turns the memory manager on. Together they are "
         "the kubelet's kubeReserved, systemReserved and hard eviction threshold.",

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from assay.cluster.components.part import Says, bare
+from typing import Literal
+
+from pydantic import Field
+
+from assay.cluster.components.part import Options, Says, bare
 from assay.launch.kubernetes.order import Manifest
 
 GROUP = "operators.coreos.com"
 CERTIFIED, RED_HAT = "certified-operators", "redhat-operators"
+
+
+class Subscribed(Options):
+    """What may be said of a subscription."""
+
+    approval: Literal["Automatic", "Manual"] = Field(
+        "Automatic", description="Whether OLM installs what the channel brings without asking."
+    )
 
 
 def operator(
