@@ -63,6 +63,8 @@ def affine(operator: str, *values: str, key: str = "zone") -> KubernetesSystem:
     [
         (KubernetesSystem(), True),
         (KubernetesSystem(nodeSelector={"zone": "b"}), False),
+        (KubernetesSystem(nodes=("n2", "n1")), True),
+        (KubernetesSystem(nodes=("n2",)), False),
         (affine("In", "b", "a"), True),
         (affine("In", "b"), False),
         (affine("NotIn", "a"), False),

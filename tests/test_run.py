@@ -23,8 +23,9 @@ from assay import store
 from assay.errors import BusyError, HostError, InputError, InterruptedRun
 from assay.launch.local import LocalLauncher
 from assay.records import Job, JobState, RunState, to_json
-from assay.run.drive import Asked, Completed, Standing, run_suite, standing, update_index
+from assay.run.drive import Asked, Completed, run_suite, update_index
 from assay.run.progress import Lines, Silence
+from assay.run.standing import Standing, standing
 from assay.run.stopping import StopRequest
 from assay.rundir import session as rundir
 from assay.rundir.files import SCHEMA

@@ -17,6 +17,7 @@ from rich.console import Console, RenderableType
 
 from assay import cli
 from assay.analyse.sweep import Figure, Measured, judged_nodes, judged_pairs
+from assay.cli.sweep_runs import by_reason
 from assay.cluster import sweep
 from assay.cluster.members import members
 from assay.cluster.rounds import Group
@@ -117,6 +118,26 @@ def test_a_sweep_goes_on_only_with_the_nodes_that_are_named(tmp_path: Path) -> N
     assert "lab: 2 nodes" in said
     assert swept(tmp_path, "--nodes", "host.invalid1,host.invalid3")[1]["sessions"] == found["sessions"]
     assert swept(tmp_path, "--nodes", "host.invalid1")[1]["sessions"] != found["sessions"]
+
+
+def test_a_node_that_joined_is_left_out_of_the_sweep_that_is_gone_on_with(tmp_path: Path) -> None:
+    _, found, _ = swept(tmp_path, hosts=12)
+    _, more, _ = swept(tmp_path, hosts=13)
+    assert more["sessions"] == found["sessions"]
+    assert more["left_out"] == [{"node": "host.invalid12", "why": "not there when this sweep began"}]
+    assert len(swept(tmp_path, "--new", hosts=13)[1]["sessions"]) == 1
+
+
+def test_many_nodes_that_are_left_out_are_told_by_their_reason() -> None:
+    why = {f"n{at:02}": "not ready" for at in range(10)} | {"m": "cordoned"}
+    assert by_reason(why) == ["cordoned: m", "not ready: n00, n01, n02, n03, n04, n05, n06, n07 and 2 more"]
+
+
+def test_somebodys_own_suite_of_the_same_name_is_not_gone_on_with(tmp_path: Path) -> None:
+    _, found, _ = swept(tmp_path)
+    for path in tmp_path.glob("runs/sweep-nodes/*/systems.yaml"):
+        path.write_text("own: {launcher: local}\n")
+    assert swept(tmp_path, hosts=5)[1]["sessions"] != found["sessions"]
 
 
 def test_a_thousand_nodes_with_long_names_and_a_secret_are_planned_and_gone_on_with(tmp_path: Path) -> None:

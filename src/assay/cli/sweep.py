@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import JSON, RUNS, duration, echo_json, margin_of
-from assay.cli.sweep_runs import stored
+from assay.cli.sweep_runs import by_reason, stored
 from assay.cli.systems import SYSTEMS, named
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
 from assay.units import fraction
@@ -224,7 +224,7 @@ def _show(swept: Swept, found: Found, margin: float, off: Sequence[Way], *, besi
     said = [f"{node}: {words}" for node, words in told]
     said += [] if beside else _ways(off)
     said += [f"{result.run.trial.id} gave no figure: {cause(result)}" for result in swept.failures]
-    said += [f"left out: {node}, {why}" for node, why in sorted(swept.left_out.items())]
+    said += [f"left out, {words}" for words in by_reason(swept.left_out)]
     said += [f"not run: {words}" for words in swept.too_wide]
     said += [] if swept.complete else ["Not all of it is done: the same command goes on, --new begins again"]
     kept = " ".join(dict.fromkeys(measured.session.partition("/")[0] for measured in swept.measured))

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from assay.run.drive import Asked, Completed
     from assay.suite.model import System
 
+_MOST_NAMED = 8  # nodes in a line of words
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -113,8 +115,10 @@ class Sweep:
         ]
         away = {name: member.away for name, member in there.items() if member.away}
         if not nodes:
-            raise InputError(f"{self._wanted.where.name}: no node takes jobs now ({_list(away) or 'none'})")
-        swept = Swept(nodes, _groups(nodes, there, self._wanted.by), left_out=away)
+            why = "; ".join(by_reason(away)) or "there is none"
+            raise InputError(f"{self._wanted.where.name}: no node takes jobs now ({why})")
+        joined = dict.fromkeys(there.keys() - {*nodes} - away.keys(), "not there when this sweep began")
+        swept = Swept(nodes, _groups(nodes, there, self._wanted.by), left_out=away | joined)
         self._tell(swept)
         completed: list[Completed] = []
         for part in self._parts(swept):
@@ -140,12 +144,14 @@ class Sweep:
         for session in reversed(sessions_of(self._wanted.runs_dir, sweep.NODES)):
             if session.header.finished_at is not None or session.header.content:
                 continue
-            kept = json.loads((session.path / "systems.yaml").read_text(encoding="utf-8"))
-            nodes = [node for definition in kept.values() for node in sweep.bound(definition)]
-            part = self._alone(nodes)
+            try:
+                kept = json.loads((session.path / "systems.yaml").read_text(encoding="utf-8"))
+                nodes = [node for definition in kept.values() for node in sweep.bound(definition)]
+            except (OSError, ValueError, KeyError):  # somebody's own suite of this name
+                continue
             if self._wanted.named and {*nodes} != {*there}:
                 continue
-            with self._asked(part, nodes) as asked:
+            with self._asked(self._alone(nodes), nodes) as asked:
                 if plan_of(asked)[0].digest == session.header.plan_digest:
                     return nodes
         return None
@@ -249,7 +255,7 @@ class Sweep:
             most = self._most_nodes(swept.nodes)
             alone = ", a pair alone" if most < 2 else ""
             busy = f"at most {most} busy at once{alone} (--share {self._wanted.share:.0%})"
-            out = f"; left out: {_list(swept.left_out)}" if swept.left_out else ""
+            out = "".join(f"\n  left out, {words}" for words in by_reason(swept.left_out))
             click.echo(f"{self._wanted.where.name}: {len(swept.nodes)} nodes, {busy}{out}", err=True)
 
 
@@ -257,8 +263,17 @@ def _why_not(member: Member | None) -> str:
     return "it is not there any more" if member is None else member.away or member.used
 
 
-def _list(why: Mapping[str, str]) -> str:
-    return "; ".join(f"{name}: {words}" for name, words in sorted(why.items()))
+def by_reason(why: Mapping[str, str]) -> list[str]:
+    """Node → why, one line a reason: `not ready: n1, n2 and 30 more`."""
+    nodes: dict[str, list[str]] = {}
+    for node, words in sorted(why.items()):
+        nodes.setdefault(words, []).append(node)
+    return [f"{words}: {_few(found)}" for words, found in nodes.items()]
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _groups(nodes: Sequence[str], there: Mapping[str, Member], by: str) -> dict[str, str]:
@@ -267,8 +282,8 @@ def _groups(nodes: Sequence[str], there: Mapping[str, Member], by: str) -> dict[
         return {}
     lacking = [node for node in nodes if node not in there or by not in there[node].shared]
     if lacking:
-        few = ", ".join(lacking[:8]) + (f" and {len(lacking) - 8} more" if len(lacking) > 8 else "")
-        raise InputError(f"--by {by}: {few} have no such label; give them one, or name the others by --nodes")
+        what = "have no such label; give them one, or name the others by --nodes"
+        raise InputError(f"--by {by}: {_few(lacking)} {what}")
     return {node: there[node].shared[by] for node in nodes}
 
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from enum import Enum, auto
 from itertools import groupby
 from pathlib import Path
 
@@ -17,12 +16,13 @@ from assay.errors import InputError, InterruptedRun, Problem
 from assay.launch.check import choice
 from assay.launch.launcher import Launcher
 from assay.plan import task_of
-from assay.records import Job, JobState, Plan, Result, Run, RunState, Trial
+from assay.records import Job, Plan, Result, Run, Trial
 from assay.redact import redacted_json, redacted_yaml
 from assay.run import until
 from assay.run.execute import Execution, begin, take_over
 from assay.run.gitstate import git_state
 from assay.run.progress import Progress, Tell
+from assay.run.standing import Standing, counts_as_lost, standing
 from assay.run.stopping import StopRequest, stop_requests
 from assay.run.together import MOST_JOBS, Beside, Together, run_stretch
 from assay.run.until import Limits, Look
@@ -84,15 +84,7 @@ class Completed:
         """The attempts at a trial that the platform lost, the last one too: those that `retries` limits."""
         run = result.run
         runs = [a.run() for a in self.session.attempts_at(run.trial.id)] if run.attempt > 1 else [run]
-        return tuple(filter(_counts_as_lost, runs))
-
-
-class Standing(Enum):
-    """What is to be done about a trial."""
-
-    TO_BEGIN = auto()
-    TO_TAKE_OVER = auto()
-    DONE = auto()
+        return tuple(filter(counts_as_lost, runs))
 
 
 def run_suite(asked: Asked, tell: Tell) -> Completed:
@@ -327,34 +319,6 @@ def _run_trial(execution: Execution, trial: Trial, runs: list[Run], progress: Pr
             runs.append(run)
         settled = standing(trial, runs) is Standing.DONE
         progress.trial_ended(read.result(attempt), attempt, settled=settled)
-
-
-def standing(trial: Trial, runs: Sequence[Run]) -> Standing:
-    """What is to be done about a trial with these attempts, oldest first.
-
-    What the platform lost is done again as often as its `retries` say; a program that failed would only
-    fail again. An attempt that was interrupted, or lost while no Assay watched it, says nothing about the
-    trial: it is done again and is not one of its `retries`.
-    """
-    if not runs:
-        return Standing.TO_BEGIN
-    if not runs[-1].state.final:
-        return Standing.TO_TAKE_OVER
-    if runs[-1].state is RunState.FINISHED:
-        return Standing.DONE
-    if _says_nothing(runs[-1]):
-        return Standing.TO_BEGIN
-    lost = sum(map(_counts_as_lost, runs))
-    again = runs[-1].job is JobState.LOST and lost <= trial.retries
-    return Standing.TO_BEGIN if again else Standing.DONE
-
-
-def _counts_as_lost(run: Run) -> bool:
-    return run.job is JobState.LOST and not _says_nothing(run)
-
-
-def _says_nothing(run: Run) -> bool:
-    return run.job is JobState.CANCELLED or (run.job is JobState.LOST and run.adopted)
 
 
 def _forget_what_was_settled(

@@ -54,7 +54,9 @@ def away(node: Object, system: KubernetesSystem) -> str:
 
 
 def foreign(node: Object, system: KubernetesSystem) -> str:
-    """What of its labels and of the taints that people set makes a node none of the system's."""
+    """What of its name, its labels and the taints that people set makes a node none of the system's."""
+    if system.nodes and _name(node) not in system.nodes:
+        return "not one of the system's nodes"
     labels = node["metadata"].get("labels", {})
     for name, value in system.nodeSelector.items():
         if labels.get(name) != value:

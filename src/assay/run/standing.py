@@ -1,0 +1,45 @@
+"""What is to be done about a trial, by its attempts so far. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum, auto
+
+from assay.records import JobState, Run, RunState, Trial
+
+
+class Standing(Enum):
+    """What is to be done about a trial."""
+
+    TO_BEGIN = auto()
+    TO_TAKE_OVER = auto()
+    DONE = auto()
+
+
+def standing(trial: Trial, runs: Sequence[Run]) -> Standing:
+    """What is to be done about a trial with these attempts, oldest first.
+
+    What the platform lost is done again as often as its `retries` say; a program that failed would only
+    fail again. An attempt that was interrupted, or lost while no Assay watched it, says nothing about the
+    trial: it is done again and is not one of its `retries`.
+    """
+    if not runs:
+        return Standing.TO_BEGIN
+    if not runs[-1].state.final:
+        return Standing.TO_TAKE_OVER
+    if runs[-1].state is RunState.FINISHED:
+        return Standing.DONE
+    if _says_nothing(runs[-1]):
+        return Standing.TO_BEGIN
+    lost = sum(map(counts_as_lost, runs))
+    again = runs[-1].job is JobState.LOST and lost <= trial.retries
+    return Standing.TO_BEGIN if again else Standing.DONE
+
+
+def counts_as_lost(run: Run) -> bool:
+    """Whether an attempt is one of those that `retries` limits."""
+    return run.job is JobState.LOST and not _says_nothing(run)
+
+
+def _says_nothing(run: Run) -> bool:
+    return run.job is JobState.CANCELLED or (run.job is JobState.LOST and run.adopted)
