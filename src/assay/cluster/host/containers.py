@@ -63,7 +63,7 @@ def specifications(facts: Facts) -> Check | None:
         evidence = "no specification of nvidia.com/gpu in /etc/cdi or /var/run/cdi"
         if "podman" in _engines(facts):
             return Check(name, "warn", f"{evidence}: podman reaches GPUs by nothing else", REFRESH)
-        return Check(name, "ok", f"{evidence}; the engines here also have a runtime")
+        return Check(name, "ok", f"{evidence}; {', '.join(_engines(facts))} can do without, by a runtime")
     if drivers is not None and drivers != loaded:
         evidence = f"{files} is of driver {drivers}, and {loaded} is loaded: containers fail to start"
         return Check(name, "fail", evidence, REFRESH)
