@@ -22,6 +22,7 @@ from assay.report.tables import gathered
 MOST_LINE_POINTS = 12_000  # in all charts of lines together; above, whole runs are left out evenly
 MOST_POINTS_A_LINE = 200
 _MARKED_UNDER = 12  # points a line, that each get their mark
+_TICKED = 6  # places along all lines, that each get their tick
 
 
 def over_time(sides: Mapping[str, Sequence[Result]]) -> list[Chart]:
@@ -53,7 +54,7 @@ def _lines(group: Sequence[tuple[str, Result, Series]], sides: Sequence[str], mo
         for x, y in _thinned(s)
     ]
     base = alt.Chart(alt.NamedData("rows")).encode(
-        x=alt.X("x:Q", title=series.x_name, scale=alt.Scale(zero=False), axis=alt.Axis(tickMinStep=1)),
+        x=alt.X("x:Q", title=series.x_name, scale=alt.Scale(zero=False), axis=_axis(rows)),
         y=alt.Y("value:Q", title=axis_title(series.name, unit), scale=alt.Scale(zero=False)),
         color=side_colour(sides, legend=True),
         detail="run:N",
@@ -72,6 +73,14 @@ def _lines(group: Sequence[tuple[str, Result, Series]], sides: Sequence[str], mo
     caption = f"{task}, {figures.shape(str(trial.shape))}{some}"
     words = listed(_line_words(side, [s for at, _, s in group if at == side]) for side in sides)
     return Chart("series", caption, words, spec)
+
+
+def _axis(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Of a few places, such as the epochs of evaluations, each; of more round ones."""
+    import altair as alt
+
+    places = sorted({row["x"] for row in rows})
+    return alt.Axis(values=places, format="~g") if len(places) <= _TICKED else alt.Axis(tickMinStep=1)
 
 
 def _line_words(side: str, lines: Sequence[Series]) -> str:
