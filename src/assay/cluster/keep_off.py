@@ -33,9 +33,6 @@ class Way:
     undo: tuple[str, ...] = ()
 
 
-FORMS = ("names", "labels", "taints", "drain")
-
-
 def ways(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[Way, ...]:
     """Each way that a system has, what keeps most jobs off last.
 
