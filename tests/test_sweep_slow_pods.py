@@ -42,6 +42,13 @@ class Lab:
         assert found["failures"] == []
         return found
 
+    def report(self, *sessions: str) -> set[str]:
+        """What its page answers."""
+        where = ["--runs", str(self.folder / "runs"), "-o", str(self.folder / "page.html")]
+        result = CliRunner().invoke(cli.assay, ["report", *sessions, *where, "--margin", MARGIN, "--json"])
+        assert result.exit_code == 0, (result.output, result.exception)
+        return {answer["verdict"] for answer in json.loads(result.stdout)["answers"]}
+
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
@@ -78,6 +85,7 @@ def test_a_node_whose_pods_get_a_third_of_a_cpu_is_named_and_its_taint_printed(
     assert taints["apply"] == [
         f"kubectl taint node --overwrite {NODE} assay.dev/slow=matmul:PreferNoSchedule"
     ]
+    assert lab.report(*baseline[1::2], *found["sessions"]) >= {"slow node"}
     assert "assay.dev/slow" not in run("kubectl", "get", "node", NODE, "-o", "yaml").stdout.decode()
 
 
