@@ -41,7 +41,8 @@ class Asked:
     only          run these systems of the suite; empty for all
     new           begin a new session although one is unfinished
     until         go on until every primary comparison is decided; None: for the suite's repeats
-    together      which trials run at the same time; None: one after the other
+    together      which trials run at the same time, on systems that differ in their nodes only; None: one
+                  after the other
     begun_since   go on only with a session that was begun at this time or later, seconds since the epoch
     """
 
@@ -96,7 +97,7 @@ def run_suite(asked: Asked, tell: Tell) -> Completed:
     as finished: it is one of several, or trials of it were left for the next call.
     """
     planned, where = plan_of(asked)
-    _check(planned, where)
+    _check(planned, where, alike=asked.together is not None)
     with stop_requests() as stop, _held_session(asked, planned, where) as session:
         look = _run_trials(session, planned, where, Watched(stop, tell, asked.until, asked.together))
         completed = Completed(session, planned, tuple(_last_results(session, planned)), look)
@@ -128,10 +129,14 @@ def _last_results(session: Session, planned: Plan) -> Iterator[Result]:
     return (read.result(last[trial.id]) for trial in planned.trials if trial.id in last)
 
 
-def _check(planned: Plan, systems: Systems) -> None:
-    """Whether every job can be made and rendered, before the first one runs. Raises InputError."""
+def _check(planned: Plan, systems: Systems, *, alike: bool) -> None:
+    """Whether every job can be made and rendered, before the first one runs. Raises InputError.
+
+    alike  the systems differ in their nodes only, so that one of thousands speaks for all
+    """
     launchers = _launchers(planned, systems, Path(os.devnull))
-    for trial in {trial.digest: trial for trial in planned.trials}.values():
+    kinds = {(t.benchmark, t.shape) if alike else t.digest: t for t in planned.trials}
+    for trial in kinds.values():
         job = Job("check", trial.id, trial.shape, task_of(trial), trial.seed, trial.timeout_s)
         launchers[trial.system].render(job)
 
