@@ -107,9 +107,10 @@ class TransformerTraining(Translation):
     sizes = ("width", "heads", "feedforward", "layers")
 
     def model(self) -> Transformer:
-        options = self.options
-        sizes = [getattr(options, name) for name in self.sizes]
-        return Transformer(options.vocabulary_size, *sizes, options.dropout)
+        asked = self.options
+        return Transformer(
+            asked.vocabulary_size, asked.width, asked.heads, asked.feedforward, asked.layers, asked.dropout
+        )
 
     def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
         fused = self.rank.device.type == "cuda"
