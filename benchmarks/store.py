@@ -34,7 +34,7 @@ from assay.records import (
     Trial,
     to_json,
 )
-from assay.run.drive import update_index
+from assay.run.index import update_index
 
 ASSAY = str(Path(sys.executable).with_name("assay"))
 SIZES = (512, 1024, 2048)

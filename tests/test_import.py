@@ -19,7 +19,7 @@ from assay.intake.run_directories import LARGEST_FILE_BYTES, LARGEST_RECORD_BYTE
 from assay.intake.training_logs import Asked, import_sets
 from assay.logs.result_sets import find_sets
 from assay.records import JobState, Rendered, RunState, Shape, TrainingRun
-from assay.run.drive import update_index
+from assay.run.index import update_index
 from assay.rundir import session as rundir
 from assay.rundir.files import Header
 from assay.workloads import WORKLOADS

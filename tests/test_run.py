@@ -23,7 +23,9 @@ from assay import store
 from assay.errors import BusyError, HostError, InputError, InterruptedRun
 from assay.launch.local import LocalLauncher
 from assay.records import Job, JobState, RunState, to_json
-from assay.run.drive import Asked, Completed, run_suite, update_index
+from assay.run.asked import Asked
+from assay.run.drive import Completed, run_suite
+from assay.run.index import update_index
 from assay.run.progress import Lines, Silence
 from assay.run.standing import Standing, standing
 from assay.run.stopping import StopRequest

@@ -17,7 +17,8 @@ import pytest
 
 from assay.errors import LaunchError
 from assay.records import Shape, Trial
-from assay.run.drive import Asked, Completed, run_suite
+from assay.run.asked import Asked
+from assay.run.drive import Completed, run_suite
 from assay.run.progress import Silence
 from assay.run.together import Together, run_stretch
 from assay.rundir.session import sessions

@@ -72,7 +72,7 @@ def command(a: str, b: str, everything: bool, runs_dir: Path, as_json: bool) -> 
 
 def _sides(runs_dir: Path, references: Sequence[str]) -> list[Side]:
     from assay import provenance, store
-    from assay.run.drive import update_index
+    from assay.run.index import update_index
 
     update_index(runs_dir)
     sides = []

@@ -31,7 +31,7 @@ def ready(runs_dir: Path) -> None:
         raise InputError(
             f"{runs_dir}: there are no runs here; `assay run SUITE` makes some, --runs names others"
         )
-    from assay.run.drive import update_index
+    from assay.run.index import update_index
 
     click.echo(f"assay: {store.index_path(runs_dir)}: {why}; reading the run directories again", err=True)
     for problem in update_index(runs_dir):

@@ -96,7 +96,7 @@ def command(
       assay import numbers.csv && assay compare numbers
     """
     from assay.intake.run_directories import is_run_directory, merge
-    from assay.run.drive import update_index
+    from assay.run.index import update_index
 
     runs = [path for path in paths if path.is_dir() and is_run_directory(path)]
     sheets = [path for path in paths if path.is_file() and path.suffix.lower() in SHEETS]

@@ -29,7 +29,7 @@ def command(rebuild: bool, runs_dir: Path, as_json: bool) -> None:
     Exits with 1 when a run directory could not be read; it is named, and left out.
     """
     from assay import store
-    from assay.run.drive import update_index
+    from assay.run.index import update_index
 
     if not runs_dir.is_dir():
         raise InputError(f"{runs_dir}: there is no such directory; name one with --runs")

@@ -16,7 +16,8 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, BusyError, HostErr
 if TYPE_CHECKING:
     from assay.records import Comparison, Result
     from assay.report.contents import Contents
-    from assay.run.drive import Asked, Completed
+    from assay.run.asked import Asked
+    from assay.run.drive import Completed
     from assay.run.progress import Tell
     from assay.run.until import Look
 
@@ -77,7 +78,7 @@ def command(
     requirement does not hold; 3 a requirement is undecided, or with --until a comparison is;
     130 stopped by Ctrl-C, run again to go on.
     """
-    from assay.run.drive import Asked
+    from assay.run.asked import Asked
 
     asked = Asked(
         suite_file=suite,
@@ -123,7 +124,7 @@ def _contents(completed: Completed) -> Contents:
 def reindex(runs_dir: Path) -> None:
     """Bring the index up to date, or say why not: it can be made again, and the results are shown anyway."""
     from assay import store
-    from assay.run.drive import update_index
+    from assay.run.index import update_index
 
     path, why = store.index_path(runs_dir), store.trouble(runs_dir)
     if why is not None and path.exists():

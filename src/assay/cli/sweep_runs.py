@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from assay.cluster.members import Member
     from assay.cluster.rounds import Group
     from assay.records import Metric, Result, Run
-    from assay.run.drive import Asked, Completed
+    from assay.run.asked import Asked
+    from assay.run.drive import Completed
     from assay.suite.model import System
 
 _MOST_NAMED = 8  # nodes in a line of words
@@ -138,7 +139,7 @@ class Sweep:
     def _begun(self, there: Mapping[str, Member]) -> list[str] | None:
         """The nodes of the newest unfinished sweep of the same that this call goes on with."""
         from assay.cluster import sweep
-        from assay.run.drive import plan_of
+        from assay.run.asked import plan_of
         from assay.rundir.session import sessions_of
 
         for session in reversed(sessions_of(self._wanted.runs_dir, sweep.NODES)):
@@ -195,7 +196,7 @@ class Sweep:
         begun_since  a session that was begun before the sweep's first is of another sweep
         """
         from assay.cluster.sweep import systems
-        from assay.run.drive import Asked
+        from assay.run.asked import Asked
         from assay.run.together import Together
 
         wanted = self._wanted

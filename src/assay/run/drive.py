@@ -3,58 +3,30 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from assay import __version__, launch, plan, read, suite
-from assay.errors import InputError, InterruptedRun, Problem
+from assay import launch, read
+from assay.errors import InterruptedRun
 from assay.launch.check import choice
 from assay.launch.launcher import Launcher
 from assay.plan import task_of
 from assay.records import Job, Plan, Result, Run, Trial
-from assay.redact import redacted_json, redacted_yaml
 from assay.run import until
+from assay.run.asked import Asked, plan_of
+from assay.run.chosen import held_session
 from assay.run.execute import Execution, begin, take_over
-from assay.run.gitstate import git_state
 from assay.run.progress import Progress, Tell
 from assay.run.standing import Standing, counts_as_lost, standing
 from assay.run.stopping import StopRequest, stop_requests
 from assay.run.together import MOST_JOBS, Beside, Together, run_stretch
 from assay.run.until import Limits, Look
 from assay.rundir import session as rundir
-from assay.rundir.files import SCHEMA, Header
 from assay.rundir.session import Session
 from assay.suite import Systems
-from assay.workloads import WORKLOADS
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What the user asked for.
-
-    systems_file  None: the one beside the suite
-    only          run these systems of the suite; empty for all
-    new           begin a new session although one is unfinished
-    until         go on until every primary comparison is decided; None: for the suite's repeats
-    together      which trials run at the same time, on systems that differ in their nodes only; None: one
-                  after the other
-    begun_since   go on only with a session that was begun at this time or later, seconds since the epoch
-    """
-
-    suite_file: Path
-    runs_dir: Path
-    systems_file: Path | None = None
-    only: Sequence[str] = ()
-    new: bool = False
-    until: Limits | None = None
-    together: Together | None = None
-    begun_since: float = 0.0
-    command_line: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -98,7 +70,7 @@ def run_suite(asked: Asked, tell: Tell) -> Completed:
     """
     planned, where = plan_of(asked)
     _check(planned, where, alike=asked.together is not None)
-    with stop_requests() as stop, _held_session(asked, planned, where) as session:
+    with stop_requests() as stop, held_session(asked, planned, where) as session:
         look = _run_trials(session, planned, where, Watched(stop, tell, asked.until, asked.together))
         completed = Completed(session, planned, tuple(_last_results(session, planned)), look)
         if asked.together is None and (look is None or look.ended != "time is up"):
@@ -109,18 +81,6 @@ def run_suite(asked: Asked, tell: Tell) -> Completed:
 def finish(completed: Completed) -> None:
     """Say of a session whose trials ran together that it is complete: the same begins a new one now."""
     rundir.mark_finished(completed.session, time.time())
-
-
-def plan_of(asked: Asked) -> tuple[Plan, Systems]:
-    """What would be run, and where. Raises InputError for what can't be run as written."""
-    what, where = suite.load(
-        asked.suite_file,
-        asked.systems_file,
-        params_models={name: workload.params for name, workload in WORKLOADS.items()},
-        launcher_models=launch.SYSTEM_MODELS,
-        metrics=plan.metrics_of(),
-    )
-    return until.planned(what, where, only=asked.only, limits=asked.until), where
 
 
 def _last_results(session: Session, planned: Plan) -> Iterator[Result]:
@@ -144,68 +104,6 @@ def _check(planned: Plan, systems: Systems, *, alike: bool) -> None:
 def _launchers(planned: Plan, systems: Systems, spool: Path) -> dict[str, Launcher]:
     chosen = [systems.by_name[name] for name in planned.systems]
     return {system.name: launch.make(system.launcher, system.options, spool=spool) for system in chosen}
-
-
-# Which session -------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _held_session(asked: Asked, planned: Plan, systems: Systems) -> Iterator[Session]:
-    """The session to work on, locked; the choice itself is held only until the session is."""
-    with ExitStack() as held:
-        with rundir.choosing(asked.runs_dir, planned.suite):
-            found = None if asked.new else _unfinished(asked.runs_dir, planned, asked.begun_since)
-            session = found or _create(asked, planned, systems)
-            held.enter_context(session.lock())
-        yield session
-
-
-def _unfinished(root: Path, planned: Plan, since: float) -> Session | None:
-    """The newest session of an equal plan in which something is left to do."""
-    for session in reversed(rundir.sessions_of(root, planned.suite)):
-        header = session.header
-        if header.created_at < since:
-            return None
-        if header.plan_digest == planned.digest and not header.content and _has_work(session, planned):
-            return session
-    return None
-
-
-def _has_work(session: Session, planned: Plan) -> bool:
-    """Not marked finished; or a trial's directory was removed since, to have it done again."""
-    if session.header.finished_at is None:
-        return True
-    tried = {trial.id: bool(session.attempts_at(trial.id)) for trial in planned.trials}
-    # a run until decided ends before the last block that its plan holds
-    last = (
-        max((t.block for t in planned.trials if tried[t.id]), default=0) if planned.looks else planned.repeats
-    )
-    return not all(tried[trial.id] for trial in planned.trials if trial.block <= last)
-
-
-def _create(asked: Asked, planned: Plan, systems: Systems) -> Session:
-    header = Header(
-        schema=SCHEMA,
-        assay_version=__version__,
-        suite=planned.suite,
-        suite_digest=planned.suite_digest,
-        plan_digest=planned.digest,
-        created_at=time.time(),
-        host=socket.gethostname(),
-        command_line=tuple(asked.command_line),
-        suite_file=str(asked.suite_file),
-        git=git_state(asked.suite_file.resolve().parent),
-    )
-    # Copies for people; they are as the user wrote them but for values that look like secrets.
-    inputs = {"suite.yaml": _redacted(asked.suite_file)}
-    if systems.path is not None:
-        inputs["systems.yaml"] = _redacted(systems.path)
-    return rundir.create(asked.runs_dir, header, planned, inputs)
-
-
-def _redacted(file: Path) -> str:
-    text = file.read_text(encoding="utf-8")
-    return redacted_json(text) if file.suffix == ".json" else redacted_yaml(text)
 
 
 # Its trials ----------------------------------------------------------------------------------------------
@@ -334,33 +232,3 @@ def _forget_what_was_settled(
     for run in sorted(settled, key=lambda run: run.created_at)[-at_once:]:
         if run.handle is not None:
             launchers[run.trial.system].forget(run.handle)
-
-
-# The index -----------------------------------------------------------------------------------------------
-
-
-def update_index(root: Path, *, rebuild: bool = False) -> tuple[Problem, ...]:
-    """Bring the index up to date with the run directories: read what is new or changed, drop what is gone.
-
-    Gives what could not be read: a damaged run is left out of the index and stops nothing.
-    Raises HostError and BusyError as `store.update` does.
-    """
-    from assay import store
-
-    known = {} if rebuild else store.known(root)
-    found = {a.run_id: a for session in rundir.sessions(root) for a in session.last_attempts().values()}
-    stamps = {run_id: f"{attempt.stamp()}-{read.VERSIONS}" for run_id, attempt in found.items()}
-    damaged: dict[str, Sequence[Problem]] = {}
-
-    def changed() -> Iterator[Result]:
-        for run_id, attempt in found.items():
-            if known.get(run_id) != stamps[run_id]:
-                try:
-                    yield read.result(attempt)
-                except InputError as error:
-                    damaged[run_id] = error.problems
-
-    store.update(root, changed(), known.keys() - found.keys(), stamps, rebuild=rebuild)
-    if damaged.keys() & known.keys():  # what it was before it was damaged is not what it is
-        store.update(root, (), damaged.keys() & known.keys())
-    return tuple(problem for problems in damaged.values() for problem in problems)

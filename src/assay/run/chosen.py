@@ -1,0 +1,78 @@
+"""The session that a command works on: the newest unfinished one of an equal plan, else a new one."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from assay import __version__
+from assay.records import Plan
+from assay.redact import redacted_json, redacted_yaml
+from assay.run.asked import Asked
+from assay.run.gitstate import git_state
+from assay.rundir import session as rundir
+from assay.rundir.files import SCHEMA, Header
+from assay.rundir.session import Session
+from assay.suite import Systems
+
+
+@contextmanager
+def held_session(asked: Asked, planned: Plan, systems: Systems) -> Iterator[Session]:
+    """The session to work on, locked; the choice itself is held only until the session is."""
+    with ExitStack() as held:
+        with rundir.choosing(asked.runs_dir, planned.suite):
+            found = None if asked.new else _unfinished(asked.runs_dir, planned, asked.begun_since)
+            session = found or _create(asked, planned, systems)
+            held.enter_context(session.lock())
+        yield session
+
+
+def _unfinished(root: Path, planned: Plan, since: float) -> Session | None:
+    """The newest session of an equal plan in which something is left to do."""
+    for session in reversed(rundir.sessions_of(root, planned.suite)):
+        header = session.header
+        if header.created_at < since:
+            return None
+        if header.plan_digest == planned.digest and not header.content and _has_work(session, planned):
+            return session
+    return None
+
+
+def _has_work(session: Session, planned: Plan) -> bool:
+    """Not marked finished; or a trial's directory was removed since, to have it done again."""
+    if session.header.finished_at is None:
+        return True
+    tried = {trial.id: bool(session.attempts_at(trial.id)) for trial in planned.trials}
+    # a run until decided ends before the last block that its plan holds
+    last = (
+        max((t.block for t in planned.trials if tried[t.id]), default=0) if planned.looks else planned.repeats
+    )
+    return not all(tried[trial.id] for trial in planned.trials if trial.block <= last)
+
+
+def _create(asked: Asked, planned: Plan, systems: Systems) -> Session:
+    header = Header(
+        schema=SCHEMA,
+        assay_version=__version__,
+        suite=planned.suite,
+        suite_digest=planned.suite_digest,
+        plan_digest=planned.digest,
+        created_at=time.time(),
+        host=socket.gethostname(),
+        command_line=tuple(asked.command_line),
+        suite_file=str(asked.suite_file),
+        git=git_state(asked.suite_file.resolve().parent),
+    )
+    # Copies for people; they are as the user wrote them but for values that look like secrets.
+    inputs = {"suite.yaml": _redacted(asked.suite_file)}
+    if systems.path is not None:
+        inputs["systems.yaml"] = _redacted(systems.path)
+    return rundir.create(asked.runs_dir, header, planned, inputs)
+
+
+def _redacted(file: Path) -> str:
+    text = file.read_text(encoding="utf-8")
+    return redacted_json(text) if file.suffix == ".json" else redacted_yaml(text)
