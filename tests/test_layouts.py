@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from assay import read, store
 from assay.analyse.compare import hold_against
 from assay.cli import assay
+from assay.errors import InputError
 from assay.rundir import session as rundir
 from stated_runs import metrics, side
 
@@ -86,10 +87,32 @@ def test_bandwidth_of_separate_workers_is_doubted_by_the_command(tmp_path: Path)
         for run in (1, 2, 3)
     ]
     runs = str(taken(tmp_path, *rows))
-    ran = CliRunner().invoke(
-        assay, ["compare", "nccl:pods-of-8", "nccl:pods-of-1", "--layouts", "--runs", runs]
-    )
-    assert ran.exit_code == 1
-    text = " ".join(ran.stdout.split())
+    code, text = compared(runs, "nccl:pods-of-8", "nccl:pods-of-1")
+    assert code == 1
     assert "fast-path-unused" in text
     assert "lost NVLink" in text
+
+
+def compared(runs: str, *names: str) -> tuple[int, str]:
+    words = ["compare", *names, "--layouts", "--runs", runs]
+    ran = CliRunner().invoke(assay, words, catch_exceptions=False)
+    return ran.exit_code, " ".join(ran.output.split())
+
+
+def test_layouts_of_one_system_are_held_against_each_other(tmp_path: Path) -> None:
+    rows = [
+        f"lab,training,{shape},throughput,images/s,{run},{value + run / 100},,V100-SXM2,256"
+        for shape, value in (("1x1", 10), ("1x8", 80), ("8x1x1", 60), ("2x4x1", 80))
+        for run in (1, 2, 3)
+    ]
+    code, text = compared(str(taken(tmp_path, *rows)), "nccl")
+    assert code == 1
+    assert "lab as 8x1x1 against lab as 1x8: slower" in text
+    assert "lab as 2x4x1 against lab as 1x8: as fast" in text
+    assert "1x1" not in text.replace("8x1x1", "").replace("2x4x1", "")
+
+
+def test_one_system_without_like_layouts_is_told_so(tmp_path: Path) -> None:
+    runs = str(taken(tmp_path, "a,train,1x8,throughput,images/s,1,100,,V100-SXM2,256"))
+    with pytest.raises(InputError, match="no two of its shapes have equally many accelerators: 1x8"):
+        compared(runs, "nccl")

@@ -16,7 +16,7 @@ from assay.analyse.doubts import meanwhile
 from assay.analyse.doubts.case import counted, listed, percent, probed
 from assay.analyse.groups import Group, Sample, counts
 from assay.analyse.ratio import one_side
-from assay.records import NodeCounts, Point, Result
+from assay.records import NodeCounts, Point, Result, Shape
 from assay.units import human
 
 _TROUBLES: Final[tuple[tuple[str, str, Callable[[NodeCounts], float | None]], ...]] = (
@@ -70,11 +70,10 @@ class _Pair:
 
 
 def _at(results: Sequence[Result], point: Point) -> list[Result]:
-    return [
-        r
-        for r in results
-        if counts(r) and (r.run.trial.benchmark, str(r.run.trial.shape)) == (point.benchmark, point.shape)
-    ]
+    """Its runs there; those of equally many ranks where it was cut into other workers."""
+    found = [r for r in results if counts(r) and r.run.trial.benchmark == point.benchmark]
+    there = [r for r in found if str(r.run.trial.shape) == point.shape]
+    return there or [r for r in found if r.run.trial.shape.ranks == Shape.parse(point.shape).ranks]
 
 
 # Where the ranks lay -------------------------------------------------------------------------------------

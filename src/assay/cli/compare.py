@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
 if TYPE_CHECKING:
     from assay.analyse.convergence import Convergence
     from assay.analyse.decompose import Decomposition, Undecomposed
-    from assay.records import Comparison, Point, Result
+    from assay.records import Comparison, Point, Result, Shape
 
 Sides = tuple[list["Result"], list["Result"], tuple[str, str]]
 _OF_TRAINING = ("time_to_train", "time_per_epoch", "epochs_to_target")  # metrics that the split explains
@@ -62,6 +63,7 @@ def command(
       assay compare resnet50/2026-03-01T101500Z resnet50/2026-03-08T090000Z --margin 1%
       assay compare v3.0-ubuntu v3.1-openshift --metric time_to_train --json
       assay compare nccl:pods-of-8 nccl:pods-of-1 --layouts --metric busbw
+      assay compare pod-sizes --layouts                         2x8 against 16x1 of one system
       assay compare one-node two-nodes --reference reference-256 --reference reference-512
 
     \b
@@ -137,12 +139,15 @@ def hold(
     not_compared: list[tuple[Point, str]] = []
     splits: list[Decomposition] = []
     not_split: list[Undecomposed] = []
-    sides = _sides(left, right)
+    sides = _sides(left, right, layouts=layouts)
+    runs: dict[str, Sequence[Result]] = {}
     for side_a, side_b, names in sides:
         outcome = hold_against(
             side_a, side_b, margin=width, names=names, metrics=left.metrics(), layouts=layouts
         )
         found += outcome.comparisons
+        for comparison in outcome.comparisons:
+            runs |= {comparison.a: side_a, comparison.b: side_b}
         not_compared += outcome.left_out
         split, left_whole = decompose(side_a, side_b, margin=width, names=names)
         splits += split
@@ -158,7 +163,6 @@ def hold(
     together = claimed_together(found, lambda c: leading[c.point.benchmark] == c.point.metric)
     primary = tuple(c for c in together if leading[c.point.benchmark] == c.point.metric)
     convergences = tuple(_convergences(runs_dir, sides, references)) if references else ()
-    runs = {name: side for *both, names in sides for name, side in zip(names, both, strict=True)}
     return Held(
         together, primary, tuple(not_compared), width, tuple(splits), tuple(not_split), convergences, runs
     )
@@ -169,23 +173,28 @@ def _convergences(runs_dir: Path, sides: Sequence[Sides], references: Sequence[s
     from assay.analyse.convergence import against_references
 
     known = [result for reference in references for result in named(runs_dir, reference).results]
-    once = {name: side for *both, names in sides for name, side in zip(names, both, strict=True)}
-    for name, side in once.items():
-        yield from against_references(name, side, known)
+    once: dict[str, dict[str, Result]] = {}
+    for *both, names in sides:
+        for name, side in zip(names, both, strict=True):
+            once.setdefault(name, {}).update({result.run.id: result for result in side})
+    for name, runs in once.items():
+        yield from against_references(name, [*runs.values()], known)
 
 
-def _sides(left: Named, right: Named | None) -> list[Sides]:
-    """Which runs are held against which: one system against one, or each against the same one."""
+def _sides(left: Named, right: Named | None, *, layouts: bool) -> list[Sides]:
+    """Which runs are held against which: two systems, each against a baseline, or one system's layouts."""
     a = left.by_system()
     if right is None:
         baseline = left.plan.baseline if left.plan is not None and left.plan.baseline in a else next(iter(a))
         others = [system for system in a if system != baseline]
-        if not others:
-            raise InputError(
-                f"{left.reference} holds one system ({baseline}): name what to compare it with; "
-                "`assay list` shows what there is"
-            )
-        return [(a[baseline], a[system], (baseline, system)) for system in others]
+        if others:
+            return [(a[baseline], a[system], (baseline, system)) for system in others]
+        if layouts:
+            return _of_one_system(left, baseline)
+        raise InputError(
+            f"{left.reference} holds one system ({baseline}): name what to compare it with, as `assay list` "
+            "shows it, or hold its shapes of equally many accelerators against each other: --layouts"
+        )
     b = right.by_system()
     if len(a) == len(b) == 1:
         (name_a, side_a), (name_b, side_b) = *a.items(), *b.items()
@@ -202,6 +211,18 @@ def _sides(left: Named, right: Named | None) -> list[Sides]:
         f"{several.reference} holds the systems {', '.join(systems)}: name one of them, "
         f"like {several.reference}:{systems[0]}"
     )
+
+
+def _of_one_system(named: Named, system: str) -> list[Sides]:
+    """Each two shapes of equally many accelerators: 2x8 and 16x1. Raises InputError where there are none."""
+    by_shape: dict[Shape, list[Result]] = {}
+    for result in named.results:
+        by_shape.setdefault(result.run.trial.shape, []).append(result)
+    alike = [(a, b) for a, b in combinations(by_shape, 2) if a.ranks == b.ranks]
+    if not alike:
+        shapes = ", ".join(map(str, by_shape))
+        raise InputError(f"{named.reference}: no two of its shapes have equally many accelerators: {shapes}")
+    return [(by_shape[a], by_shape[b], (system, system)) for a, b in alike]
 
 
 def _agreed_margin(left: Named, right: Named | None) -> float:
