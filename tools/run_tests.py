@@ -2,8 +2,8 @@
 
     python tools/run_tests.py
 
-What takes a part of the cluster away comes last and alone. The cluster's output follows when all have ended;
-the exit code is the worst one.
+What takes a part of a cluster or of the network away comes after them, one by one. The output of what ran
+beside follows when all have ended; the exit code is the worst one.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ THREE_FILES_AT_ONCE = ["-n", "3", "--dist", "loadfile"]  # a file's tests share 
 CLUSTER = [
     [*BESIDE, *THREE_FILES_AT_ONCE, "-m", "kubernetes and not disruptive"],
     [*BESIDE, "-m", "kubernetes and disruptive"],
+    [*BESIDE, "-m", "disruptive and not kubernetes"],
 ]
 OTHERS = [  # trainings take all cores, and what is timed does not bear that
-    [*PYTEST, "-m", "not kubernetes and not torch"],
-    [*PYTEST, "-m", "torch and not kubernetes"],
+    [*PYTEST, "-m", "not (kubernetes or torch or disruptive)"],
+    [*PYTEST, "-m", "torch and not (kubernetes or disruptive)"],
 ]
 
 
@@ -41,7 +42,7 @@ def main() -> int:
         cluster = beside.submit(worst_of, CLUSTER, output)
         worst = max(worst_of(OTHERS), cluster.result())
         output.seek(0)
-        print("\nKubernetes:", output.read().decode(errors="replace"), flush=True)
+        print("\nBeside:", output.read().decode(errors="replace"), flush=True)
     return worst
 
 
