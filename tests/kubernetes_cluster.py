@@ -28,6 +28,14 @@ def kubectl(*args: str, stdin: str = "") -> str:
     return done.stdout
 
 
+def need_nodes_here() -> None:
+    """Skips where the nodes are other machines than this one, whose Python pods of `python: host` run."""
+    own = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    nodes = json.loads(kubectl("get", "nodes", "-o", "json"))["items"]
+    kernels = {node["status"]["nodeInfo"]["bootID"] for node in nodes} - {""}  # a simulated node has none
+    require("kubernetes", kernels == {own}, "its nodes are other machines, and lack this machine's Python")
+
+
 def objects(namespace: str, what: str, selector: str = "") -> list[dict[str, Any]]:
     """Objects of a namespace as the API has them."""
     asked = ["-l", selector] if selector else []

@@ -25,7 +25,6 @@ from ssh_hosts import Hosts, hosts
 from ssh_hosts import run as here
 
 BOUND_BYTES_PER_S = 100e6 / 8
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 QUICK = {"seconds": 2, "omit_seconds": 1}
 
 
@@ -141,9 +140,7 @@ def test_pods_on_two_nodes_are_measured(tmp_path: Path) -> None:
     place = str(shown_in_pods(tmp_path))
     volume = {"mountPath": place, "hostPath": place, "readOnly": True}
     with cluster.namespace() as namespace:
-        nodes = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
-        kernels = {node["status"]["nodeInfo"]["bootID"] for node in nodes} - {""}  # a simulated one has none
-        require("kubernetes", kernels == {BOOT_ID.read_text().strip()}, "its nodes are other machines")
+        cluster.need_nodes_here()
         where = {"launcher": "kubernetes", "namespace": namespace, "image": cluster.IMAGE}
         run = trial(tmp_path, {**where, "volumes": [volume]}, program=f"{place}/iperf3")
         assert set(bandwidths(run)) == {"0-to-1", "1-to-0"}

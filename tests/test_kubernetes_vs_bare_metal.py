@@ -21,12 +21,11 @@ from assay.launch.kubernetes.options import KubernetesSystem
 from assay.records import Job, Shape
 from assay.suite import load
 from assay.workloads import WORKLOADS
-from conftest import ROOT, require
+from conftest import ROOT
 from containers import IMAGE, ULIMITS, need_podman
 
 EXAMPLE = ROOT / "examples" / "kubernetes-vs-bare-metal"
 GPUS = EXAMPLE / "gpu-cluster"
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # as small as each workload becomes
 TINY: dict[str, dict[str, Any]] = {
     "matmul": {"sizes": [64], "dtypes": ["fp32"], "min_time_s": 0.05},
@@ -83,11 +82,7 @@ def namespace() -> Iterator[str]:
 def small(tmp_path: Path, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The example with one repeat of the least work, in images that are there, and a namespace of its own."""
     need_podman()
-    own = BOOT_ID.read_text().strip()
-    nodes = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
-    kernels = {node["status"]["nodeInfo"]["bootID"] for node in nodes} - {""}  # a simulated node has none
-    here = kernels == {own}
-    require("kubernetes", here, "its nodes are other machines, and don't have this machine's Python")
+    cluster.need_nodes_here()
     suite, systems = yaml(EXAMPLE / "suite.yaml"), yaml(EXAMPLE / "systems.yaml")
     suite["repeats"] = 1
     for benchmark in suite["benchmarks"].values():

@@ -139,10 +139,7 @@ def test_the_published_figures_are_those_that_were_printed(ground: Path) -> None
 @pytest.mark.torch
 @pytest.mark.kubernetes
 def test_its_steps_over_tcp_run_on_two_nodes_and_leave_nothing(ground: Path, namespace: str) -> None:
-    own = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    nodes = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
-    here = {node["status"]["nodeInfo"]["bootID"] for node in nodes} - {""} == {own}
-    require("kubernetes", here, "its nodes are other machines, and don't have this machine's Python")
+    cluster.need_nodes_here()
     require("iperf3", shutil.which("iperf3") is not None, "iperf3 is not installed")
     space = f"{namespace}-tcp"  # made by the preparation
     systems = ground / "tcp" / "systems.yaml"

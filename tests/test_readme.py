@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,7 +14,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+import kubernetes_cluster as cluster
 from assay import plan, store
+from assay.errors import EXIT_ENVIRONMENT, EXIT_UNDECIDED
 from assay.launch import SYSTEM_MODELS
 from assay.records import Plan
 from assay.rundir import session as rundir
@@ -93,7 +96,7 @@ def test_every_suite_of_the_readme_loads_and_plans(tmp_path: Path) -> None:
 
 
 def test_every_block_of_commands_is_run_by_a_test_here() -> None:
-    starters = ("make ", "assay init", "assay compare resnet50-scaling", "assay score")
+    starters = ("make ", "assay init", "assay compare resnet50-scaling", "assay sweep", "assay score")
     for block in blocks("console"):
         assert any(word in block for word in starters), f"no test runs:\n{block}"
 
@@ -121,6 +124,21 @@ def finished(tmp_path: Path) -> Path:
         results.append(replace(one, run=replace(one.run, id=run_id, trial=trial)))
     store.update(tmp_path / "runs", results)
     return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.kubernetes
+def test_commands_about_a_cluster_work(tmp_path: Path) -> None:
+    sweep, prepare, doctor = console("assay sweep")
+    with cluster.namespace() as space:
+        cluster.need_nodes_here()
+        lab = {"launcher": "kubernetes", "namespace": space, "image": cluster.IMAGE, "python": "host"}
+        lab |= {"runAsUser": "image", "resources": {"accelerator": {"cpu": "250m", "memory": "2Gi"}}}
+        (tmp_path / "systems.yaml").write_text(json.dumps({"lab": lab}))
+        assert run(f"{sweep} --rounds 1 --repeats 1 --seconds 0.1", tmp_path) == EXIT_UNDECIDED  # two nodes
+        assert run(prepare, tmp_path) == 0
+        assert run(doctor, tmp_path) in {0, EXIT_ENVIRONMENT}
 
 
 def test_commands_about_finished_runs_work(finished: Path) -> None:
