@@ -96,11 +96,13 @@ def batch(slurm_cluster: None, tmp_path: Path) -> Lab:  # noqa: F811
 
 @pytest.mark.slurm
 def test_a_sweep_of_slurm_leaves_nodes_in_use_and_goes_on_when_they_are_idle(batch: Lab) -> None:
-    argv = ["sbatch", "--parsable", "--nodelist=snode2", "--exclusive", "--output=/dev/null"]
-    number = subprocess.run(
-        [*argv, "--wrap=sleep 600"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    where = ["--nodelist=snode2", "--exclusive", "--output=/dev/null"]
+    number = _told("sbatch", "--parsable", *where, "--wrap=sleep 600")
     try:
+        give_up = time.monotonic() + PATIENCE_S
+        while "RUNNING" not in _told("squeue", "-h", "-j", number, "-o", "%T"):  # until then the node is idle
+            assert time.monotonic() < give_up
+            time.sleep(0.1)
         found = batch.sweep("--idle")
     finally:
         subprocess.run(["scancel", number], check=True)
@@ -114,3 +116,7 @@ def test_a_sweep_of_slurm_leaves_nodes_in_use_and_goes_on_when_they_are_idle(bat
     assert found["complete"]
     assert sorted({*batch.runs_by_state("finished")}) == ["snode1", "snode1--snode2", "snode2"]
     assert len(batch.sessions) == 2, "one of nodes, one of pairs, each gone on with"
+
+
+def _told(*argv: str) -> str:
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()

@@ -17,15 +17,15 @@ from typing import IO
 
 PYTEST = [sys.executable, "-m", "pytest"]
 BESIDE = [*PYTEST, "-p", "no:cacheprovider"]
-THREE_FILES_AT_ONCE = ["-n", "3", "--dist", "loadfile"]  # a file's tests share a namespace
+FILES_AT_ONCE = ["--dist", "loadfile", "-n"]  # a file's tests share a namespace, a data set, a fork server
 CLUSTER = [
-    [*BESIDE, *THREE_FILES_AT_ONCE, "-m", "kubernetes and not disruptive"],
+    [*BESIDE, *FILES_AT_ONCE, "3", "-m", "kubernetes and not disruptive"],
     [*BESIDE, "-m", "kubernetes and disruptive"],
     [*BESIDE, "-m", "disruptive and not kubernetes"],
 ]
-OTHERS = [  # trainings take all cores, and what is timed does not bear that
+OTHERS = [  # trainings take a core each, and what is timed does not bear that
     [*PYTEST, "-m", "not (kubernetes or torch or disruptive)"],
-    [*PYTEST, "-m", "torch and not (kubernetes or disruptive)"],
+    [*PYTEST, *FILES_AT_ONCE, "2", "-m", "torch and not (kubernetes or disruptive)"],
 ]
 
 
