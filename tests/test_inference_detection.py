@@ -177,7 +177,8 @@ def test_detection_is_valid_in_short_form_in_batches_on_both_backends(ran: Path,
     reading = read(ran / name, of(ran, RUNS[name]))
     assert reading.problems == ()
     assert (reading.facts["validity"], reading.facts["samples"]) == ("VALID", 12)
-    assert reading.facts["mean_batch"] == RUNS[name].get("batch_size", 1)
+    whole = RUNS[name].get("batch_size", 1)
+    assert whole - 1 < reading.facts["mean_batch"] <= whole, "the last batch is what is left"
 
 
 @pytest.mark.torch
