@@ -153,7 +153,8 @@ def test_its_steps_over_tcp_run_on_two_nodes_and_leave_nothing(ground: Path, nam
             ran = command("run", ground / "tcp" / f"{name}.yaml", "--quiet")
             assert ran.exit_code == 0, ran.output
         compared = json.loads(command("compare", "rdma-tcp-resnet50", "--layouts", "--json").stdout)
-        assert {"1x2", "2x1x2"} <= set(re.findall(r'"shape": "([\dx]+)"', json.dumps(compared)))
+        sides = {(one["a"], one["b"]) for one in compared["comparisons"]}
+        assert sides == {("two-nodes as 1x2", "two-nodes as 2x1x2")}
     finally:
         cluster.kubectl("-n", space, "delete", "pods,jobs,mpijobs", "--all", "--wait=true")
         assert command(*prepare, "--revert", "--yes").exit_code == 0

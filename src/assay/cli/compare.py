@@ -214,13 +214,14 @@ def _sides(left: Named, right: Named | None, *, layouts: bool) -> list[Sides]:
 
 
 def _of_one_system(named: Named, system: str) -> list[Sides]:
-    """Each two shapes of equally many accelerators: 2x8 and 16x1. Raises InputError where there are none."""
+    """Each two shapes of equally many accelerators, fewer workers first: 2x8, 16x1. Raises InputError."""
     by_shape: dict[Shape, list[Result]] = {}
     for result in named.results:
         by_shape.setdefault(result.run.trial.shape, []).append(result)
-    alike = [(a, b) for a, b in combinations(by_shape, 2) if a.ranks == b.ranks]
+    ordered = sorted(by_shape, key=lambda shape: (shape.ranks, shape.workers))
+    alike = [(a, b) for a, b in combinations(ordered, 2) if a.ranks == b.ranks]
     if not alike:
-        shapes = ", ".join(map(str, by_shape))
+        shapes = ", ".join(map(str, ordered))
         raise InputError(f"{named.reference}: no two of its shapes have equally many accelerators: {shapes}")
     return [(by_shape[a], by_shape[b], (system, system)) for a, b in alike]
 
