@@ -11,13 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from slow_nodes import SEED, Draw, normal, t3
+from slow_nodes import SEED, TWO_LAWS, Draw
 
 from assay.analyse.links import Blame, blame
 from assay.cluster import rounds
 
 SPREAD = 0.01
-LAWS: dict[str, Draw] = {"normal": normal, "t3": t3}
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ def main() -> None:
     """Print the tables of docs/statistics.md."""
     clusters = [Cluster(16, 3), Cluster(16, 7), Cluster(64, 3), Cluster(64, 5), Cluster(256, 5)]
     racked = [Cluster(64, 5, 8), Cluster(256, 5, 16)]
-    for law, draw in LAWS.items():
+    for law, draw in TWO_LAWS.items():
         for cluster in [*clusters, *racked]:
             _, wrong = shares(cluster, Fault(), draw, 400)
             print(f"{law:7} {cluster}: anything blamed in a healthy one {100 * wrong:.1f} %", flush=True)

@@ -44,6 +44,7 @@ def skewed(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     return -random.gamma(16.0, 0.25, shape)
 
 
+TWO_LAWS: dict[str, Draw] = {"normal": normal, "t3": t3}
 LAWS: dict[str, Draw] = {"normal": normal, "Laplace": laplace, "t3": t3}
 
 

@@ -10,13 +10,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from slow_nodes import SEED, Draw, normal, t3
+from slow_nodes import SEED, TWO_LAWS, Draw
 
 from assay.analyse.rings import BORNE, slow_rings
 from assay.cluster import rounds
 
 SPREAD, OF_LINKS = 0.02, 0.01  # of runs of one thing; of one link and another
-LAWS: dict[str, Draw] = {"normal": normal, "t3": t3}
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def shares(cluster: Cluster, loss: float, lost: float, draw: Draw, times: int) -
 
 def main() -> None:
     """Print the table of docs/sweep.md."""
-    for law, draw in LAWS.items():
+    for law, draw in TWO_LAWS.items():
         for cluster in (Cluster(1, 16), Cluster(8, 16), Cluster(16, 32)):
             for loss in (0.1, BORNE):
                 _, wrong = shares(cluster, loss, 0.0, draw, 400)

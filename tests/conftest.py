@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,6 +36,15 @@ def mlperf_logs() -> Path:
         f"no real result files in {path}; set ASSAY_MLPERF_LOGS",
     )
     return path
+
+
+@pytest.fixture(scope="session")
+def published() -> dict[str, Any]:
+    """Figures as the papers print them."""
+    path = Path(os.environ.get("ASSAY_PUBLISHED", ROOT.parent / "shared" / "facts" / "published.json"))
+    require("published", path.is_file(), f"no published figures in {path}; set ASSAY_PUBLISHED")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
 
 
 @pytest.fixture

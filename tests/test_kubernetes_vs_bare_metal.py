@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from ruamel.yaml import YAML
 
 import kubernetes_cluster as cluster
 from assay import plan
-from assay.cli import assay
 from assay.launch import SYSTEM_MODELS
 from assay.launch.kubernetes.launcher import KubernetesLauncher
 from assay.launch.kubernetes.options import KubernetesSystem
@@ -23,6 +21,7 @@ from assay.suite import load
 from assay.workloads import WORKLOADS
 from conftest import ROOT
 from containers import IMAGE, ULIMITS, need_podman
+from playbooks import command, yaml
 
 EXAMPLE = ROOT / "examples" / "kubernetes-vs-bare-metal"
 GPUS = EXAMPLE / "gpu-cluster"
@@ -34,14 +33,6 @@ TINY: dict[str, dict[str, Any]] = {
     "resnet50": {"batch_size": 2, "image_size": 32, "steps": 2, "warmup": 1, "window": 1},
     "digits": {"target": 0.5},
 }
-
-
-def yaml(path: Path) -> Any:
-    return YAML(typ="safe").load(path)
-
-
-def command(*words: object) -> Result:
-    return CliRunner().invoke(assay, [str(word) for word in words], catch_exceptions=False)
 
 
 def planned(path: Path) -> tuple[Any, Any]:

@@ -24,7 +24,7 @@ from assay.cluster.components.part import (
     Says,
     bare,
 )
-from assay.cluster.components.requirements import check
+from assay.cluster.components.requirements import check, check_all
 from assay.errors import InputError
 from assay.launch.kubernetes import client
 from assay.launch.kubernetes.connection import connect
@@ -123,8 +123,7 @@ def test_other_options_are_taken_by_the_server_too(
 @pytest.mark.slow
 def test_the_operators_of_this_cluster_are_found_by_their_parts(space: str) -> None:
     wanted = preparation("kubernetes", space, "mpi-operator", "jobset", "trainer")
-    found = [check(there(space), one) for part in wanted.parts for one in part.requirements(wanted.target)]
-    assert [one.state for one in found] == ["ok"] * 3
+    assert [one.state for _, one in check_all(there(space), wanted)] == ["ok"] * 3
 
 
 def as_owner(obj: dict[str, Any], who: str = "the-owner") -> None:
@@ -425,19 +424,40 @@ def test_a_field_that_the_schema_lacks_is_refused_before_anything_is_changed(spa
 @pytest.mark.slow
 def test_requirements_tell_what_is_there(space: str) -> None:
     prepare.apply(there(space), preparation("kubernetes", space, "gpu-operator"))
+    here = there(space)
+    nodes = here.list(client.NODES, everywhere=True).items
     ready = Says("nvidia.com/v1", "ClusterPolicy", "cluster-policy", ("status", "state"), "ready")
-    assert check(there(space), ready).evidence == "status.state is not said yet; expected ready"
+    assert check(here, ready, nodes).evidence == "status.state is not said yet; expected ready"
     said = json.dumps({"status": {"state": "ready", "namespace": "gpu-operator"}})
     kind = "clusterpolicies.nvidia.com"
     cluster.kubectl("patch", kind, "cluster-policy", "--subresource=status", "--type=merge", "-p", said)
-    assert check(there(space), ready).state == "ok"
-    assert check(there(space), replace(ready, name="other")).evidence == "it is not there"
-    assert check(there(space), Rolled("mpi-operator", "mpi-operator")).state == "ok"
-    assert check(there(space), Rolled("mpi-operator", "other")).state == "fail"
-    assert check(there(space), Offers("cpu")).state == "ok"
-    assert check(there(space), Offers("nobody.has/this")).evidence.startswith("offered by none of ")
-    assert check(there(space), Labelled("kubernetes.io/os", "linux")).state == "ok"
-    assert check(there(space), Labelled("kubernetes.io/os", "plan9")).state == "fail"
+    assert check(here, ready, nodes).state == "ok"
+    assert check(here, replace(ready, name="other"), nodes).evidence == "it is not there"
+    assert check(here, Rolled("mpi-operator", "mpi-operator"), nodes).state == "ok"
+    assert check(here, Rolled("mpi-operator", "other"), nodes).state == "fail"
+    assert check(here, Offers("cpu"), nodes).state == "ok"
+    assert check(here, Offers("nobody.has/this"), nodes).evidence.startswith("offered by none of ")
+    assert check(here, Labelled("kubernetes.io/os", "linux"), nodes).state == "ok"
+    assert check(here, Labelled("kubernetes.io/os", "plan9"), nodes).state == "fail"
+
+
+@pytest.mark.kubernetes
+@pytest.mark.slow
+def test_a_check_asks_for_every_object_and_takes_none_that_is_going(space: str) -> None:
+    wanted = preparation("openshift", space, "registry", registry={"images": space, "pushes": "ci"})
+    assert [one.evidence for _, one in check_all(there(space), wanted)] == ["it is not there"] * 2
+    prepare.apply(there(space), wanted)
+    assert [(name, one.state) for name, one in check_all(there(space), wanted)] == [("registry", "ok")] * 2
+    held = json.dumps({"metadata": {"finalizers": ["test.assay.dev/held"]}})
+    binding = next(obj["metadata"]["name"] for _, obj in wanted.objects())
+    cluster.kubectl("-n", space, "patch", "rolebinding", binding, "--type=merge", "-p", held)
+    try:
+        prepare.revert(there(space))
+        going, gone = check_all(there(space), wanted)
+        assert (going[1].evidence, gone[1].evidence) == ("it is being deleted", "it is not there")
+    finally:
+        free = json.dumps({"metadata": {"finalizers": None}})
+        cluster.kubectl("-n", space, "patch", "rolebinding", binding, "--type=merge", "-p", free)
 
 
 @pytest.fixture

@@ -10,24 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from ruamel.yaml import YAML
 
 import kubernetes_cluster as cluster
-from assay.cli import assay
 from conftest import ROOT, require
+from playbooks import command, yaml
 
 EXAMPLE = ROOT / "examples" / "rdma"
 SUITES = ("point-to-point", "nccl", "resnet50")
-PAPER = json.loads(path.read_text()) if (path := ROOT.parent / "shared/facts/published.json").exists() else {}
-
-
-def yaml(path: Path) -> Any:
-    return YAML(typ="safe").load(path)
-
-
-def command(*words: object) -> Result:
-    return CliRunner().invoke(assay, [str(word) for word in words], catch_exceptions=False)
 
 
 @pytest.fixture
@@ -108,21 +98,20 @@ def test_the_api_server_takes_every_job(suite: str, ground: Path, namespace: str
         assert said.exit_code == 0, said.output
 
 
-@pytest.mark.skipif(not PAPER, reason="the published figures to compare with are not here")
-def test_the_published_figures_are_those_that_were_printed(ground: Path) -> None:
+def test_the_published_figures_are_those_that_were_printed(ground: Path, published: dict[str, Any]) -> None:
     assert command("import", ground / "published.csv", "--name", "redbook").exit_code == 0
     points = json.loads(command("show", "redbook", "--json").stdout)["points"]
     found = {
         (one["shape"], one["metric"], one["labels"].get("payload_bytes")): one["values"] for one in points
     }
-    paper = PAPER["nccl_all_reduce_float_sum_out_of_place"]
+    paper = published["nccl_all_reduce_float_sum_out_of_place"]
     pods = {"1x8": "1 pod x 8 GPUs, 1 node", "2x8x2": "2 pods x 8 GPUs, 2 nodes"}
     for shape, named in {**pods, "16x1x2": "16 pods x 1 GPU, 2 nodes"}.items():
         for size, time_us, _, busbw in paper[named]:
             assert found.pop((shape, "latency", size)) == [time_us]
             if busbw:  # a latency's size prints none
                 assert found.pop((shape, "busbw", size)) == [busbw]
-    resnet50 = PAPER["resnet50_synthetic_images_per_s"]
+    resnet50 = published["resnet50_synthetic_images_per_s"]
     pods_of_8, pods_of_1 = resnet50["multi_gpu_pods"], resnet50["single_gpu_pods"]
     assert {shape: values for (shape, *_), values in found.items()} == {
         "1x8": [pods_of_8["1x8"]],

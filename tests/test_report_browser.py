@@ -230,6 +230,15 @@ def axe_finds(shown: Page) -> list[tuple[str, list[str]]]:
     return [(v["id"], [node["html"] for node in v["nodes"][:3]]) for v in found["violations"]]
 
 
+def fits_and_reads_well(opened: Opened, path: Path) -> None:
+    """On a phone in the dark and on a desk in the light."""
+    for width, scheme in ((375, "dark"), (1280, "light")):
+        shown, _ = opened(path, width=width, color_scheme=scheme, bypass_csp=True)
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        assert shown.evaluate(CONTRASTS) == []
+        assert axe_finds(shown) == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [375, 1280])
 def test_axe_finds_nothing_to_mend(opened: Opened, scheme: str, width: int) -> None:
@@ -308,11 +317,7 @@ def test_exchanges_draw_their_lines_crosses_and_line_rate_and_axe_finds_nothing(
     assert shown.locator("figure.ratios svg .mark-symbol path").count() == 24
     assert shown.evaluate("window.caught") is None
     assert (seen.requests, seen.console) == ([], [])
-    for width, scheme in ((375, "dark"), (1280, "light")):
-        shown, _ = opened(path, width=width, color_scheme=scheme, bypass_csp=True)
-        assert shown.evaluate("document.documentElement.scrollWidth") <= width
-        assert shown.evaluate(CONTRASTS) == []
-        assert axe_finds(shown) == []
+    fits_and_reads_well(opened, path)
 
 
 def test_a_history_draws_its_sessions_levels_and_steps_and_axe_finds_nothing(
@@ -330,10 +335,7 @@ def test_a_history_draws_its_sessions_levels_and_steps_and_axe_finds_nothing(
     assert shown.locator("figure.history svg .mark-text text", has_text="−").count() == 1
     assert shown.evaluate("window.caught") is None
     assert (seen.requests, seen.console) == ([], [])
-    for width in (375, 1280):
-        shown, _ = opened(path, width=width, bypass_csp=True)
-        assert shown.evaluate("document.documentElement.scrollWidth") <= width
-        assert axe_finds(shown) == []
+    fits_and_reads_well(opened, path)
 
 
 def test_heat_maps_of_a_sweep_draw_their_cells_and_axe_finds_nothing(opened: Opened, tmp_path: Path) -> None:
@@ -346,11 +348,7 @@ def test_heat_maps_of_a_sweep_draw_their_cells_and_axe_finds_nothing(opened: Ope
     shown.wait_for_selector("#vg-tooltip-element.visible", timeout=5_000)
     assert shown.evaluate("window.caught") is None
     assert (seen.requests, seen.console) == ([], [])
-    for width, scheme in ((375, "dark"), (1280, "light")):
-        shown, _ = opened(path, width=width, color_scheme=scheme, bypass_csp=True)
-        assert shown.evaluate("document.documentElement.scrollWidth") <= width
-        assert shown.evaluate(CONTRASTS) == []
-        assert axe_finds(shown) == []
+    fits_and_reads_well(opened, path)
 
 
 def test_a_thousand_nodes_are_drawn_in_seconds(opened: Opened, tmp_path: Path) -> None:

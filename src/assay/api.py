@@ -143,7 +143,7 @@ def compare(
 
     Raises InputError where a name fits nothing, a margin is none, or nothing can be compared.
     """
-    from assay.cli.compare import hold
+    from assay.cli.held import hold
     from assay.cli.options import margin_of
 
     try:

@@ -38,6 +38,11 @@ class Slow:
     ratio: float
 
 
+def called(who: Sequence[str]) -> str:
+    """What a node, or a pair by its two ends, is called: `n1 – n2`."""
+    return " – ".join(who)
+
+
 @dataclass(frozen=True)
 class Blame:
     """What is slow, each list slowest first.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from assay.analyse.links import FEWEST_PARTNERS, Blame, Pair, Slow
+from assay.analyse.links import FEWEST_PARTNERS, Blame, Pair, Slow, called
 from assay.analyse.nodes import Change, slower_than_before
 from assay.records import Better
 
@@ -17,7 +17,7 @@ Values = Mapping[Pair, Sequence[float]]
 def pairs_before(
     now: Values, before: Values, better: Better, margin: float
 ) -> tuple[tuple[Change, ...], Blame]:
-    """Each pair's change, named `a – b`, and what those that are slower blame.
+    """Each pair's change, named as `links.called` does, and what those that are slower blame.
 
     A node is to blame where all of its pairs, three at least, lost more than the margin, two of them for
     sure; the one that lost most first, and what it explains is set aside. A link is, where both its ends have
@@ -26,7 +26,7 @@ def pairs_before(
     margin  loss that is borne, as a share above 0. Where no healthy pair lost more, anything is blamed in at
             most 5 %. Raises ValueError as `slower_than_before`
     """
-    names = {f"{a} – {b}": (a, b) for a, b in now}
+    names = {called(pair): pair for pair in now}
     values = {name: now[pair] for name, pair in names.items()}
     old = {name: before[pair] for name, pair in names.items()}
     changes = slower_than_before(values, old, better, margin)

@@ -14,7 +14,7 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 
 if TYPE_CHECKING:
     from assay.analyse.gate import Answer, Judged
-    from assay.cli.compare import Held
+    from assay.cli.held import Held
     from assay.records import Point
 
 EXIT_CODES: dict[Answer, int] = {"holds": EXIT_OK, "worse": EXIT_WORSE, "undecided": EXIT_UNDECIDED}
@@ -57,7 +57,7 @@ def command(
     side; 4 there is nothing to compare.
     """
     from assay.analyse.gate import judge, overall
-    from assay.cli.compare import hold
+    from assay.cli.held import hold
 
     held = hold(runs_dir, baseline, a, margin=margin, metric=metric)
     judged = [judge(comparison) for comparison in held.primary]

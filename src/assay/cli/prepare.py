@@ -14,7 +14,6 @@ from assay.cli.systems import SYSTEMS, on_kubernetes
 from assay.errors import EXIT_INPUT, EXIT_OK, EXIT_WORSE, InputError, Problem
 
 if TYPE_CHECKING:
-    from assay.cluster.check import Check
     from assay.cluster.components import Preparation
     from assay.cluster.components.part import Part, Platform, Target
     from assay.cluster.prepare import Step
@@ -22,19 +21,18 @@ if TYPE_CHECKING:
     from assay.launch.kubernetes.options import KubernetesSystem
 
 Action = Literal["plan", "print", "validate", "apply", "revert", "check"]
+ACTIONS: dict[Action, str] = {
+    "print": "Print the objects as YAML, for `kubectl apply` or a repository, and do nothing else.",
+    "validate": "Say of each object whether the API server would take it.",
+    "apply": "Show the plan, ask, and bring it to the cluster.",
+    "revert": "Show what would be taken back, ask, and take it back.",
+    "check": "Say whether what the parts bring is there and ready.",
+}
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _actions(function: F) -> F:
-    for name, words in reversed(
-        (
-            ("print", "Print the objects as YAML, for `kubectl apply` or a repository, and do nothing else."),
-            ("validate", "Say of each object whether the API server would take it."),
-            ("apply", "Show the plan, ask, and bring it to the cluster."),
-            ("revert", "Show what would be taken back, ask, and take it back."),
-            ("check", "Say whether what the parts bring is there and ready."),
-        )
-    ):
+    for name, words in reversed(ACTIONS.items()):
         function = click.option(f"--{name}", f"does_{name}", is_flag=True, help=words)(function)
     return function
 
@@ -124,10 +122,10 @@ def prepare(
 
 
 def _action(does: dict[str, bool]) -> Action:
-    given = [name.removeprefix("does_") for name, is_given in does.items() if is_given]
+    given = [action for action in ACTIONS if does[f"does_{action}"]]
     if len(given) > 1:
-        raise click.UsageError(f"{' and '.join(f'--{name}' for name in given)}: say one of them")
-    return given[0] if given else "plan"  # type: ignore[return-value]  # the options' own names
+        raise click.UsageError(f"{' and '.join(f'--{action}' for action in given)}: say one of them")
+    return given[0] if given else "plan"
 
 
 def _parts(
@@ -269,11 +267,9 @@ def _show(wanted: Preparation | None, steps: Sequence[Step]) -> None:
 
 
 def _checked(cluster: Cluster, wanted: Preparation, as_json: bool) -> int:
-    from assay.cluster.components.requirements import check
+    from assay.cluster.components.requirements import check_all
 
-    found: list[tuple[str, Check]] = [
-        (part.name, check(cluster, one)) for part in wanted.parts for one in part.requirements(wanted.target)
-    ]
+    found = check_all(cluster, wanted)
     if as_json:
         rows = [{"part": name, **asdict(one)} for name, one in found]
         options.echo_json({"schema": "assay.prepare/1", **_told(wanted), "checks": rows})

@@ -152,7 +152,7 @@ def command(
         echo_json(_document(system, swept, found, off))
     else:
         _show(swept, found, borne, off, beside=form is not None)
-    for line in () if form is None else way(where.definition, _slow(swept, found), form).apply:
+    for line in (line for one in off if one.form == form for line in one.apply):
         click.echo(line)
     sys.exit(_exit_code(swept, found))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from assay.analyse.sweep import Measured
     from assay.cli.evidence import Named
     from assay.records import Result
-    from assay.report.contents import Failure, Recipe
+    from assay.report.contents import Recipe
     from assay.report.sweep_page import Swept
 
 Definitions = Mapping[str, Mapping[str, Any]]
@@ -41,6 +41,7 @@ def sweep_of(
     from assay.analyse.sweep import BORNE_BEFORE, judged_nodes, judged_pairs, judged_rings
     from assay.cluster.keep_off import ways
     from assay.cluster.sweep import NODES, PAIRS, RINGS
+    from assay.report.contents import failures
     from assay.report.sweep_page import Swept
 
     definitions = {name: made for one in found for name, made in _definitions(one, runs_dir).items()}
@@ -70,7 +71,7 @@ def sweep_of(
         runs=len(results),
         about=_about(definitions, results),
         keep_off={f"{way.form}: {way.does}": _commands(way.apply, way.undo) for way in off},
-        failures=_failures(results),
+        failures=[failed for one in found for failed in failures(one.reference, one.results)],
         recipes=[_without_systems(recipe) for recipe in recipes],
     )
 
@@ -119,17 +120,6 @@ def _about(definitions: Definitions, results: Sequence[Result]) -> list[tuple[st
         ("Reached through", ", ".join(launchers)),
         ("Runs", str(len(results))),
         ("When", f"{when(min(begun))} to {when(max(begun))} UTC"),
-    ]
-
-
-def _failures(results: Sequence[Result]) -> list[Failure]:
-    from assay.analyse.groups import cause, counts
-    from assay.report.contents import Failure
-
-    return [
-        Failure(r.run.trial.system, r.run.id, cause(r) or f"not finished: {r.run.state}")
-        for r in results
-        if not counts(r)
     ]
 
 

@@ -8,12 +8,12 @@ still there, under what was added; giving up Assay's fields leaves it as it was.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from assay.cluster import marks
+from assay.cluster import marks, objects
 from assay.cluster.components import KINDS, Preparation, single
 from assay.cluster.components.machine_config import restarted_pool
 from assay.errors import InputError
@@ -55,8 +55,7 @@ HINDERS = ("lacks", "conflict", "refused")  # with one of these nothing is appli
 
 def plan(cluster: Cluster, wanted: Preparation) -> list[Step]:
     """What `apply` would do, by the API server's own dry run. Changes nothing."""
-    steps = [_planned(cluster, wanted, part, obj) for part, obj in wanted.objects()]
-    return [*steps, *(_undo_step(cluster, old) for old in _no_longer(cluster, wanted))]
+    return _plan(cluster, wanted, _no_longer(cluster, wanted))
 
 
 def apply(cluster: Cluster, wanted: Preparation) -> list[Step]:
@@ -64,15 +63,15 @@ def apply(cluster: Cluster, wanted: Preparation) -> list[Step]:
 
     Raises InputError, and has changed nothing, where a step hinders.
     """
-    steps = plan(cluster, wanted)
+    old = _no_longer(cluster, wanted)
+    steps = _plan(cluster, wanted, old)
     hindered = [f"{step.called}: {line}" for step in steps if step.does in HINDERS for line in step.about]
     if hindered:
         raise InputError("nothing was changed:\n  " + "\n  ".join(hindered))
-    old = list(_no_longer(cluster, wanted))
     for (part, obj), step in zip(wanted.objects(), steps, strict=False):  # the rest is taken back
         if step.does in ("make", "change"):
-            there, wide = _place(cluster, obj)
-            there.apply(_marked(cluster, part, obj, _there(cluster, obj)), everywhere=wide)
+            there, wide = objects.place(cluster, obj)
+            there.apply(_marked(cluster, part, obj, objects.find(cluster, obj)), everywhere=wide)
     for was in old:
         _undo(cluster, was)
     return steps
@@ -96,14 +95,19 @@ def revert(cluster: Cluster, parts: Collection[str] | None = None) -> list[Step]
 # There
 
 
+def _plan(cluster: Cluster, wanted: Preparation, old: Iterable[Object]) -> list[Step]:
+    steps = [_planned(cluster, wanted, part, obj) for part, obj in wanted.objects()]
+    return [*steps, *(_undo_step(cluster, obj) for obj in old)]
+
+
 def _planned(cluster: Cluster, wanted: Preparation, part: str, obj: Object) -> Step:
-    called = _called(obj)
+    called = objects.called(obj)
     if obj["kind"] not in cluster.kinds(obj["apiVersion"]):
         return _unknown_kind(wanted, part, obj)
-    before = _there(cluster, obj)
-    if before is not None and "deletionTimestamp" in before["metadata"]:
+    before = objects.find(cluster, obj)
+    if before is not None and objects.is_going(before):
         return Step("refused", part, called, ("it is being deleted: apply again when it is gone",))
-    if before is None and (instead := _first(cluster, obj)) is not None:
+    if before is None and (instead := objects.first(cluster, obj)) is not None:
         return _beside(part, obj, instead)
     try:
         after, first = _tried(cluster, wanted, _marked(cluster, part, obj, before))
@@ -124,20 +128,12 @@ def _planned(cluster: Cluster, wanted: Preparation, part: str, obj: Object) -> S
     return Step("conflict" if changes else "keep", part, called, (whose, *changes))
 
 
-def _first(cluster: Cluster, obj: Object) -> Object | None:
-    """The object of another name that has the place of one that can be there once only."""
-    if obj["kind"] not in single.KINDS:
-        return None
-    there, wide = _place(cluster, obj)
-    return single.first(obj, there.list(there.resource_of(obj), everywhere=wide).items)
-
-
 def _beside(part: str, obj: Object, instead: Object) -> Step:
     name = instead["metadata"]["name"]
     if obj["kind"] in single.ALIKE:
-        return Step("keep", part, _called(obj), (f"{name} is there already, and does the same",))
+        return Step("keep", part, objects.called(obj), (f"{name} is there already, and does the same",))
     words = f"{name} is there already, and only one counts: change that one, or have it removed"
-    return Step("refused", part, _called(obj), (words,))
+    return Step("refused", part, objects.called(obj), (words,))
 
 
 def _tried(cluster: Cluster, wanted: Preparation, obj: Object) -> tuple[Object, tuple[str, ...]]:
@@ -145,7 +141,7 @@ def _tried(cluster: Cluster, wanted: Preparation, obj: Object) -> tuple[Object, 
 
     Where its namespace is still to be made, the server is asked in the namespace that every cluster has.
     """
-    there, wide = _place(cluster, obj)
+    there, wide = objects.place(cluster, obj)
     try:
         return there.apply(obj, dry_run=True, everywhere=wide), ()
     except NotFound:
@@ -161,10 +157,10 @@ def _unknown_kind(wanted: Preparation, part: str, obj: Object) -> Step:
     kind = f"{obj['kind']} of {obj['apiVersion']}"
     if wanted.comes_later(obj["apiVersion"]):
         words = f"the cluster gets {kind} from the operator that is subscribed to here: apply again then"
-        return Step("wait", part, _called(obj), (words,))
+        return Step("wait", part, objects.called(obj), (words,))
     first = ", ".join(f"{of.of}, {of.pin}" for of in wanted.references(part))
     remedy = f"; install first: {first}" if first else ""
-    return Step("lacks", part, _called(obj), (f"the cluster has no {kind}{remedy}",))
+    return Step("lacks", part, objects.called(obj), (f"the cluster has no {kind}{remedy}",))
 
 
 def _marked(cluster: Cluster, part: str, obj: Object, before: Object | None) -> Object:
@@ -176,7 +172,7 @@ def _marked(cluster: Cluster, part: str, obj: Object, before: Object | None) -> 
 
 def _undo(cluster: Cluster, obj: Object) -> Step:
     step = _undo_step(cluster, obj)
-    there, wide = _place(cluster, obj)
+    there, wide = objects.place(cluster, obj)
     if step.does == "stays":
         return step
     if step.does == "delete":
@@ -188,7 +184,7 @@ def _undo(cluster: Cluster, obj: Object) -> Step:
 
 
 def _undo_step(cluster: Cluster, obj: Object) -> Step:
-    labels, called = marks.labels_of(obj), _called(obj)
+    labels, called = marks.labels_of(obj), objects.called(obj)
     part = labels[marks.PART]
     if labels[marks.ORIGIN] == marks.FOUND:
         return Step("restore", part, called, ("it was there before",), restarted_pool(obj))
@@ -220,10 +216,10 @@ def _of_others(there: Cluster, of: Resource) -> list[Object]:
     return [obj for obj in there.list(of).items if marks.labels_of(obj).get(marks.ORIGIN) != marks.MADE]
 
 
-def _no_longer(cluster: Cluster, wanted: Preparation) -> Iterator[Object]:
-    names = {(obj["apiVersion"], *_name(obj)) for _, obj in wanted.objects()}
+def _no_longer(cluster: Cluster, wanted: Preparation) -> list[Object]:
+    names = {(obj["apiVersion"], *objects.name(obj)) for _, obj in wanted.objects()}
     parts = None if wanted.whole else wanted.names()
-    return (obj for obj in _prepared(cluster, parts) if (obj["apiVersion"], *_name(obj)) not in names)
+    return [obj for obj in _prepared(cluster, parts) if (obj["apiVersion"], *objects.name(obj)) not in names]
 
 
 def _prepared(cluster: Cluster, parts: Collection[str] | None) -> list[Object]:
@@ -238,8 +234,7 @@ def _prepared(cluster: Cluster, parts: Collection[str] | None) -> list[Object]:
     return [
         obj
         for obj in found
-        if "deletionTimestamp" not in obj["metadata"]
-        and (parts is None or marks.labels_of(obj)[marks.PART] in parts)
+        if not objects.is_going(obj) and (parts is None or marks.labels_of(obj)[marks.PART] in parts)
     ]
 
 
@@ -250,27 +245,7 @@ def _marked_of(cluster: Cluster, of: Resource) -> list[Object]:
         return []
 
 
-# Objects
-
-
-def _place(cluster: Cluster, obj: Object) -> tuple[Cluster, bool]:
-    """Where it belongs: its namespace, or the whole cluster (True)."""
-    space = obj["metadata"].get("namespace")
-    return (cluster if space is None else cluster.within(space)), space is None
-
-
-def _there(cluster: Cluster, obj: Object) -> Object | None:
-    there, wide = _place(cluster, obj)
-    return there.find(there.resource_of(obj), obj["metadata"]["name"], everywhere=wide)
-
-
-def _name(obj: Object) -> tuple[str, str, str]:
-    return obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-
-
-def _called(obj: Object) -> str:
-    kind, space, name = _name(obj)
-    return f"{kind} {name}" + (f" in {space}" if space else "")
+# Differences
 
 
 def _differences(before: Any, after: Any, where: str = "") -> Iterator[str]:

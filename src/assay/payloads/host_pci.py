@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from counters import listed
 from probe import Tree
 
 BUS = "/sys/bus/pci/devices"
@@ -86,12 +87,11 @@ def link(tree: Tree, address: str) -> Iterator[tuple[str, Any]]:
 def allowed_nodes(tree: Tree) -> list[int]:
     """NUMA nodes that hold CPUs which this process may use."""
     allowed, nodes = os.sched_getaffinity(0), "/sys/devices/system/node"
-    found = []
-    for name in tree.names(nodes, r"node\d+$"):
-        ranges = re.findall(r"(\d+)(?:-(\d+))?", tree.text(f"{nodes}/{name}/cpulist") or "")
-        if any(cpu in allowed for first, last in ranges for cpu in range(int(first), int(last or first) + 1)):
-            found.append(int(name[4:]))
-    return sorted(found)
+    return sorted(
+        int(name[4:])
+        for name in tree.names(nodes, r"node\d+$")
+        if allowed & listed(tree.text(f"{nodes}/{name}/cpulist") or "")
+    )
 
 
 def figure(text: str | None) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from assay.analyse import doubts
@@ -189,7 +189,7 @@ def gather(
         requirements=tuple(_requirements(held, metrics, plan)),
         curves=tuple(found.curve for found in studies),
         summaries=tuple(sorted(summaries, key=lambda s: rank[s.point.benchmark])),
-        failures=tuple(_failures(held)),
+        failures=tuple(one for name, results in held.items() for one in failures(name, results)),
         uncompared=tuple(_uncompared(held, metrics)),
         facts=tuple(facts),
         recipes=tuple(recipes),
@@ -284,12 +284,10 @@ def _summaries(side: str, groups: Mapping[Key, Group]) -> list[Summary]:
     ]
 
 
-def _failures(sides: Mapping[str, Sequence[Result]]) -> list[Failure]:
+def failures(side: str, results: Iterable[Result]) -> list[Failure]:
+    """Those of a side's runs that count in no figure."""
     return [
-        Failure(side, r.run.id, cause(r) or f"not finished: {r.run.state}")
-        for side, results in sides.items()
-        for r in results
-        if not counts(r)
+        Failure(side, r.run.id, cause(r) or f"not finished: {r.run.state}") for r in results if not counts(r)
     ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from assay.analyse.links import Pair
+from assay.analyse.links import Pair, called
 from assay.analyse.rings import Ring
 from assay.analyse.suspects import Suspect, suspects
 from assay.analyse.sweep import Nodes, Pairs
@@ -102,7 +102,7 @@ def _answers(swept: Swept) -> list[tuple[str, str, str]]:
     said = [("node", node, words) for node, words in told]
     if swept.pairs is not None:
         said += [
-            (kind, " – ".join(slow.who), f"{slow.ratio:.2f} of its like")
+            (kind, called(slow.who), f"{slow.ratio:.2f} of its like")
             for kind, slow in sweep_words.blamed(swept.pairs.blame)
             if kind != "node"
         ]
@@ -149,7 +149,7 @@ def _pair_ratios(pairs: Pairs) -> Mapping[Pair, float]:
     changes = {change.node: change.ratio.value for change in pairs.changes}
     if not changes:
         return pairs.ratios
-    return {pair: changes[name] for pair in pairs.ratios if (name := " – ".join(pair)) in changes}
+    return {pair: changes[name] for pair in pairs.ratios if (name := called(pair)) in changes}
 
 
 def _tables(swept: Swept) -> list[Table]:
@@ -162,7 +162,7 @@ def _tables(swept: Swept) -> list[Table]:
     if swept.pairs is not None:
         slowest = sorted(_pair_ratios(swept.pairs).items(), key=lambda at: at[1])
         against = "of its baseline" if swept.pairs.changes else "of the median pair"
-        rows = tuple(Row((" – ".join(pair), f"{ratio:.3f}")) for pair, ratio in slowest[:MOST_ROWS])
+        rows = tuple(Row((called(pair), f"{ratio:.3f}")) for pair, ratio in slowest[:MOST_ROWS])
         more = f", {MOST_ROWS} of {len(slowest)}" if len(slowest) > MOST_ROWS else ""
         made.append(Table(f"Pairs, slowest first{more}", ("", against), (Body("", rows),)))
     if swept.rings:

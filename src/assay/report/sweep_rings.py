@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from assay.analyse.rings import BORNE, Ring
 from assay.report import figures
+from assay.report.sweep_terminal import columns
 
 
 def rings(found: Sequence[Ring]) -> RenderableType:
     """One line a ring, and what a slow one means."""
-    table = Table(box=None, pad_edge=False, title="rings", title_justify="left", title_style="bold")
-    for heading in ("ring", "of its slowest pair", "interval", ""):
-        table.add_column(heading, justify="left" if heading in {"ring", ""} else "right")
+    table = columns("ring", "of its slowest pair", "interval", "", title="rings")
     for ring in found:
         if ring.ratio is None:
             table.add_row(ring.name, "", "", ring.reason)

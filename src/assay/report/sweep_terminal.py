@@ -20,9 +20,7 @@ _SHADES = ((0.97, ""), (0.9, "yellow"), (0.75, "dark_orange"), (0.0, "bold red")
 
 def crowd(what: str, found: Crowd) -> RenderableType:
     """One figure of the nodes, or their changes, held against each other."""
-    table = Table(box=None, pad_edge=False, title=what, title_justify="left", title_style="bold")
-    for heading in ("node", "of the median", "runs", ""):
-        table.add_column(heading, justify="left" if heading in {"node", ""} else "right")
+    table = columns("node", "of the median", "runs", "", title=what)
     for standing in found.standings:
         verdict = Text("slow", style="bold red") if standing.slow else Text()
         table.add_row(standing.node, _shaded(standing.ratio), str(standing.runs), verdict)
@@ -31,9 +29,7 @@ def crowd(what: str, found: Crowd) -> RenderableType:
 
 def changes(found: Sequence[Change], margin: float) -> RenderableType:
     """Each node against its own baseline."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("node", "of its baseline", "interval", ""):
-        table.add_column(heading, justify="left" if heading in {"node", ""} else "right")
+    table = columns("node", "of its baseline", "interval", "")
     for change in found:
         verdict = Text("slower", style="bold red") if change.slower else Text(change.reason)
         table.add_row(change.node, _shaded(change.ratio.value), figures.interval(change.ratio), verdict)
@@ -59,10 +55,17 @@ def pairs(ratios: Mapping[Pair, float], found: Blame) -> RenderableType:
     return Group(*parts, *(Text(f"not told: {line}") for line in found.untold), Text())
 
 
+def columns(first: str, *headings: str, title: str | None = None) -> Table:
+    """An empty table of figures: all columns to the right, but the first and one without a heading."""
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
+    table.add_column(first)
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading else "left")
+    return table
+
+
 def _matrix(nodes: Sequence[str], ratios: Mapping[Pair, float]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for heading in ("", *nodes):
-        table.add_column(heading, justify="left" if heading == "" else "right")
+    table = columns("", *nodes)
     for a in nodes:
         cells = [_ratio(ratios, a, b) for b in nodes]
         table.add_row(a, *(Text("·") if cell is None else _shaded(cell) for cell in cells))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from assay.analyse.links import Blame, Slow
+from assay.analyse.links import Blame, Slow, called
 from assay.analyse.nodes import Crowd
 from assay.analyse.rings import Ring
 from assay.analyse.suspects import Suspect, suspects
@@ -44,7 +44,7 @@ def slower_than_before(margin: float) -> str:
 
 def who(slow: Slow) -> str:
     """Who is to blame, and at what speed: `a – b (0.52 of its like)`."""
-    return f"{' – '.join(slow.who)} ({slow.ratio:.2f} of its like)"
+    return f"{called(slow.who)} ({slow.ratio:.2f} of its like)"
 
 
 def blamed(found: Blame) -> list[tuple[str, Slow]]:

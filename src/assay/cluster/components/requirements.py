@@ -1,32 +1,77 @@
-"""Whether what a part brings is there: each requirement asked of the cluster, and where to look if not."""
+"""Whether what a part brings is there: its objects and requirements, and where to look if not."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from assay.cluster import objects
 from assay.cluster.check import Check
-from assay.cluster.components.part import Labelled, Offers, Requirement, Rolled, Says
+from assay.cluster.components import Preparation, single
+from assay.cluster.components.part import Labelled, Offers, Part, Requirement, Rolled, Says, Target
 from assay.launch.kubernetes.client import NODES, Cluster, Object, Resource
+from assay.launch.kubernetes.order import Manifest
 from assay.launch.kubernetes.quantities import number
 
 DEPLOYMENTS = Resource("apps/v1", "deployments")
+APPLY = "assay cluster prepare SYSTEM --apply"
 
 
-def check(cluster: Cluster, required: Requirement) -> Check:
-    """One requirement, with what was found."""
+def check_all(cluster: Cluster, wanted: Preparation) -> list[tuple[str, Check]]:
+    """What was found of each object and requirement, with the name of its part. Changes nothing."""
+    asked = {part.name: part.requirements(wanted.target) for part in wanted.parts}
+    of_nodes = any(isinstance(one, Labelled | Offers) for listed in asked.values() for one in listed)
+    nodes = cluster.list(NODES, everywhere=True).items if of_nodes else []
+    return [
+        (part.name, one)
+        for part in wanted.parts
+        for one in (
+            *(_present(cluster, obj) for obj in _silent(part, wanted.target)),
+            *(check(cluster, required, nodes) for required in asked[part.name]),
+        )
+    ]
+
+
+def _silent(part: Part, target: Target) -> list[Manifest]:
+    """The part's objects of which no requirement asks what they say."""
+    said = {
+        (one.kind, one.namespace or "", one.name)
+        for one in part.requirements(target)
+        if isinstance(one, Says)
+    }
+    return [obj for obj in part.objects(target) if objects.name(obj) not in said]
+
+
+def _present(cluster: Cluster, obj: Manifest) -> Check:
+    what, kind = objects.called(obj), obj["kind"]
+    if kind not in cluster.kinds(obj["apiVersion"]):
+        return _unknown_kind(what, kind, obj["apiVersion"])
+    found = objects.find(cluster, obj)
+    if found is not None:
+        return _going(what) if objects.is_going(found) else Check(what, "ok", "it is there")
+    instead = objects.first(cluster, obj) if kind in single.ALIKE else None
+    if instead is not None:
+        return Check(what, "ok", f"{instead['metadata']['name']} is there, and does the same")
+    return Check(what, "fail", "it is not there", APPLY)
+
+
+def check(cluster: Cluster, required: Requirement, nodes: Sequence[Object]) -> Check:
+    """One requirement, with what was found.
+
+    nodes  all of the cluster; asked only where the requirement is Labelled or Offers
+    """
     match required:
         case Labelled():
-            return _labelled(cluster, required)
+            return _labelled(nodes, required)
         case Offers():
-            return _offers(cluster, required)
+            return _offers(nodes, required)
         case Says():
             return _says(cluster, required)
         case Rolled():
             return _rolled(cluster, required)
 
 
-def _labelled(cluster: Cluster, required: Labelled) -> Check:
-    nodes = cluster.list(NODES, everywhere=True).items
+def _labelled(nodes: Sequence[Object], required: Labelled) -> Check:
     bearing = [node for node in nodes if node["metadata"]["labels"].get(required.label) == required.value]
     name = f"{required.label}={required.value}"
     if bearing:
@@ -40,8 +85,7 @@ def _labelled(cluster: Cluster, required: Labelled) -> Check:
     )
 
 
-def _offers(cluster: Cluster, required: Offers) -> Check:
-    nodes = cluster.list(NODES, everywhere=True).items
+def _offers(nodes: Sequence[Object], required: Offers) -> Check:
     offered = [number(str(node["status"]["allocatable"].get(required.resource, "0"))) for node in nodes]
     if total := sum(offered):
         some = sum(amount > 0 for amount in offered)
@@ -58,13 +102,14 @@ def _says(cluster: Cluster, required: Says) -> Check:
     what = f"{required.kind} {required.name}"
     plural = cluster.kinds(required.api_version).get(required.kind)
     if plural is None:
-        lacks = f"the cluster has no {required.kind} of {required.api_version}"
-        return Check(what, "fail", lacks, "install the operator that brings it")
+        return _unknown_kind(what, required.kind, required.api_version)
     there = cluster if required.namespace is None else cluster.within(required.namespace)
     of = Resource(required.api_version, plural)
     found = there.find(of, required.name, everywhere=required.namespace is None)
     if found is None:
-        return Check(what, "fail", "it is not there", "assay cluster prepare SYSTEM --apply")
+        return Check(what, "fail", "it is not there", APPLY)
+    if objects.is_going(found):
+        return _going(what)
     value, path = _at(found, required.path), ".".join(required.path)
     if value == required.value:
         return Check(what, "ok", f"{path} is {value}")
@@ -83,6 +128,15 @@ def _rolled(cluster: Cluster, required: Rolled) -> Check:
         return Check(what, "ok", f"{ready} of {wanted} replicas are ready")
     remedy = f"kubectl -n {required.namespace} describe deployment {required.name}"
     return Check(what, "fail", f"{ready} of {wanted} replicas are ready", remedy)
+
+
+def _unknown_kind(what: str, kind: str, api_version: str) -> Check:
+    lacks = f"the cluster has no {kind} of {api_version}"
+    return Check(what, "fail", lacks, "install the operator that brings it")
+
+
+def _going(what: str) -> Check:
+    return Check(what, "fail", "it is being deleted", f"when it is gone: {APPLY}")
 
 
 def _at(obj: Object, path: tuple[str, ...]) -> str | None:

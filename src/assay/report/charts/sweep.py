@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.analyse.links import Blame, Pair
+from assay.analyse.links import Blame, Pair, called
 from assay.report.charts.chart import Chart, listed
 from assay.report.charts.heat import heat_map
 from assay.report.sweep_words import in_order
@@ -90,7 +90,7 @@ def _binned(nodes: Sequence[str], ratios: Mapping[Pair, float], against: str) ->
             least, who, met = slowest.get((a, b), (ratio, pair, 0))
             slowest[a, b] = (*min((ratio, pair), (least, who)), met + 1)
     cells = [
-        _cell(a, b, ratio, f"slowest of {met}: {' – '.join(who)}", wide=False)
+        _cell(a, b, ratio, f"slowest of {met}: {called(who)}", wide=False)
         for (a, b), (ratio, who, met) in slowest.items()
     ]
     return Chart(

@@ -1,0 +1,43 @@
+"""An object to be prepared, looked up on the cluster: where it belongs, what is there of it."""
+
+from __future__ import annotations
+
+from assay.cluster.components import single
+from assay.launch.kubernetes.client import Cluster, Object
+from assay.launch.kubernetes.order import Manifest
+
+
+def place(cluster: Cluster, obj: Manifest) -> tuple[Cluster, bool]:
+    """Where it belongs: its namespace, or the whole cluster (True)."""
+    space = obj["metadata"].get("namespace")
+    return (cluster if space is None else cluster.within(space)), space is None
+
+
+def find(cluster: Cluster, obj: Manifest) -> Object | None:
+    """The object as it is now; None where there is none."""
+    there, wide = place(cluster, obj)
+    return there.find(there.resource_of(obj), obj["metadata"]["name"], everywhere=wide)
+
+
+def first(cluster: Cluster, obj: Manifest) -> Object | None:
+    """The object of another name that has the place of one that can be there once only."""
+    if obj["kind"] not in single.KINDS:
+        return None
+    there, wide = place(cluster, obj)
+    return single.first(obj, there.list(there.resource_of(obj), everywhere=wide).items)
+
+
+def is_going(obj: Object) -> bool:
+    """Whether it is being deleted."""
+    return "deletionTimestamp" in obj["metadata"]
+
+
+def name(obj: Manifest) -> tuple[str, str, str]:
+    """Kind, namespace ("" where it has none) and name."""
+    return obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+def called(obj: Manifest) -> str:
+    """The same in words: `Role puller in images`."""
+    kind, space, own = name(obj)
+    return f"{kind} {own}" + (f" in {space}" if space else "")
