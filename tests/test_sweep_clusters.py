@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 import kubernetes_cluster as cluster
 from assay import cli
+from assay.cluster.sweep import GROUPS_FILE
 from assay.errors import EXIT_UNDECIDED
 from assay.rundir.session import Session, sessions
 from slurm_cluster import slurm_cluster  # noqa: F401  (a fixture)
@@ -67,7 +68,8 @@ def pods(tmp_path: Path) -> Iterator[Lab]:
 @pytest.mark.kubernetes
 def test_a_sweep_of_pods_that_is_killed_goes_on_and_each_job_was_on_its_nodes(pods: Lab) -> None:
     program = [sys.executable, "-c", "from assay.cli import main; main()"]
-    words = [*program, *pods.words, *SMALL, "--share", "100%"]
+    asked = ["--share", "100%", "--by", "kubernetes.io/hostname"]
+    words = [*program, *pods.words, *SMALL, *asked]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as assay:
         give_up = time.monotonic() + PATIENCE_S
         while len(pods.runs_by_state("running")) < 2:
@@ -76,11 +78,13 @@ def test_a_sweep_of_pods_that_is_killed_goes_on_and_each_job_was_on_its_nodes(po
             time.sleep(0.1)
         assay.send_signal(signal.SIGKILL)
     assert sorted(pods.runs_by_state("running")) == ["node1", "node2"], "each node with one job"
-    found = pods.sweep("--share", "100%")
+    found = pods.sweep(*asked)
     assert (found["complete"], found["left_out"]) == (True, [])
     assert [session.path.parent.name for session in pods.sessions] == ["sweep-nodes", "sweep-pairs"]
     assert all(session.header.finished_at for session in pods.sessions)
-    for session in pods.sessions:
+    for session in pods.sessions:  # what the nodes share lies there for a report
+        kept = json.loads((session.path / GROUPS_FILE).read_text())
+        assert kept == {"node1": "node1", "node2": "node2"}
         for attempt in session.attempts():
             known = attempt.provenance()
             assert known is not None

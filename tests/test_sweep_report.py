@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import io
+import json
+import random
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+import stated_runs
 from assay.analyse.links import Blame, Slow
 from assay.analyse.nodes import Change
 from assay.analyse.suspects import Suspect
+from assay.cli.evidence import Named
+from assay.cli.sweep_report import sweep_of
+from assay.cluster import rounds
+from assay.cluster.sweep import GROUPS_FILE, PAIRS, systems
+from assay.errors import InputError
 from assay.records import Estimate
 from assay.report import sweep_page, sweep_terminal, sweep_words
 from assay.report.charts import sweep as charts
+from assay.report.sweep_page import Swept
 from made_sweeps import sweep
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
@@ -128,3 +138,41 @@ def test_every_kind_of_blame_is_told() -> None:
     assert sweep_words.lead((), found, (), judged=True) == (
         "The group rack1 (0.70 of its like) is slow. The pair a – b (0.60 of its like) is slow."
     )
+
+
+def test_a_report_blames_the_rack_that_the_sweep_was_told_of(tmp_path: Path) -> None:
+    names = [f"gpu-{at}" for at in range(16)]
+    racks = {name: f"rack-{at // 4}" for at, name in enumerate(names)}
+    pairs = [pair for one in rounds.pairs(names, 9) for pair in one]
+    made = systems({"launcher": "slurm"}, pairs)
+    dice = random.Random(1)
+    results = []
+    for name, pair in zip(made, pairs, strict=True):
+        leaves_first_rack = sum(racks[node] == "rack-0" for node in pair) == 1
+        speed = (0.5 if leaves_first_rack else 1.0) * dice.lognormvariate(0, 0.01)
+        found = stated_runs.result(
+            1e9 * speed,
+            system=name,
+            suite=PAIRS,
+            benchmark="allreduce",
+            shape="2x1x2",
+            metric="busbw",
+            unit="B/s",
+        )
+        trial = replace(found.run.trial, workload="allreduce", params={})
+        results.append(replace(found, run=replace(found.run, trial=trial)))
+    kept = tmp_path / PAIRS / results[0].run.session
+    kept.mkdir(parents=True)
+    (kept / "systems.yaml").write_text(json.dumps(made))
+    named = [Named(PAIRS, tuple(results), None)]
+    assert not {"slow rack-0"} & blamed(sweep_of(named, tmp_path, None, ()))
+    (kept / GROUPS_FILE).write_text(json.dumps(racks))
+    assert blamed(sweep_of(named, tmp_path, None, ())) == {"slow group: rack-0"}
+    (kept / GROUPS_FILE).write_text("{")
+    with pytest.raises(InputError, match=r"groups\.json.*expected what `assay sweep` wrote"):
+        sweep_of(named, tmp_path, None, ())
+
+
+def blamed(swept: Swept) -> set[str]:
+    answers = sweep_page.plain(swept)["answers"]
+    return {f"{answer['verdict']}: {answer['sentence'].partition(':')[0]}" for answer in answers}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.errors import InputError
+from assay.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from assay.analyse.sweep import Measured
@@ -57,7 +57,8 @@ def sweep_of(
     }
     borne = margin or BORNE_BEFORE
     nodes = judged_nodes(alone[-1], before if len(alone) > 1 else None, borne) if alone else []
-    pairs = judged_pairs(together[-1], before=before, margin=borne) if together else None
+    shared = _shared(runs_dir, together[-1].session) if together else {}
+    pairs = judged_pairs(together[-1], shared or None, before=before, margin=borne) if together else None
     slow = {one.node: one.losses for one in suspects(nodes, pairs, _hosts(definitions))}
     results = [result for one in found for result in one.results]
     off = ways(next(iter(definitions.values())), slow) if slow else ()
@@ -66,7 +67,7 @@ def sweep_of(
         nodes=nodes,
         pairs=pairs,
         margin=borne,
-        rings=judged_rings(rings, together[-1], {}) if together else (),
+        rings=judged_rings(rings, together[-1], shared) if together else (),
         hosts=_hosts(definitions),
         runs=len(results),
         about=_about(definitions, results),
@@ -91,6 +92,20 @@ def _definitions(one: Named, runs_dir: Path) -> Definitions:
         return {name: made[name] for name in one.by_system() if bound(made[name])}
     except (OSError, ValueError, KeyError):
         return {}
+
+
+def _shared(runs_dir: Path, session: str) -> Mapping[str, str]:
+    """Node → what it shares with others, as the sweep was told by --by; {} where it was told of nothing."""
+    from assay.cluster.sweep import GROUPS_FILE, PAIRS
+
+    path = runs_dir / PAIRS / session / GROUPS_FILE
+    try:
+        found: Mapping[str, str] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise InputError([Problem(str(path), f"{error}; expected what `assay sweep` wrote")]) from None
+    return found
 
 
 def _hosts(definitions: Definitions) -> dict[str, tuple[str, ...]]:

@@ -103,6 +103,7 @@ class Sweep:
             **wanted.where.options.model_dump(mode="json", exclude_defaults=True),
         }
         self._until = None if wanted.for_s is None else time.monotonic() + wanted.for_s
+        self._groups: Mapping[str, str] = {}
         self._away: Mapping[str, str] = {}
 
     def run(self) -> Swept:
@@ -119,7 +120,8 @@ class Sweep:
             why = "; ".join(by_reason(away)) or "there is none"
             raise InputError(f"{self._wanted.where.name}: no node takes jobs now ({why})")
         joined = dict.fromkeys(there.keys() - {*nodes} - away.keys(), "not there when this sweep began")
-        swept = Swept(nodes, _groups(nodes, there, self._wanted.by), left_out=away | joined)
+        self._groups = _groups(nodes, there, self._wanted.by)
+        swept = Swept(nodes, self._groups, left_out=away | joined)
         self._tell(swept)
         completed: list[Completed] = []
         for part in self._parts(swept):
@@ -195,7 +197,7 @@ class Sweep:
         nodes        of the whole sweep
         begun_since  a session that was begun before the sweep's first is of another sweep
         """
-        from assay.cluster.sweep import systems
+        from assay.cluster.sweep import GROUPS_FILE, systems
         from assay.run.asked import Asked
         from assay.run.together import Together
 
@@ -223,6 +225,7 @@ class Sweep:
                 together=together,
                 begun_since=begun_since,
                 command_line=("assay", *sys.argv[1:]),
+                beside={GROUPS_FILE: json.dumps(self._groups)} if self._groups else {},
             )
 
     def _take(self, swept: Swept, part: Part, completed: Completed) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from assay.cluster.rounds import Group
 
 NODES, PAIRS, RINGS = "sweep-nodes", "sweep-pairs", "sweep-rings"  # the suites' names
+GROUPS_FILE = "groups.json"  # of a session: node → what it shares with others
 BY_NODES = {"kubernetes": "nodes", "slurm": "nodelist", "ssh": "hosts"}  # launcher → the option that binds
 _MOST_LETTERS = 40  # of a system's name
 _PAYLOAD_BYTES = 2**24

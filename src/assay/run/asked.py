@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from assay import launch, plan, suite
@@ -26,6 +26,7 @@ class Asked:
     together      which trials run at the same time, on systems that differ in their nodes only; None: one
                   after the other
     begun_since   go on only with a session that was begun at this time or later, seconds since the epoch
+    beside        further files that a new session keeps, name → text
     """
 
     suite_file: Path
@@ -37,6 +38,7 @@ class Asked:
     together: Together | None = None
     begun_since: float = 0.0
     command_line: Sequence[str] = ()
+    beside: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_of(asked: Asked) -> tuple[Plan, Systems]:

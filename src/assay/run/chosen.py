@@ -70,7 +70,7 @@ def _create(asked: Asked, planned: Plan, systems: Systems) -> Session:
     inputs = {"suite.yaml": _redacted(asked.suite_file)}
     if systems.path is not None:
         inputs["systems.yaml"] = _redacted(systems.path)
-    return rundir.create(asked.runs_dir, header, planned, inputs)
+    return rundir.create(asked.runs_dir, header, planned, {**inputs, **asked.beside})
 
 
 def _redacted(file: Path) -> str:
