@@ -38,7 +38,8 @@ class MPIOperator(JobOperator):
         "MPI Operator",
         f"v0.8.0, sha256 {MPI_SHA256[:12]}…",
         f"curl -fsSLO {MPI_MANIFEST}/mpi-operator.yaml "
-        f"&& echo '{MPI_SHA256}  mpi-operator.yaml' | sha256sum -c && kubectl apply --server-side -f mpi-operator.yaml",
+        f"&& echo '{MPI_SHA256}  mpi-operator.yaml' | sha256sum -c "
+        "&& kubectl apply --server-side -f mpi-operator.yaml",
     )
     deployment: ClassVar = Rolled("mpi-operator", "mpi-operator")
 
