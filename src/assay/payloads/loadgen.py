@@ -27,7 +27,7 @@ from typing import Any
 import mlperf_loadgen as lg
 import numpy as np
 
-from loadgen_accuracy import accuracy
+from loadgen_accuracy import accuracy, answered
 from loadgen_backends import TYPES, batch_sizes, predictors
 from loadgen_data import Arrays, labelled
 from loadgen_detectors import logged
@@ -66,11 +66,12 @@ class Bench:
     def __init__(self, rank: Rank, options: argparse.Namespace) -> None:
         self.rank, self.options, self.model = rank, options, MODELS[options.model]
         self.size: int = options.size or self.model.size
-        self.data = None if options.data is None else labelled(options.data, self.model.inputs)
+        self.data = None if options.data is None else labelled(options.data, self.size)
         self.categories = () if self.data is None else self.data.categories
-        if self.data is not None and bool(self.categories) != bool(self.model.labels):
-            held = "images with boxes" if self.categories else "labels, not boxes"
-            raise ValueError(f"{options.data}: holds {held}, which {options.model} doesn't answer with")
+        if self.data is not None and self.data.asked != self.model.says:
+            raise ValueError(
+                f"{options.data}: asks for {self.data.asked}; {options.model} answers with {self.model.says}"
+            )
         self.library = Library(options.samples if self.data is None else self.data.count, self._sample)
         labels = self.model.labels_for(self.categories)
         self.predict = predictors(self.model, self.size, labels, options, rank.device)
@@ -86,7 +87,7 @@ class Bench:
 
     def _sample(self, index: int) -> Arrays:
         if self.data is not None:
-            return self.data.read(index, self.size)
+            return self.data.read(index)
         return self.model.synthetic(np.random.default_rng([self.options.seed, index]), self.size)
 
     def _kept(self, answer: np.ndarray, index: int) -> np.ndarray:
@@ -289,7 +290,7 @@ def parsed() -> argparse.Namespace:
     add("--channels-last", action=argparse.BooleanOptionalAction, default=True, help="NHWC, of images")
     add("--warmup", type=int, default=3, help="runs of each batch size before LoadGen starts")
     add("--samples", type=int, default=64, help="synthetic samples in the library")
-    add("--data", type=Path, help="directory of a folder a class, .npz, or COCO; default: synthetic")
+    add("--data", type=Path, help="folders of classes, .npz, COCO or SQuAD; default: synthetic")
     add("--weights", type=Path, help="file of the library's state_dict; default: random")
     add("--target-qps", type=float, help="Server: rate sent; Offline: rate expected; default: found")
     add("--latency-bound-s", type=float, help="Server's, at the 99th percentile; default: the rules'")
@@ -336,7 +337,7 @@ def main() -> None:
         rank.log(key, value)
     if options.mode == "accuracy" and bench.data is not None:
         try:
-            worth = accuracy(Path("mlperf_log_accuracy.json"), bench.data)
+            worth = accuracy(answered(Path("mlperf_log_accuracy.json")), bench.data)
         except (OSError, ValueError) as error:
             rank.fail(str(error))
         rank.log("accuracy", worth, unit="", labels={})

@@ -2,11 +2,11 @@
 
     python loadgen_accuracy.py mlperf_log_accuracy.json --data imagenet/val
 
-| answer             | figure                                                                            |
-|--------------------|-----------------------------------------------------------------------------------|
-| class              | share of samples whose class is right (top-1)                                     |
-| first, last token  | F1: overlap of the tokens answered and the tokens of the label, mean over samples |
-| boxes              | COCO's average precision, mean over classes and IoU .50 to .95                    |
+| answer           | figure                                                         |
+|------------------|----------------------------------------------------------------|
+| class            | share of samples whose class is right (top-1)                  |
+| logits of tokens | SQuAD v1.1's F1 of the answer's words, mean over questions     |
+| boxes            | COCO's average precision, mean over classes and IoU .50 to .95 |
 """
 
 from __future__ import annotations
@@ -17,19 +17,36 @@ from pathlib import Path
 
 from loadgen_data import Data, labelled
 
+Answers = list[tuple[int, bytes]]
+LOGITS_BYTES = 8  # of a token: two of 32 bits
 
-def accuracy(log: Path, data: Data) -> float:
-    """What the answers in `log` are worth, at most 1.
 
-    Raises ValueError where the log doesn't hold exactly one answer to each sample.
+def answered(log: Path) -> Answers:
+    """What a log holds: numbers of samples, and what was answered to each.
+
+    Raises OSError, and ValueError where it holds nothing or is no such log.
     """
-    entries = json.loads(log.read_text())
-    answers = {entry["qsl_idx"]: bytes.fromhex(entry["data"]) for entry in entries}
-    if len(entries) != data.count or sorted(answers) != list(range(data.count)):
+    try:
+        answers = [(entry["qsl_idx"], bytes.fromhex(entry["data"])) for entry in json.loads(log.read_text())]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{log}: can't be read as LoadGen's accuracy log: {error}") from error
+    if not answers:
+        raise ValueError(f"{log}: holds no answer; was it a run of accuracy?")
+    return answers
+
+
+def accuracy(answers: Answers, data: Data) -> float:
+    """What the answers of a log are worth, at most 1.
+
+    Raises ValueError where there isn't exactly one answer to each sample.
+    """
+    by_sample = dict(answers)
+    if len(answers) != data.count or sorted(by_sample) != list(range(data.count)):
         raise ValueError(
-            f"{log}: {len(entries)} answers to {len(answers)} samples; expected one to each of {data.count}"
+            f"the accuracy log has {len(answers)} answers to {len(by_sample)} samples; expected one to each "
+            f"of {data.count}"
         )
-    return data.score([answers[index] for index in range(data.count)])
+    return data.score([by_sample[index] for index in range(data.count)])
 
 
 def main() -> None:
@@ -41,7 +58,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="what the run was given")
     options = parser.parse_args()
     try:
-        print(accuracy(options.log, labelled(options.data, ())))
+        answers = answered(options.log)
+        tokens = len(answers[0][1]) // LOGITS_BYTES  # they decide how a text was cut; no image is read
+        print(accuracy(answers, labelled(options.data, tokens)))
     except (OSError, ValueError) as error:
         parser.error(str(error))
 

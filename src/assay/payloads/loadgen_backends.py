@@ -25,6 +25,8 @@ from loadgen_models import Model
 
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 EXPORTED = Path("model.onnx")
+# Weights of the reference's BERT that transformers' has no place for any more; no answer depends on them.
+GONE = ("bert.pooler.", "bert.embeddings.position_ids")
 
 
 class TorchBackend:
@@ -129,7 +131,8 @@ def _load(network: nn.Module, weights: Path) -> None:
     """Weights as the library of the model names them; trainings keep them as `model` beside other things."""
     try:
         kept = torch.load(weights, map_location="cpu", weights_only=True)
-        getattr(network, "model", network).load_state_dict(kept.get("model", kept))
+        named = {name: one for name, one in kept.get("model", kept).items() if not name.startswith(GONE)}
+        getattr(network, "model", network).load_state_dict(named)
     except (pickle.UnpicklingError, EOFError) as error:
         raise ValueError(f"{weights}: found no weights; torch.save the model's state_dict") from error
     except (RuntimeError, AttributeError, TypeError) as error:  # another model's, or no table of names

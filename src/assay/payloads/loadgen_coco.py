@@ -14,12 +14,12 @@ from torchvision.transforms.v2 import functional
 
 from coco import OPENIMAGES, PLACES, Coco, precision
 from feed import UNREADABLE, UnreadableSampleError
-from loadgen_data import Arrays, Data
+from loadgen_data import BOXES, Arrays, Data
 from loadgen_detectors import COLUMNS
 
 
-def annotated(directory: Path) -> Data:
-    """Every image of the split, in the order of its annotations.
+def annotated(directory: Path, size: int) -> Data:
+    """Every image of the split, in the order of its annotations, size × size.
 
     Raises ValueError where the annotations can't be read.
     """
@@ -30,10 +30,10 @@ def annotated(directory: Path) -> Data:
         raise ValueError(str(error)) from error
     images = [image["id"] for image in coco.api.dataset["images"]]
     score = partial(mean_precision, coco, images)
-    return Data(len(images), partial(_read, coco, images), score, tuple(coco.categories))
+    return Data(BOXES, len(images), partial(_read, coco, images, size), score, tuple(coco.categories))
 
 
-def _read(coco: Coco, images: Sequence[int], index: int, size: int) -> Arrays:
+def _read(coco: Coco, images: Sequence[int], size: int, index: int) -> Arrays:
     """One image, as large as the network takes it whatever its shape was, values from 0 to 1."""
     try:
         pixels = functional.resize(coco.read(images[index]), [size, size])

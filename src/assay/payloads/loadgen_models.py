@@ -7,8 +7,8 @@
 | ssd-mobilenet | torchvision's SSDLite with MobileNetV3 (v0.5: V1)     | image, 320×320 | boxes             |
 | ssd-resnet34  | the one that workload ssd trains (v0.5: 1200×1200)    | image, 300×300 | boxes             |
 | retinanet     | torchvision's RetinaNet with ResNeXt-50 (MLPerf v2.1) | image, 800×800 | boxes             |
-| bert-large    | transformers' BERT that answers questions on a text   | 384 tokens     | first, last token |
-| bert-tiny     | the same with 2 layers of 128 (Turc et al. 2019)      | 128 tokens     | first, last token |
+| bert-large    | transformers' BERT that answers questions on a text   | 384 tokens     | logits of tokens  |
+| bert-tiny     | the same with 2 layers of 128 (Turc et al. 2019)      | 128 tokens     | logits of tokens  |
 
 Weights are drawn from a seed unless a file gives them: speed doesn't depend on them, but for the boxes that
 detection has to sort out, and accuracy is that of guessing.
@@ -25,11 +25,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from loadgen_data import Arrays
+from loadgen_data import BOXES, CLASSES, PIECES, SPANS, Arrays
 from loadgen_detectors import Detector, RetinaNet, Ssd
 
 RESNET34 = (3, 4, 6)  # blocks of its first three stages
-WORDS = 30522  # BERT's vocabulary
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,13 @@ class Model:
     labels: int = 0
     numbered: bool = False
 
+    @property
+    def says(self) -> str:
+        """What its answers are: classes, boxes or spans of a text."""
+        if self.labels:
+            return BOXES
+        return SPANS if self.inputs == _TEXT else CLASSES
+
     def labels_for(self, categories: Sequence[int]) -> int:
         """How many labels the network tells apart for these categories, or without any."""
         if not categories:
@@ -75,15 +81,16 @@ def _colours(rng: np.random.Generator, size: int) -> Arrays:
 def _tokens(rng: np.random.Generator, size: int) -> Arrays:
     """A question of a quarter of the length and its text; nothing is padding."""
     types = (np.arange(size) >= size // 4).astype(np.int64)
-    return rng.integers(1000, WORDS, size), np.ones(size, dtype=np.int64), types
+    return rng.integers(1000, PIECES, size), np.ones(size, dtype=np.int64), types
 
 
 def _classes(_network: nn.Module, logits: Tensor) -> Sequence[np.ndarray]:
     return list(logits.argmax(1, keepdim=True).cpu().numpy())
 
 
-def _spans(_network: nn.Module, logits: Tensor) -> Sequence[np.ndarray]:
-    return list(logits.argmax(1).cpu().numpy())
+def _logits(_network: nn.Module, logits: Tensor) -> Sequence[np.ndarray]:
+    """Tokens × 2 of 32 bits, as MLPerf's script reads them; which span they mean, the score decides."""
+    return list(logits.float().cpu().numpy())
 
 
 class Reader(nn.Module):
@@ -94,7 +101,7 @@ class Reader(nn.Module):
         from transformers import BertConfig, BertForQuestionAnswering
 
         shape = {"num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads}
-        config = BertConfig(**shape, intermediate_size=4 * hidden, vocab_size=WORDS)
+        config = BertConfig(**shape, intermediate_size=4 * hidden, vocab_size=PIECES)
         self.model = BertForQuestionAnswering(config)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
@@ -152,6 +159,6 @@ MODELS = {
         _ssd_resnet34, Detector.boxes, _IMAGES, 300, 0.100, 64, _colours, 80, numbered=True
     ),
     "retinanet": Model(_retinanet, Detector.boxes, _IMAGES, 800, 0.100, 64, _colours, 264),
-    "bert-large": Model(_reader(24, 1024, 16), _spans, _TEXT, 384, 0.130, 10833, _tokens),
-    "bert-tiny": Model(_reader(2, 128, 2), _spans, _TEXT, 128, 0.130, 10833, _tokens),
+    "bert-large": Model(_reader(24, 1024, 16), _logits, _TEXT, 384, 0.130, 10833, _tokens),
+    "bert-tiny": Model(_reader(2, 128, 2), _logits, _TEXT, 128, 0.130, 10833, _tokens),
 }

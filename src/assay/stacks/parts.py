@@ -174,6 +174,7 @@ ROOTS: Final = (
     "scipy",
     "segmentation-models-pytorch",
     "timm",
+    "tokenizers",
     "torch",
     "torchmetrics",
     "torchvision",

@@ -21,7 +21,7 @@ ACCURACY = Metric(
     "accuracy",
     "",
     "higher",
-    "share of right classes, F1 of the answers' tokens, or AP of boxes",
+    "share of right classes, F1 of the answers' words, or AP of boxes",
     scales=False,
 )
 OUTPUTS = ("mlperf_log_*", "search-*/mlperf_log_*")  # LoadGen's four files, of the run and of each try
@@ -94,8 +94,8 @@ class InferenceParams(Params):
     data: str | None = Field(
         None,
         description="Labelled samples where the job runs: a directory with a folder of images a class, an "
-        ".npz file of `labels` and the model's inputs, or for boxes COCO's val2017 or MLPerf's OpenImages as "
-        "they lie; default: synthetic samples.",
+        ".npz file of `images` and `labels`, for boxes COCO's val2017 or MLPerf's OpenImages as they lie, or "
+        "for BERT a directory of SQuAD's `dev-v1.1.json` and BERT's `vocab.txt`; default: synthetic samples.",
     )
     weights: str | None = Field(
         None,

@@ -1,0 +1,116 @@
+"""SQuAD v1.1: questions on paragraphs of Wikipedia, each with answers that people cut out of its paragraph.
+
+An answer's figure is F1 of its words. Source: Rajpurkar et al. 2016, and the data set's evaluate-v1.1.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)  # ASCII's: other marks belong to their words
+_JSON = {list: "a list", str: "a text", int: "a number"}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, and the answers that are right."""
+
+    asked: str
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A text, and what is asked about it."""
+
+    text: str
+    questions: tuple[Question, ...]
+
+
+def paragraphs(path: Path) -> list[Paragraph]:
+    """Every paragraph of the data set's file, in its order.
+
+    Raises OSError, and ValueError where the file is not SQuAD v1.1's: it names the file and the place in it.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # of the encoding, or of JSON
+        raise ValueError(f"{path}: can't be read as JSON: {error}") from error
+    found = list(_paragraphs(document, str(path)))
+    if not any(paragraph.questions for paragraph in found):
+        raise ValueError(f"{path}: has no questions; expected SQuAD v1.1's, whose dev-v1.1.json has 10,570")
+    return found
+
+
+def _paragraphs(document: Any, where: str) -> Iterator[Paragraph]:
+    for article, place in _each(document, "data", where):
+        for entry, at in _each(article, "paragraphs", place):
+            yield _paragraph(entry, at)
+
+
+def _paragraph(entry: Any, where: str) -> Paragraph:
+    text = _member(entry, "context", str, where)
+    asked = [(_member(one, "question", str, at), one, at) for one, at in _each(entry, "qas", where)]
+    return Paragraph(text, tuple(Question(said, _answers(one, text, at)) for said, one, at in asked))
+
+
+def _answers(question: Any, text: str, where: str) -> tuple[str, ...]:
+    answers = []
+    for entry, at in _each(question, "answers", where):
+        answer, start = _member(entry, "text", str, at), _member(entry, "answer_start", int, at)
+        if start < 0 or not text.startswith(answer, start):
+            there = text[max(0, start) :][: len(answer)]
+            raise ValueError(f"{at}: its text is {answer!r}, but the context has {there!r} at {start}")
+        answers.append(answer)
+    if not answers:
+        raise ValueError(f"{where}: has no answer; expected SQuAD v1.1, in which each question has one")
+    return tuple(answers)
+
+
+def _each(entry: Any, key: str, where: str) -> list[tuple[Any, str]]:
+    """The entries of a member that is a list, each with its place."""
+    found = _member(entry, key, list, where)
+    return [(one, f"{where}: {key}[{at}]") for at, one in enumerate(found)]
+
+
+def _member(entry: Any, key: str, kind: type, where: str) -> Any:
+    """A member of a JSON object, which must be of this kind."""
+    member = entry.get(key) if isinstance(entry, dict) else None
+    if isinstance(member, kind):
+        return member
+    found = f"the keys {', '.join(entry) or 'none'}" if isinstance(entry, dict) else type(entry).__name__
+    raise ValueError(f"{where}: expected `{key}`, {_JSON[kind]}, as SQuAD v1.1 has it; found {found}")
+
+
+def words(answer: str) -> list[str]:
+    """An answer's words as they are compared: without capitals, ASCII's punctuation and articles.
+
+    >>> words("The  Anglo-Saxons'")
+    ['anglosaxons']
+    """
+    return _ARTICLES.sub(" ", answer.lower().translate(_PUNCTUATION)).split()
+
+
+def f1(answer: str, right: Sequence[str]) -> float:
+    """F1 of the words of an answer and of that right one which it fits best, at most 1.
+
+    An answer without a word has none, even where the right one has no word either.
+
+    >>> f1("in the year 1066", ["1066", "year 1066"])
+    0.8
+    """
+    given = Counter(words(answer))
+    found = []
+    for one in right:
+        expected = Counter(words(one))
+        common = (given & expected).total()
+        found.append(2 * common / (given.total() + expected.total()) if common else 0.0)
+    return max(found)
