@@ -42,14 +42,14 @@ def write(directory: Path, content: Any, pieces: Sequence[str] = PIECES) -> Path
     return directory
 
 
-def make(directory: Path, *, paragraphs: int, seed: int, words: int = 90) -> Path:
-    """Paragraphs of up to so many words, each with a question and its answer; gives the directory."""
+def make(directory: Path, *, paragraphs: int, seed: int) -> Path:
+    """Paragraphs of 20 to 90 words, each with a question and its answer; gives the directory."""
     chance = random.Random(seed)
     found = []
     for _ in range(paragraphs):
         asked = chance.choice(list(TOLD))
         answer = chance.choice(TOLD[asked])
-        text = chance.choices(FILLING, k=chance.randint(20, words))
+        text = chance.choices(FILLING, k=chance.randint(20, 90))
         text[chance.randrange(len(text))] = chance.choice(("{}", "({}),", "{}.")).format(answer)
         context = " ".join(text)
         found.append((context, [question(asked, context, answer.removeprefix("the "), answer)]))
