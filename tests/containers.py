@@ -17,18 +17,18 @@ IMAGE = "localhost/assay-test/this-machine:1"
 ULIMITS = {"nofile": 16384, "nproc": 16384}
 
 
-def this_machine() -> dict[str, Any]:
+def this_machine(image: str = IMAGE) -> dict[str, Any]:
     """Options of a system whose containers run this machine's software with this interpreter."""
     places = {"/usr", sys.prefix, sys.base_prefix}
     volumes = sorted(p for p in places if not any(p != q and Path(p).is_relative_to(q) for q in places))
-    return {"image": IMAGE, "python": sys.executable, "volumes": volumes, "ulimits": ULIMITS}
+    return {"image": image, "python": sys.executable, "volumes": volumes, "ulimits": ULIMITS}
 
 
-def need_podman() -> None:
+def need_podman(image: str = IMAGE) -> None:
     """Skip where podman can't run a container; make the image where it can."""
     require("podman", shutil.which("podman") is not None, "podman is not installed")
-    if subprocess.run(["podman", "image", "exists", IMAGE], check=False).returncode != 0:
-        make = ["podman", "import", "--quiet", "-", IMAGE]
+    if subprocess.run(["podman", "image", "exists", image], check=False).returncode != 0:
+        make = ["podman", "import", "--quiet", "-", image]
         subprocess.run(make, input=_bare_root(), capture_output=True, check=False)
     limits = [f"--ulimit={name}={limit}" for name, limit in ULIMITS.items()]
     argv = [
@@ -38,7 +38,7 @@ def need_podman() -> None:
         "--network=host",
         *limits,
         "--volume=/usr:/usr:ro",
-        IMAGE,
+        image,
         "/usr/bin/env",
     ]
     tried = subprocess.run(argv, capture_output=True, text=True, check=False)

@@ -19,9 +19,10 @@ from assay.launch.podman.launcher import PodmanLauncher
 from assay.launch.podman.options import ContainerSystem
 from assay.records import Handle, JobState
 from cli_contract import CliContract
-from containers import IMAGE, ULIMITS, need_podman, this_machine
+from containers import ULIMITS, need_podman, this_machine
 from launcher_contract import LauncherContract, follow_to_end, job, python, run, wait_for_output
 
+IMAGE = "localhost/assay-test/podman-launcher:1"  # by it these tests know their containers from others'
 SLEEP = "import time; print('up', flush=True); time.sleep(60)"
 
 
@@ -30,7 +31,7 @@ pytestmark = [pytest.mark.podman, pytest.mark.usefixtures("podman")]
 
 @pytest.fixture(scope="module")
 def podman() -> Iterator[None]:
-    need_podman()
+    need_podman(IMAGE)
     yield
     left = podman_ps(f"--filter=ancestor={IMAGE}")
     if left:
@@ -39,7 +40,7 @@ def podman() -> Iterator[None]:
 
 class TestPodmanLauncher(LauncherContract):
     def make(self, spool: Path, *, grace_s: float) -> launch.launcher.Launcher:
-        system = ContainerSystem(**this_machine(), grace=grace_s)
+        system = ContainerSystem(**this_machine(IMAGE), grace=grace_s)
         return launch.make("podman", system, spool=spool)
 
     def left(self, token: str) -> list[str]:
@@ -49,10 +50,10 @@ class TestPodmanLauncher(LauncherContract):
 
 class TestPodmanOnTheCommandLine(CliContract):
     def system(self) -> dict[str, Any]:
-        return {"launcher": "podman", **this_machine()}
+        return {"launcher": "podman", **this_machine(IMAGE)}
 
     def left(self) -> list[str]:
-        return podman_ps("--filter=label=assay.dev/token", "--filter=status=running")
+        return podman_ps(f"--filter=ancestor={IMAGE}", "--filter=status=running")
 
 
 def containers(token: str, *filters: str) -> list[str]:
@@ -65,7 +66,7 @@ def podman_ps(*filters: str) -> list[str]:
 
 
 def make(tmp_path: Path, **more: object) -> PodmanLauncher:
-    system = ContainerSystem.model_validate({**this_machine(), "grace": 0.5, **more})
+    system = ContainerSystem.model_validate({**this_machine(IMAGE), "grace": 0.5, **more})
     return PodmanLauncher("podman", system, tmp_path / "jobs")
 
 
@@ -149,7 +150,7 @@ def test_the_facts_name_image_engine_and_runtime(tmp_path: Path) -> None:
     follow_to_end(launcher, handle)
     facts = launcher.status(handle).facts
     assert str(facts["container.engine"]).startswith("podman version")
-    assert facts["container.image"] == this_machine()["image"]
+    assert facts["container.image"] == this_machine(IMAGE)["image"]
     assert str(facts["container.image_digest"]).startswith("sha256:")
     assert facts["container.runtime"]
     assert facts["container.network"] == "host"
@@ -170,7 +171,7 @@ def written(path):
 print(json.dumps([resource.getrlimit(resource.RLIMIT_NOFILE)[1], sorted(os.sched_getaffinity(0)),
   os.path.exists("/dev/full_too"), open("/inside/word").read(), written("/inside"), written("{tmp_path}")]))
 """
-    own = this_machine()["volumes"]
+    own = this_machine(IMAGE)["volumes"]
     launcher = make(
         tmp_path,
         cpuset="0",
