@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -241,6 +242,35 @@ def test_each_end_that_slurm_tells_has_its_cause(
     status = without_word(SharedJob(tmp_path), Asked(0.0, False, told), ["n2 (down*)"])
     assert status.state is state
     assert words in status.cause
+
+
+@pytest.mark.parametrize(
+    ("other_began", "state", "cause"),
+    [
+        (False, JobState.FAILED, "rank 1 exited 3, before node 0 of n[1-2] had begun"),
+        (
+            True,
+            JobState.LOST,
+            "the keeper of node 0 of n[1-2] left no word; Slurm says FAILED, exit code 3:0",
+        ),
+    ],
+)
+def test_a_node_that_slurm_ended_before_it_began_is_not_lost_and_one_that_ran_is(
+    tmp_path: Path, other_began: bool, state: JobState, cause: str
+) -> None:
+    (tmp_path / "spec.json").write_text('{"nodes": 2}')
+    end = {"state": "failed", "cause": "rank 1 exited 3", "started_at": 5.0, "ended_at": 6.0, "streams": {}}
+    exits = [{"rank": 1, "exit_code": 3, "signal": None, "first": True}]
+    for number in range(2):
+        (tmp_path / f"node-{number}").mkdir()
+    (tmp_path / "node-1" / "started.json").write_text('{"started_at": 5.0}')
+    (tmp_path / "node-1" / "ended.json").write_text(json.dumps({**end, "exits": exits, "node": None}))
+    if other_began:
+        (tmp_path / "node-0" / "started.json").write_text('{"started_at": 5.1}')
+    told = Told("FAILED", "None", "n[1-2]", "3:0")
+    status = without_word(SharedJob(tmp_path), Asked(0.0, False, told), [])
+    assert (status.state, status.cause) == (state, cause)
+    assert [one.rank for one in status.exits] == ([] if other_began else [1])
 
 
 def test_a_job_that_waits_after_it_had_begun_was_requeued(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.launch.kept import KeptJob, joined, new_of
-from assay.records import Handle, JobStatus, Output
+from assay.records import Handle, JobState, JobStatus, Output
 
 SCRIPT_STREAM = "batch"
 _NOBODY = "nobody"
@@ -43,6 +43,16 @@ class SharedJob(KeptJob):
     def silent_nodes(self) -> list[int]:
         """Numbers of the nodes whose keepers have not said how their share ended."""
         return [n for n, share in enumerate(self.shares()) if share.ended() is None]
+
+    def failed_early(self) -> JobStatus | None:
+        """How shares failed before all had begun, for which srun ended the others; None where none did."""
+        ends = [share.ended() for share in self.shares()]
+        whole = [end for end in ends if end is not None]
+        silent = [share for share, end in zip(self.shares(), ends, strict=True) if end is None]
+        if not whole or any((share.directory / "started.json").exists() for share in silent):
+            return None
+        end = joined(whole)
+        return end if end.state is JobState.FAILED else None
 
     def started_at(self) -> float | None:
         """When the first ranks were started."""

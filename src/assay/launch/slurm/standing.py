@@ -94,6 +94,8 @@ def _over(job: SharedJob, told: Told, failed_nodes: Sequence[str], started_at: f
         return JobStatus(JobState.FAILED, cause, started_at=started_at)
     if started_at is not None:
         silent = ", ".join(map(str, job.silent_nodes()))
+        if (end := job.failed_early()) is not None:
+            return replace(end, cause=f"{end.cause}, before node {silent} of {told.nodes} had begun")
         cause = f"the keeper of node {silent} of {told.nodes} left no word; {_why_over(told, failed_nodes)}"
         return JobStatus(JobState.LOST, cause + words, started_at=started_at)
     return JobStatus(JobState.FAILED, _why_not_started(told) + words)
