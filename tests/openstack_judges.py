@@ -1,11 +1,14 @@
 """What OpenStack's own code says of what is rendered for it; runs where that code is installed.
 
-    python openstack_judges.py commands|specs|template < JSON
+    python openstack_judges.py commands|specs|template
 
-Prints nothing where all is well, else what was refused.
+Takes a JSON document on each line of its input, and prints a line for each: null where all is well, else what
+was refused. It takes seconds to import, so one process judges all.
 """
 
+import contextlib
 import importlib.metadata
+import io
 import json
 import sys
 from typing import Any
@@ -66,5 +69,18 @@ def template(document: dict[str, Any]) -> None:
         stack.resources[name].properties.validate(with_value=True)
 
 
+def refusal(judge: Any, value: Any) -> str | None:
+    """What a judge says against a document, in whatever way it does."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            judge(value)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (each refuses in its own way)
+        return f"{said.getvalue()[-1000:]}{type(error).__name__}: {error}"
+    return None
+
+
 if __name__ == "__main__":
-    {"commands": commands, "specs": specs, "template": template}[sys.argv[1]](json.load(sys.stdin))
+    chosen = {"commands": commands, "specs": specs, "template": template}[sys.argv[1]]
+    for line in sys.stdin:
+        print(json.dumps(refusal(chosen, json.loads(line))), flush=True)
