@@ -1,9 +1,9 @@
-"""All tests, those of a Kubernetes cluster beside the others: they wait most of their time.
+"""All tests; those that wait most of their time, for a cluster or for hosts, beside the others.
 
     python tools/run_tests.py
 
-What takes a part of a cluster or of the network away comes after them, one by one. The output of what ran
-beside follows when all have ended; the exit code is the worst one.
+What takes a part of a cluster or of the network away comes after what needs it, one by one. The output of
+what ran beside follows when all have ended; the exit code is the worst one.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ CLUSTER = [
     [*BESIDE, "-m", "kubernetes and disruptive"],
     [*BESIDE, "-m", "disruptive and not kubernetes"],
 ]
-OTHERS = [  # trainings take a core each, and what is timed does not bear that
-    [*PYTEST, "-m", "not (kubernetes or torch or disruptive)"],
-    [*PYTEST, *FILES_AT_ONCE, "2", "-m", "torch and not (kubernetes or disruptive)"],
-]
+HOSTS = [[*BESIDE, "-m", "(slurm or ssh) and not (kubernetes or torch or disruptive)"]]
+OTHERS = [[*PYTEST, "-m", "not (kubernetes or slurm or ssh or torch or disruptive)"]]
+# trainings take a core each, and what is timed does not bear that; some use the hosts
+TRAININGS = [[*PYTEST, *FILES_AT_ONCE, "2", "-m", "torch and not (kubernetes or disruptive)"]]
 
 
 def worst_of(runs: Sequence[Sequence[str]], output: IO[bytes] | None = None) -> int:
@@ -38,11 +38,18 @@ def worst_of(runs: Sequence[Sequence[str]], output: IO[bytes] | None = None) -> 
 
 def main() -> int:
     """Run all to their ends."""
-    with tempfile.TemporaryFile() as output, ThreadPoolExecutor(1) as beside:
-        cluster = beside.submit(worst_of, CLUSTER, output)
-        worst = max(worst_of(OTHERS), cluster.result())
-        output.seek(0)
-        print("\nBeside:", output.read().decode(errors="replace"), flush=True)
+    with (
+        tempfile.TemporaryFile() as of_cluster,
+        tempfile.TemporaryFile() as of_hosts,
+        ThreadPoolExecutor(2) as beside,
+    ):
+        cluster = beside.submit(worst_of, CLUSTER, of_cluster)
+        hosts = beside.submit(worst_of, HOSTS, of_hosts)
+        worst = max(worst_of(OTHERS), hosts.result())
+        worst = max(worst, worst_of(TRAININGS), cluster.result())
+        for output in (of_hosts, of_cluster):
+            output.seek(0)
+            print("\nBeside:", output.read().decode(errors="replace"), flush=True)
     return worst
 
 
