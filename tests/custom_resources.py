@@ -105,7 +105,7 @@ def brought() -> Iterator[None]:
     finally:
         made = sorted(set(kubectl("get", "crd", "-o", "name").split()) - before)
         if made:
-            kubectl("delete", "--timeout=60s", *made)
+            kubectl("delete", "--timeout=180s", *made)
 
 
 def fetched() -> list[tuple[Path, tuple[str, ...]]]:

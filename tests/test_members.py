@@ -16,7 +16,8 @@ import kubernetes_cluster as cluster
 from assay.cluster import rbac
 from assay.cluster.kubernetes.members import is_ours, suits, use
 from assay.cluster.kubernetes.places import away
-from assay.cluster.members import Member, members
+from assay.cluster.member import Member
+from assay.cluster.members import members
 from assay.errors import InputError
 from assay.launch.kubernetes.client import Object
 from assay.launch.kubernetes.manifests import as_yaml

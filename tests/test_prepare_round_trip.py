@@ -52,7 +52,7 @@ def space(known: None) -> Iterator[str]:
         yield name
         prepare.revert(there(name))
         for gone in OPERATORS:
-            cluster.kubectl("wait", "--for=delete", f"namespace/{gone}", "--timeout=60s")
+            cluster.kubectl("wait", "--for=delete", f"namespace/{gone}", "--timeout=180s")
 
 
 def there(namespace: str) -> client.Cluster:

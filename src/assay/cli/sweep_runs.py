@@ -21,7 +21,7 @@ from assay.errors import InputError
 
 if TYPE_CHECKING:
     from assay.analyse.sweep import Figure, Figures, Measured
-    from assay.cluster.members import Member
+    from assay.cluster.member import Member
     from assay.cluster.rounds import Group
     from assay.records import Metric, Result, Run
     from assay.run.asked import Asked

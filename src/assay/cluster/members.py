@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
 from pydantic import BaseModel
 
+from assay.cluster import slurm_members
+from assay.cluster.member import Member, chosen
 from assay.errors import InputError
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.slurm.options import SlurmSystem
 from assay.launch.ssh.options import SshSystem
-
-
-@dataclass(frozen=True)
-class Member:
-    """One node.
-
-    name    as the system's launcher binds jobs to it
-    away    why no job can begin there now, in words; "" where one can
-    used    what of others keeps it from being idle, in words; "" where nothing does, or nobody was asked
-    shared  what it has in common with others, by label: its rack, its zone, its switch
-    """
-
-    name: str
-    away: str = ""
-    used: str = ""
-    shared: Mapping[str, str] = field(default_factory=dict)
-
 
 Ask = Callable[[], Sequence[Member]]
 """The nodes as they are at this moment, by name. Raises LaunchError where the platform gives no answer."""
@@ -43,7 +27,6 @@ def members(options: BaseModel, *, named: Sequence[str] = (), idle: bool = False
     Raises InputError for a system of one node, or one whose platform can't tell what is asked; `Ask` does
     so for a right that is missing, and for a name that no node has.
     """
-    from assay.cluster import slurm_members
     from assay.cluster.kubernetes import members as kubernetes_members
 
     if isinstance(options, KubernetesSystem):
@@ -65,11 +48,3 @@ def _hosts(system: SshSystem, named: Sequence[str], *, idle: bool, by: str) -> l
             "what they share; leave it out, and name the hosts to take with --nodes"
         )
     return [Member(host) for host in chosen(system.hosts, named)]
-
-
-def chosen(there: Collection[str], named: Sequence[str]) -> list[str]:
-    """Those of the nodes that are named, all where none is. Raises InputError for a name that none has."""
-    if unknown := [name for name in named if name not in there]:
-        few = ", ".join(sorted(there)[:8]) + (f" and {len(there) - 8} more" if len(there) > 8 else "")
-        raise InputError(f"--nodes: the system has no {', '.join(unknown)}; it has {few}")
-    return [name for name in there if not named or name in named]

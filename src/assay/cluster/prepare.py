@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from assay.cluster import marks, objects
-from assay.cluster.components import KINDS, Preparation, single
+from assay.cluster import marks
+from assay.cluster.components import KINDS, Preparation, objects, single
 from assay.cluster.components.machine_config import restarted_pool
 from assay.errors import InputError
 from assay.launch.kubernetes.client import PODS, Cluster, Object, Resource

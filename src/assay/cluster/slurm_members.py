@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from assay.cluster.members import Member, chosen
+from assay.cluster.member import Member, chosen
 from assay.errors import InputError
 from assay.launch.slurm.options import SlurmSystem
 from assay.launch.slurm.states import Slurm, SlurmSilent

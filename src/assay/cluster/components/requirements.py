@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from assay.cluster import objects
 from assay.cluster.check import Check
-from assay.cluster.components import Preparation, single
+from assay.cluster.components import Preparation, objects, single
 from assay.cluster.components.part import Labelled, Offers, Part, Requirement, Rolled, Says, Target
 from assay.launch.kubernetes.client import NODES, Cluster, Object, Resource
 from assay.launch.kubernetes.order import Manifest

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from assay.cluster.kubernetes.look import STILL_THERE
 from assay.cluster.kubernetes.places import away, foreign, is_device
 from assay.cluster.kubernetes.seen import GRANT
-from assay.cluster.members import Member, chosen
+from assay.cluster.member import Member, chosen
 from assay.errors import InputError
 from assay.launch.kubernetes import quantities
 from assay.launch.kubernetes.client import NODES, PODS, Cluster, Object
