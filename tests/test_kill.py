@@ -18,7 +18,7 @@ import pytest
 from assay.records import JobState, RunState
 from assay.rundir import session as rundir
 
-SEEDS = range(16)
+SEEDS = range(12)
 TRIALS = 3
 LINES = 20
 MOST_KILLS = 4

@@ -1,4 +1,4 @@
-"""All tests; those that wait most of their time, for a cluster or for hosts, beside the others.
+"""All tests; those that wait most of their time, for a cluster, hosts or containers, beside the others.
 
     python tools/run_tests.py
 
@@ -23,8 +23,8 @@ CLUSTER = [
     [*BESIDE, "-m", "kubernetes and disruptive"],
     [*BESIDE, "-m", "disruptive and not kubernetes"],
 ]
-HOSTS = [[*BESIDE, "-m", "(slurm or ssh) and not (kubernetes or torch or disruptive)"]]
-OTHERS = [[*PYTEST, "-m", "not (kubernetes or slurm or ssh or torch or disruptive)"]]
+HOSTS = [[*BESIDE, "-m", "(slurm or ssh or podman) and not (kubernetes or torch or disruptive)"]]
+OTHERS = [[*PYTEST, "-m", "not (kubernetes or slurm or ssh or podman or torch or disruptive)"]]
 # trainings take a core each, and what is timed does not bear that; some use the hosts
 TRAININGS = [[*PYTEST, *FILES_AT_ONCE, "2", "-m", "torch and not (kubernetes or disruptive)"]]
 
