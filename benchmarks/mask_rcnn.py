@@ -38,16 +38,9 @@ def main() -> None:
     if sources is None:
         print("skipped: torchvision's own loop is what this measures beside ours; give --references")
         return
-    size = ("--min-size", str(options.min_size))
+    size, most = ("--min-size", str(options.min_size)), str(options.min_size * 5 // 3)
     # how much is computed follows what the network proposes: all of them learn at the same rate
-    ours = (
-        PAYLOADS / "maskrcnn.py",
-        *size,
-        "--max-size",
-        str(options.min_size * 5 // 3),
-        "--lr-warmup-steps",
-        "1",
-    )
+    ours = (PAYLOADS / "maskrcnn.py", *size, "--max-size", most, "--lr-warmup-steps", "1")
     theirs = (LOOPS, "detection", *size, "--references", str(sources))
     found = [
         program(options, f"assay, {precision}", *ours, "--precision", precision),

@@ -80,10 +80,10 @@ class KeptJob:
         ended = self.ended()
         if ended is not None:
             return ended
-        keeper, started = self.keeper(), _read(self.directory / "started.json")
-        started_at = started["started_at"] if started else None
+        keeper, started_at = self.keeper(), self.started_at()
         if keeper is not None and runs(keeper):
-            return JobStatus(JobState.RUNNING if started else JobState.PENDING, started_at=started_at)
+            state = JobState.PENDING if started_at is None else JobState.RUNNING
+            return JobStatus(state, started_at=started_at)
         lost = JobStatus(JobState.LOST, self._why_lost(keeper), started_at=started_at)
         return self.ended() or lost  # it may have ended between the two looks
 
@@ -102,6 +102,11 @@ class KeptJob:
         log = self.directory / "keeper.log"
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         return lines[-1] if lines else ""
+
+    def started_at(self) -> float | None:
+        """When its ranks were started; None until then."""
+        started = _read(self.directory / "started.json")
+        return None if started is None else float(started["started_at"])
 
     def ended(self) -> JobStatus | None:
         """How it ended, as its keeper wrote; None until then, and where that was killed."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from assay.cluster.check import Check
 from assay.cluster.components import Preparation, objects, single
-from assay.cluster.components.part import Labelled, Offers, Part, Requirement, Rolled, Says, Target
+from assay.cluster.components.part import Labelled, Offers, Requirement, Rolled, Says
 from assay.launch.kubernetes.client import NODES, Cluster, Object, Resource
 from assay.launch.kubernetes.order import Manifest
 from assay.launch.kubernetes.quantities import number
@@ -25,20 +25,16 @@ def check_all(cluster: Cluster, wanted: Preparation) -> list[tuple[str, Check]]:
         (part.name, one)
         for part in wanted.parts
         for one in (
-            *(_present(cluster, obj) for obj in _silent(part, wanted.target)),
+            *(_present(cluster, obj) for obj in _silent(part.objects(wanted.target), asked[part.name])),
             *(check(cluster, required, nodes) for required in asked[part.name]),
         )
     ]
 
 
-def _silent(part: Part, target: Target) -> list[Manifest]:
-    """The part's objects of which no requirement asks what they say."""
-    said = {
-        (one.kind, one.namespace or "", one.name)
-        for one in part.requirements(target)
-        if isinstance(one, Says)
-    }
-    return [obj for obj in part.objects(target) if objects.name(obj) not in said]
+def _silent(made: Sequence[Manifest], asked: Sequence[Requirement]) -> list[Manifest]:
+    """The objects of which no requirement asks what they say."""
+    said = {(one.kind, one.namespace or "", one.name) for one in asked if isinstance(one, Says)}
+    return [obj for obj in made if objects.name(obj) not in said]
 
 
 def _present(cluster: Cluster, obj: Manifest) -> Check:

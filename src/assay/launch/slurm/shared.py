@@ -46,18 +46,17 @@ class SharedJob(KeptJob):
 
     def failed_early(self) -> JobStatus | None:
         """How shares failed before all had begun, for which srun ended the others; None where none did."""
-        ends = [share.ended() for share in self.shares()]
-        whole = [end for end in ends if end is not None]
-        silent = [share for share, end in zip(self.shares(), ends, strict=True) if end is None]
-        if not whole or any((share.directory / "started.json").exists() for share in silent):
+        ends = [(share, share.ended()) for share in self.shares()]
+        whole = [end for _, end in ends if end is not None]
+        if not whole or any(end is None and share.started_at() is not None for share, end in ends):
             return None
         end = joined(whole)
         return end if end.state is JobState.FAILED else None
 
     def started_at(self) -> float | None:
         """When the first ranks were started."""
-        times = (share.directory / "started.json" for share in self.shares())
-        return min((json.loads(p.read_bytes())["started_at"] for p in times if p.exists()), default=None)
+        times = (share.started_at() for share in self.shares())
+        return min((time for time in times if time is not None), default=None)
 
     def new_bytes(self, taken: dict[str, int]) -> Iterator[Output]:
         """At most 1 MiB of each stream of all nodes, and of the batch script's own, beyond what was taken."""
