@@ -28,11 +28,14 @@ TOLD: dict[str, Scalar] = {
 }
 
 
-def measured(directory: Path, code: Path) -> dict[str, Scalar]:
+def measured(directory: Path, code: Path, group: Path | None = None) -> dict[str, Scalar]:
+    """What the program tells of the directory, run in a control group if one is named."""
     code.mkdir(exist_ok=True)
     for name, source in programs.files(programs.DATA).items():
         (code / name).write_bytes(source)
     argv = [sys.executable, str(code / programs.DATA), str(directory)]
+    if group is not None:
+        argv = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *argv]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
     return programs.told(programs.DATA, f"{done.stdout}\n{done.stderr}")
 
@@ -76,6 +79,27 @@ def test_files_of_a_real_disk_are_read_once_and_past_the_page_cache(tmp_path: Pa
     assert facts["data.read_bytes"] == 70 * 2**20 + 5 + 100_001, "each byte once"
     assert facts["data.page_cache"] in ("passed by O_DIRECT", "dropped before reading")
     assert data.speed(facts, None).state == "ok"
+
+
+@pytest.mark.slow
+def test_a_disk_slower_than_a_round_has_a_speed_in_each(tmp_path: Path) -> None:
+    group = Path(f"/sys/fs/cgroup/blkio/assay-test-{os.getpid()}")
+    if not os.access(group.parent, os.W_OK):
+        pytest.skip("no cgroup (version 1) to slow a disk's reads with")
+    device, bytes_per_s = tmp_path.stat().st_dev, 2**20  # a read takes two rounds
+    (tmp_path / "file").write_bytes(os.urandom(6 * 2**20))
+    os.sync()
+    group.mkdir()
+    try:
+        limit = f"{os.major(device)}:{os.minor(device)} {bytes_per_s}"
+        (group / "blkio.throttle.read_bps_device").write_text(limit)
+        facts = measured(tmp_path, tmp_path.parent / "code", group)
+    finally:
+        group.rmdir()
+    low, rate = float(facts["data.rate_low"] or 0), float(facts["data.rate"] or 0)
+    assert low > 0, facts
+    assert 0.3 < rate / bytes_per_s < 3, facts
+    assert data.speed(facts, 1e8).state == "fail"
 
 
 def test_a_directory_in_memory_is_refused_and_not_called_fast(tmp_path: Path) -> None:

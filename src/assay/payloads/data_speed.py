@@ -27,6 +27,7 @@ import page_cache
 
 MARK = ":::ASSAY-PROBE "
 ROUNDS, ROUND_S = 10, 0.5
+STALL_S = 5.0  # a round waits no longer for a byte
 SHORTEST_S = 0.25  # a last round that was cut shorter tells nothing of its own
 READERS = 8
 BLOCK, PIECE = 2**20, 2**26  # bytes of one read, and of what one thread takes
@@ -76,6 +77,10 @@ class Reading:
             for start in range(0, os.path.getsize(path), PIECE):  # noqa: PTH202
                 yield path, start
 
+    def goes_on(self) -> bool:
+        """Whether any thread still reads."""
+        return any(thread.is_alive() for thread in self.threads)
+
     def _read_on(self) -> None:
         buffer = mmap.mmap(-1, BLOCK)
         while not self.over:
@@ -109,18 +114,22 @@ class Reading:
 
 
 def rates(reading: Reading) -> list[float]:
-    """Bytes/s of each round, in which the threads go on all the time; the last may be cut short."""
+    """Bytes/s of each round, in which the threads go on all the time; the last may be cut short.
+
+    A round waits for the first read that comes back in it: bytes are counted when a read ends, so that a disk
+    which takes longer than a round for its reads under way would be told as one that gave nothing.
+    """
     for thread in reading.threads:
         thread.start()
     found: list[float] = []
     for _ in range(ROUNDS):
-        begun, before = time.perf_counter(), reading.bytes
-        while time.perf_counter() < begun + ROUND_S and any(t.is_alive() for t in reading.threads):
+        begun, before, took = time.perf_counter(), reading.bytes, 0.0
+        while took < (STALL_S if reading.bytes == before else ROUND_S) and reading.goes_on():
             time.sleep(0.01)
-        took = time.perf_counter() - begun
+            took = time.perf_counter() - begun
         if took >= SHORTEST_S or not found:
             found.append((reading.bytes - before) / took)
-        if not any(thread.is_alive() for thread in reading.threads):
+        if not reading.goes_on():
             break
     reading.over = True
     for thread in reading.threads:
