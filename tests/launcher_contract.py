@@ -226,10 +226,10 @@ else:
         assert follow_to_end(launcher, handle, {**sizes, "rank-0": 2}) == {"rank-0": b"cdef\n"}
 
     def test_output_comes_while_the_job_runs(self, launcher: Launcher, tmp_path: Path) -> None:
-        handle = launcher.submit(job(python("import time; print('first', flush=True); time.sleep(1.5)")))
+        handle = launcher.submit(job(python("import time; print('first', flush=True); time.sleep(60)")))
         wait_for_output(launcher, handle)
         assert not launcher.status(handle).state.final
-        follow_to_end(launcher, handle)
+        launcher.cancel(handle)
 
     # How it ends
 

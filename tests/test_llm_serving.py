@@ -181,7 +181,7 @@ def test_latency_counts_from_when_a_request_was_due_and_so_holds_the_wait_in_the
 def test_arrivals_are_a_poisson_process_that_the_seed_decides(tmp_path: Path) -> None:
     with serving(Answers()) as server:
         one, two, other = (
-            load(tmp_path, server.url, seed=seed, requests=300, rate=1000.0, output_tokens=1)
+            load(tmp_path, server.url, seed=seed, requests=300, rate=1000.0, input_tokens=41, output_tokens=1)
             for seed in (1, 1, 2)
         )
     due = [r["due_s"] for r in one.requests]

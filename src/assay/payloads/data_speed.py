@@ -124,9 +124,11 @@ def rates(reading: Reading) -> list[float]:
     found: list[float] = []
     for _ in range(ROUNDS):
         begun, before, took = time.perf_counter(), reading.bytes, 0.0
-        while took < (STALL_S if reading.bytes == before else ROUND_S) and reading.goes_on():
+        while took < (STALL_S if reading.bytes == before else ROUND_S):
             time.sleep(0.01)
             took = time.perf_counter() - begun
+            if not reading.goes_on():
+                break
         if took >= SHORTEST_S or not found:
             found.append((reading.bytes - before) / took)
         if not reading.goes_on():
