@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from assay.payloads import counters
+import cgroups
+from file_tree import Tree
 
 ROOT = Path(__file__).resolve().parent.parent
 REQUIRED = frozenset(filter(None, os.environ.get("ASSAY_REQUIRE", "").split(",")))
@@ -60,7 +61,11 @@ def a_tenth_of_a_core() -> Iterator[Path]:
 
     Less than a busy machine leaves: a process that gets no more than its quota is never stopped.
     """
-    own = [Path(path) for path in counters.group_paths("") if os.access(f"{path}/cpu.cfs_quota_us", os.W_OK)]
+    own = [
+        Path(path)
+        for path in cgroups.directories(Tree(), "cpu")
+        if os.access(f"{path}/cpu.cfs_quota_us", os.W_OK)
+    ]
     require("cgroup-v1", bool(own), "no CPU controller of version 1 that this user may write to")
     group = own[0] / f"assay-test-{uuid.uuid4().hex[:8]}"
     group.mkdir()

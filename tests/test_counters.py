@@ -10,20 +10,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from assay.payloads import counters
+import counters
 from assay.records import NodeCounts
+from file_tree import Tree
 
 BUSY = "import time; end = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
 # Looks, runs so many busy processes side by side, and tells what was counted
 LOOK_AROUND = f"""
-import json, runpy, subprocess, sys
-counters = runpy.run_path({counters.__file__!r})
-before = counters["look"]()
+import json, subprocess, sys
+sys.path.insert(0, {str(Path(counters.__file__).parent)!r})
+import counters
+before = counters.look()
 code = {BUSY.format(seconds=1.0)!r}
 running = [subprocess.Popen([sys.executable, "-I", "-S", "-c", code]) for _ in range(int(sys.argv[1]))]
 for one in running:
     one.wait()
-print(json.dumps(counters["between"](before, counters["look"]())))
+print(json.dumps(counters.between(before, counters.look())))
 """
 
 
@@ -101,38 +103,38 @@ def test_a_process_held_to_other_cpus_tells_another_set_of_the_same_kernel() -> 
 # Other machines ------------------------------------------------------------------------------------------
 
 
-def laid_out(root: Path, files: Mapping[str, str]) -> str:
+def laid_out(root: Path, files: Mapping[str, str]) -> Tree:
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return str(root)
+    return Tree(str(root))
 
 
 def test_what_a_kernel_does_not_count_is_absent(tmp_path: Path) -> None:
     found = counters.look(laid_out(tmp_path, {"proc/stat": ""}))
     assert set(found) == {"elapsed_s", "job_cpu_s", "job_major_faults", "groups"}
-    told = counters.between(found, counters.look(str(tmp_path)))
+    told = counters.between(found, counters.look(Tree(str(tmp_path))))
     assert set(told) == {"elapsed_s", "job_cpu_s", "job_major_faults", "cpus"}
     assert NodeCounts(**told).throttled_s is None
 
 
 def test_only_the_cpus_that_the_job_may_use_are_counted(tmp_path: Path) -> None:
     lines = ["cpu  900 0 0 0 0 0 0 9 0 0", "cpu0 100 10 20 5000 7 1 2 30 50 0", "cpu1 700 0 0 0 0 0 0 4 0 0"]
-    root = laid_out(tmp_path, {"proc/stat": "\n".join([*lines, "intr 5", ""])})
-    assert counters.cpu_times(root, {0}) == {"busy_cpu_s": 1.33, "stolen_cpu_s": 0.3}
+    tree = laid_out(tmp_path, {"proc/stat": "\n".join([*lines, "intr 5", ""])})
+    assert counters.cpu_times(tree, {0}) == {"busy_cpu_s": 1.33, "stolen_cpu_s": 0.3}
 
 
 def test_a_sandbox_that_shows_nothing_but_zeros_counts_nothing(tmp_path: Path) -> None:
-    root = laid_out(tmp_path, {"proc/stat": "cpu0 0 0 0 0 0 0 0 0 0 0\n"})
-    assert counters.cpu_times(root, {0}) == {}
+    tree = laid_out(tmp_path, {"proc/stat": "cpu0 0 0 0 0 0 0 0 0 0 0\n"})
+    assert counters.cpu_times(tree, {0}) == {}
 
 
 def test_the_groups_of_a_container_of_version_2(tmp_path: Path) -> None:
     """The mount shows the container's own part; the path is the host's."""
     stat = "usage_usec 9\nnr_periods 40\nnr_throttled 3\nthrottled_usec 250000\n"
     mount = "30 29 0:26 /kubepods/pod1 /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
-    root = laid_out(
+    tree = laid_out(
         tmp_path,
         {
             "proc/self/mountinfo": mount,
@@ -142,8 +144,8 @@ def test_the_groups_of_a_container_of_version_2(tmp_path: Path) -> None:
             "sys/fs/cgroup/worker/cpu.stat": stat,
         },
     )
-    [(path, group)] = counters.groups_with_quota(root)
-    assert path == f"{root}/sys/fs/cgroup/worker"
+    [(path, group)] = counters.groups_with_quota(tree)
+    assert path == "/sys/fs/cgroup/worker"
     assert group == {"cores": 1.5, "periods": 40, "throttled_periods": 3, "throttled_s": 0.25}
 
 
@@ -161,9 +163,9 @@ def test_the_groups_of_version_1(tmp_path: Path) -> None:
         f"{group}/cpu.cfs_period_us": "100000\n",
         f"{group}/cpu.stat": "nr_periods 40\nnr_throttled 3\nthrottled_time 250000000\n",
     }
-    root = laid_out(tmp_path, files)
+    tree = laid_out(tmp_path, files)
     counted = {"cores": 0.5, "periods": 40, "throttled_periods": 3, "throttled_s": 0.25}
-    assert dict(counters.groups_with_quota(root)) == {f"{root}/{group}": counted}
+    assert dict(counters.groups_with_quota(tree)) == {f"/{group}": counted}
 
 
 def test_memory_limits_of_both_versions_and_who_has_none(tmp_path: Path) -> None:
@@ -177,9 +179,9 @@ def test_memory_limits_of_both_versions_and_who_has_none(tmp_path: Path) -> None
         f"{place}/worker/memory.events": "low 0\nhigh 0\nmax 9\noom 1\noom_kill 1\noom_group_kill 0\n",
         f"{place}/memory.max": "max\n",
     }
-    root = laid_out(tmp_path / "two", files)
+    tree = laid_out(tmp_path / "two", files)
     of_two = {"limit_bytes": 1 << 27, "used_bytes": 1 << 27, "oom_kills": 1}
-    assert dict(counters.memory_groups(root)) == {f"{root}/{place}/worker": of_two}
+    assert dict(counters.memory_groups(tree)) == {f"/{place}/worker": of_two}
     place = "sys/fs/cgroup/memory"
     files = {
         "proc/self/mountinfo": f"30 20 0:1 / /{place} rw - cgroup cgroup rw,memory\n",
@@ -189,9 +191,9 @@ def test_memory_limits_of_both_versions_and_who_has_none(tmp_path: Path) -> None
         f"{place}/memory.limit_in_bytes": "9223372036854771712\n",
         f"{place}/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n",
     }
-    root = laid_out(tmp_path / "one", files)
+    tree = laid_out(tmp_path / "one", files)
     of_one = {"limit_bytes": 1 << 26, "oom_kills": 0}
-    assert dict(counters.memory_groups(root)) == {f"{root}/{place}/worker": of_one}
+    assert dict(counters.memory_groups(tree)) == {f"/{place}/worker": of_one}
 
 
 def test_of_several_groups_the_one_that_was_stopped_longest_counts() -> None:
@@ -222,20 +224,20 @@ def test_slow_downs_of_two_packages(tmp_path: Path) -> None:
         files[f"{place}/topology/package_cpus_list"] = f"{2 * package}-{2 * package + 1}\n"
         files[f"{place}/thermal_throttle/package_throttle_count"] = f"{3 + 4 * package}\n"
         files[f"{place}/thermal_throttle/package_throttle_total_time_ms"] = f"{100 + 400 * package}\n"
-    root = laid_out(tmp_path, files)
-    assert counters.heat(root, {0, 1, 2, 3}) == {"heat_events": 10, "heat_s": 0.6}
-    assert counters.heat(root, {1}) == {"heat_events": 3, "heat_s": 0.1}
-    assert counters.heat(str(tmp_path / "none"), {0, 1}) == {}
+    tree = laid_out(tmp_path, files)
+    assert counters.heat(tree, {0, 1, 2, 3}) == {"heat_events": 10, "heat_s": 0.6}
+    assert counters.heat(tree, {1}) == {"heat_events": 3, "heat_s": 0.1}
+    assert counters.heat(Tree(str(tmp_path / "none")), {0, 1}) == {}
 
 
 def test_pressure_and_swap(tmp_path: Path) -> None:
-    root = laid_out(
+    tree = laid_out(
         tmp_path,
         {
             "proc/pressure/cpu": "some avg10=0.00 avg60=0.00 total=1500000\nfull avg10=0.00 total=9\n",
             "proc/vmstat": "pgpgin 5\npswpin 3\npswpout 2\n",
         },
     )
-    assert counters.pressures(root) == {"cpu_wait_s": 1.5}
+    assert counters.pressures(tree) == {"cpu_wait_s": 1.5}
     page = os.sysconf("SC_PAGE_SIZE")
-    assert counters.swapping(root) == {"swapped_in_bytes": 3 * page, "swapped_out_bytes": 2 * page}
+    assert counters.swapping(tree) == {"swapped_in_bytes": 3 * page, "swapped_out_bytes": 2 * page}

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import probe
 from assay import provenance
 from assay.cli import assay, diff
-from assay.payloads import probe
 from assay.provenance import Fact
 from assay.records import Provenance
 

@@ -285,12 +285,11 @@ def test_cores_are_shared_contiguously_and_equally(
     assert keeper_program.share(cores, ranks) == shares
 
 
-@pytest.mark.parametrize(("quotas", "cores"), [([], 64), ([1.5, 0.5], 0.5), ([128.0], 64)])
+@pytest.mark.parametrize(("quota", "cores"), [(None, 64), (0.5, 0.5), (128.0, 64)])
 def test_a_cgroups_quota_counts_where_it_is_less_than_the_cores(
-    monkeypatch: pytest.MonkeyPatch, quotas: list[float], cores: float
+    monkeypatch: pytest.MonkeyPatch, quota: float | None, cores: float
 ) -> None:
-    groups = [(f"/group{at}", {"cores": quota}) for at, quota in enumerate(quotas)]
-    monkeypatch.setattr(keeper_program, "groups_with_quota", lambda _: groups)
+    monkeypatch.setattr(keeper_program.cgroups, "cores", lambda _: quota)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
     assert keeper_program.allowed_cores() == cores
 

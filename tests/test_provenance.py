@@ -12,19 +12,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import cgroups
+import node_gpus
+import node_hardware
+import node_software
+import probe
 from assay import provenance, records
-from assay.payloads import probe
+from assay.launch import sent
 from assay.records import Provenance
+from file_tree import Tree, keyed_lines
 
 PROBE = Path(probe.__file__)
 
 
 def run_probe(tmp_path: Path, *, python: str = sys.executable, **env: str) -> str:
-    """The probe as a launcher runs it: a lone file in the job's directory."""
-    script = tmp_path / "probe.py"
-    script.write_bytes(PROBE.read_bytes())
+    """The probe as a launcher runs it: in a job's directory, beside what it imports."""
+    for name, source in sent.programs("probe.py").items():
+        (tmp_path / name).write_bytes(source)
     done = subprocess.run(
-        [python, str(script)],
+        [python, str(tmp_path / "probe.py")],
         env={"PATH": "/usr/bin:/bin", **env},
         cwd=tmp_path,
         capture_output=True,
@@ -36,13 +42,13 @@ def run_probe(tmp_path: Path, *, python: str = sys.executable, **env: str) -> st
     return done.stdout
 
 
-def tree(root: Path, **files: str) -> probe.Tree:
+def tree(root: Path, **files: str) -> Tree:
     """A file system that holds these files: absolute path → text."""
     for name, text in files.items():
         path = root / name.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return probe.Tree(str(root))
+    return Tree(str(root))
 
 
 # The probe on this machine -------------------------------------------------------------------------------
@@ -61,11 +67,11 @@ def test_the_probe_prints_one_line_that_parses_without_anything_refused(tmp_path
 
 def test_the_probe_does_not_import_torch_or_anything_of_ours() -> None:
     code = (
-        "import runpy, sys; p = runpy.run_path(sys.argv[1]); facts = p['probe'](p['Tree']());"
+        "import sys, probe; facts = probe.probe(probe.Tree());"
         "print('python.version' in facts, {'torch', 'numpy', 'assay'} & {*sys.modules})"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(PROBE)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code], cwd=PROBE.parent, capture_output=True, text=True, check=True
     )
     assert done.stdout == "True set()\n"
 
@@ -145,11 +151,11 @@ def test_a_section_that_breaks_off_keeps_what_it_found_and_says_why() -> None:
 
 def test_what_is_not_there_is_absent_and_not_a_default(tmp_path: Path) -> None:
     empty = tree(tmp_path)
-    assert probe.cgroup_cores(empty) is None
-    assert probe.cgroup_memory_bytes(empty) is None
-    assert probe.cgroup_version(empty) is None
+    assert cgroups.cores(empty) is None
+    assert cgroups.memory_bytes(empty) is None
+    assert cgroups.version(empty) is None
     facts: dict[str, object] = {}
-    for section in (probe.processor, probe.networks, probe.gpus_on_bus):
+    for section in (node_hardware.processor, node_hardware.networks, node_gpus.gpus_on_bus):
         assert probe.gather(lambda section=section: section(empty), facts) is None
     assert facts.keys() == {"cpu.logical"}  # asked from the kernel, not read from a file
     assert empty.unreadable == []
@@ -168,9 +174,9 @@ def test_a_cgroup_2_limit_is_the_tightest_on_the_way_up(tmp_path: Path) -> None:
             "/sys/fs/cgroup/pods/memory.max": "max\n",
         },
     )
-    assert probe.cgroup_version(machine) == 2
-    assert probe.cgroup_cores(machine) == 1.5
-    assert probe.cgroup_memory_bytes(machine) == 2**29
+    assert cgroups.version(machine) == 2
+    assert cgroups.cores(machine) == 1.5
+    assert cgroups.memory_bytes(machine) == 2**29
 
 
 def test_a_cgroup_1_container_that_sees_only_its_own_part_has_its_limits(tmp_path: Path) -> None:
@@ -188,9 +194,9 @@ def test_a_cgroup_1_container_that_sees_only_its_own_part_has_its_limits(tmp_pat
             "/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
         },
     )
-    assert probe.cgroup_version(machine) == 1
-    assert probe.cgroup_cores(machine) == 2.0
-    assert probe.cgroup_memory_bytes(machine) is None
+    assert cgroups.version(machine) == 1
+    assert cgroups.cores(machine) == 2.0
+    assert cgroups.memory_bytes(machine) is None
 
 
 def test_a_cgroup_1_quota_of_minus_one_is_no_limit(tmp_path: Path) -> None:
@@ -203,7 +209,7 @@ def test_a_cgroup_1_quota_of_minus_one_is_no_limit(tmp_path: Path) -> None:
             "/cg/cpu.cfs_period_us": "100000\n",
         },
     )
-    assert probe.cgroup_cores(machine) is None
+    assert cgroups.cores(machine) is None
 
 
 def test_cores_and_sockets_are_counted_from_the_topology(tmp_path: Path) -> None:
@@ -213,7 +219,7 @@ def test_cores_and_sockets_are_counted_from_the_topology(tmp_path: Path) -> None
     for cpu in range(8):
         files[f"{cpus}/cpu{cpu}/topology/thread_siblings_list"] = f"{cpu % 4},{cpu % 4 + 4}\n"
         files[f"{cpus}/cpu{cpu}/topology/physical_package_id"] = f"{cpu % 2}\n"
-    facts = dict(probe.processor(tree(tmp_path, **files)))
+    facts = dict(node_hardware.processor(tree(tmp_path, **files)))
     assert (facts["cpu.cores"], facts["cpu.sockets"], facts["cpu.smt"]) == (4, 2, True)
     assert facts["cpu.governor"] == "performance,powersave"
 
@@ -224,8 +230,8 @@ def test_throttling_is_counted_once_a_package(tmp_path: Path) -> None:
     for cpu in range(4):
         files[f"{cpus}/cpu{cpu}/thermal_throttle/package_throttle_count"] = f"{10 + cpu % 2}\n"
         files[f"{cpus}/cpu{cpu}/topology/physical_package_id"] = f"{cpu % 2}\n"
-    assert probe.throttled(tree(tmp_path, **files)) == 21
-    assert probe.throttled(tree(tmp_path / "virtual")) is None
+    assert node_hardware.throttled(tree(tmp_path, **files)) == 21
+    assert node_hardware.throttled(tree(tmp_path / "virtual")) is None
 
 
 @pytest.mark.parametrize(
@@ -243,7 +249,7 @@ def test_a_hypervisor_is_told_by_its_signs(
     tmp_path: Path, files: dict[str, str], expected: str | None
 ) -> None:
     machine = tree(tmp_path, **files)
-    assert probe.hypervisor(machine, probe.keyed_lines(machine.text("/proc/cpuinfo"))) == expected
+    assert node_hardware.hypervisor(machine, keyed_lines(machine.text("/proc/cpuinfo"))) == expected
 
 
 def test_infiniband_and_network_interfaces_are_listed_without_container_ends(tmp_path: Path) -> None:
@@ -263,7 +269,7 @@ def test_infiniband_and_network_interfaces_are_listed_without_container_ends(tmp
             "/sys/class/net/veth12ab/mtu": "1450\n",
         },
     )
-    facts = {name: value for name, value in probe.networks(machine) if value is not None}
+    facts = {name: value for name, value in node_hardware.networks(machine) if value is not None}
     assert facts == {
         "infiniband.mlx5_0.firmware": "28.39.1002",
         "infiniband.mlx5_0.port1.rate": "400 Gb/sec (4X NDR)",
@@ -284,14 +290,14 @@ def test_a_gpu_on_the_bus_is_seen_without_a_driver_and_other_devices_are_not(tmp
     for number, (vendor, kind) in enumerate(devices):
         files[f"{bus}/0{number}/vendor"] = vendor + "\n"
         files[f"{bus}/0{number}/class"] = kind + "\n"
-    facts = dict(probe.gpus_on_bus(tree(tmp_path, **files)))
+    facts = dict(node_gpus.gpus_on_bus(tree(tmp_path, **files)))
     assert facts == {"pci.nvidia_gpus": 1, "pci.amd_gpus": None}
 
 
 def test_only_kernel_options_that_steer_speed_are_told() -> None:
     line = "root=UUID=12 mitigations=off inst.ks=http://u:p@h/ isolcpus=2-15 console=ttyS0 nosmt"
-    assert probe.kernel_options(line) == "mitigations=off isolcpus=2-15 nosmt"
-    assert probe.kernel_options(None) is None
+    assert node_hardware.kernel_options(line) == "mitigations=off isolcpus=2-15 nosmt"
+    assert node_hardware.kernel_options(None) is None
 
 
 @pytest.mark.parametrize(
@@ -303,7 +309,7 @@ def test_only_kernel_options_that_steer_speed_are_told() -> None:
     ],
 )
 def test_the_version_file_of_torch_is_read_as_text(text: str, expected: str | None) -> None:
-    stated = probe.version_file(text)
+    stated = node_software.version_file(text)
     assert stated["__version__"].startswith("2.")
     assert stated.get("cuda") == expected
 
@@ -316,7 +322,9 @@ def test_the_package_first_on_the_search_path_counts(tmp_path: Path) -> None:
         "b/no-dist",
     ):
         (tmp_path / name).mkdir(parents=True)
-    found = probe.installed(probe.Tree(), [str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "gone")])
+    found = node_software.installed(
+        Tree(), [str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "gone")]
+    )
     assert found == {"foo-bar": "2.0", "old": "1.2"}
 
 
@@ -372,7 +380,7 @@ needs_compiler = pytest.mark.skipif(
 
 @needs_compiler
 def test_gpus_are_read_through_nvml_and_values_they_lack_are_left_out(tmp_path: Path) -> None:
-    found = dict(probe.nvml_facts(str(fake_nvml(tmp_path, "return 0;"))))
+    found = dict(node_gpus.nvml_facts(str(fake_nvml(tmp_path, "return 0;"))))
     assert {name: value for name, value in found.items() if value is not None} == {
         "gpu.driver": "580.95.05",
         "gpu.cuda": "13.1",
@@ -407,12 +415,10 @@ def test_a_driver_that_refuses_is_named_and_the_rest_of_the_probe_stands(tmp_pat
 @needs_compiler
 def test_a_driver_that_never_answers_is_not_waited_for(tmp_path: Path) -> None:
     fake_nvml(tmp_path, "sleep(100); return 0;")
-    code = (
-        "import runpy, sys; p = runpy.run_path(sys.argv[1]); facts = {};"
-        "print(p['nvml_within'](0.2, facts), facts, flush=True); import os; os._exit(0)"
-    )
+    code = "import os, probe; facts = {};print(probe.nvml_within(0.2, facts), facts, flush=True); os._exit(0)"
     done = subprocess.run(
-        [sys.executable, "-c", code, str(PROBE)],
+        [sys.executable, "-c", code],
+        cwd=PROBE.parent,
         env={"LD_LIBRARY_PATH": str(tmp_path)},
         capture_output=True,
         text=True,

@@ -63,15 +63,23 @@ def command(directory: Path, force: bool, as_json: bool) -> None:
 
 
 def look_here() -> Machine:
-    """What the probe tells of this machine."""
+    """What the probe tells of this machine. Raises HostError where it doesn't come to its end."""
     import math
+    import subprocess
+    import sys
+    from importlib import resources
 
-    from assay.payloads import probe
+    from assay.cluster import programs
 
-    facts = probe.probe(probe.Tree())
-    quota = facts.get("cpu.quota") or facts["cpu.allowed"]
-    cores = max(1, min(facts["cpu.allowed"], math.floor(quota)))
-    return Machine(cores=cores, gpus=facts.get("gpu.count") or 0)
+    with resources.as_file(resources.files("assay.payloads")) as folder:
+        argv = [sys.executable, str(folder / programs.PROBE)]
+        said = subprocess.run(argv, capture_output=True, text=True, check=False)
+    facts = programs.told(programs.PROBE, said.stdout + said.stderr)
+    allowed, quota = facts.get("cpu.allowed"), facts.get("cpu.quota")
+    if not isinstance(allowed, int):
+        raise HostError(f"this machine could not be looked at: {facts.get('unreadable')}")
+    cores = max(1, min(allowed, math.floor(float(quota or allowed))))
+    return Machine(cores=cores, gpus=int(facts.get("gpu.count") or 0))
 
 
 def _name(directory: Path) -> str:

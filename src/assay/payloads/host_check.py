@@ -18,8 +18,9 @@ import host_driver
 import host_fabric
 import host_pci
 import host_settings
+from file_tree import Tree
 from host_tools import Tools
-from probe import MARK, VERSION, Tree, gather, plain
+from probe import MARK, VERSION, gather, plain
 
 
 def check(tree: Tree, tools: Tools) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from file_tree import Tree
 from host_tools import Said
-from probe import Tree
 
 DEVICES, VERBS = "/sys/class/infiniband", "/dev/infiniband"
 PEER_MEMORY = ("nvidia_peermem", "nv_peer_mem")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from counters import listed
-from probe import Tree
+from file_tree import Tree
 
 BUS = "/sys/bus/pci/devices"
 NVIDIA, AMD, VIRTIO = "0x10de", "0x1002", "0x1af4"

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from file_tree import Tree, keyed_lines
 from host_tools import Said
-from probe import Tree, keyed_lines
 
 # Whose limits the processes inherit that they start
 STARTERS = ("dockerd", "containerd", "crio", "slurmd", "sshd", "kubelet")

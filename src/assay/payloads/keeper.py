@@ -1,7 +1,7 @@
 """Keeps one node's share of a job: starts its ranks, holds the time limit, says how each ended.
 
-Runs with the standard library alone (3.9 or newer), beside processes.py and counters.py, so that it works the
-same on this machine, in a pod or below a batch system, and does not depend on whoever started it:
+Runs with the standard library alone (3.9 or newer), beside what it imports, so that it works the same on this
+machine, in a pod or below a batch system, and does not depend on whoever started it:
 
     python -I -S keeper.py DIRECTORY [--detach] [--node-from VARIABLE]
 
@@ -36,7 +36,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))  # which -I leaves out
-from counters import between, groups_with_quota, look, read
+import cgroups
+from counters import between, look
+from file_tree import Tree
 from processes import WAKING, Processes, Program, prctl, stat_fields
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -258,8 +260,8 @@ def share(cores: list[int], ranks: int) -> list[list[int]]:
 
 def allowed_cores() -> float:
     """Cores that this process may use: its affinity, or its cgroup's quota where that is less."""
-    quotas: list[float] = [group["cores"] for _, group in groups_with_quota("")]
-    return min([len(os.sched_getaffinity(0)), *quotas])
+    quota, allowed = cgroups.cores(Tree()), len(os.sched_getaffinity(0))
+    return allowed if quota is None else min(allowed, quota)
 
 
 # Files ---------------------------------------------------------------------------------------------------
@@ -272,7 +274,7 @@ def claim(directory: Path, token: str) -> bool:
         "token": token,
         "pid": os.getpid(),
         "start_ticks": int(stat_fields(os.getpid())[19]),
-        "boot_id": read("/proc/sys/kernel/random/boot_id").strip(),
+        "boot_id": Tree().text("/proc/sys/kernel/random/boot_id") or "",
         "host": socket.gethostname(),
     }
     draft = directory / f"claim.{os.getpid()}"

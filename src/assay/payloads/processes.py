@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from counters import memory_groups, read
+from counters import memory_groups
+from file_tree import Tree
 
 WAKING = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 PR_SET_PDEATHSIG = 1
@@ -48,7 +49,7 @@ class Processes:
         self.reports, self.reporter = os.pipe()  # a rank that can't become its program says why
         os.set_blocking(self.reports, False)
         self.started_at = self.began = self.duration_s = 0.0
-        self.oom_kills, self.memory = count_oom_kills(), dict(memory_groups(""))
+        self.oom_kills, self.memory = count_oom_kills(), dict(memory_groups(Tree()))
 
     def start(self) -> None:
         """Start them all."""
@@ -150,7 +151,7 @@ class Processes:
 
     def _out_of_memory(self) -> str:
         """In words, that the kernel killed something for want of memory; "" where it did not."""
-        for path, now in memory_groups(""):
+        for path, now in memory_groups(Tree()):
             if now["oom_kills"] > self.memory.get(path, now)["oom_kills"]:
                 used = f", of which {now['used_bytes'] >> 20} MiB were used" if "used_bytes" in now else ""
                 return f" (out of memory: the limit is {now['limit_bytes'] >> 20} MiB{used})"
@@ -261,7 +262,7 @@ def descendants() -> dict[int, int]:
 
 def count_oom_kills() -> int:
     """Processes that the kernel killed for want of memory since it started."""
-    lines = (line.split() for line in read("/proc/vmstat").splitlines())
+    lines = (line.split() for line in Tree().lines("/proc/vmstat"))
     return next((int(value) for name, value in lines if name == "oom_kill"), 0)
 
 

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import host_fabric
-from probe import MARK, VERSION, Tree, gather
+from file_tree import Tree
+from probe import MARK, VERSION, gather
 
 LOCKED_BYTES = 2**26  # far above the 64 KiB and 8 MiB that a process may lock where nobody raised it
 

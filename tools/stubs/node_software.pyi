@@ -1,0 +1,1 @@
+from assay.payloads.node_software import *
