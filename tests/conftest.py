@@ -49,10 +49,18 @@ def published() -> dict[str, Any]:
 
 
 @pytest.fixture
-def payloads_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Training programs and their parts can be imported by their bare names, as where they run."""
+def namespace() -> Iterator[str]:
+    """A namespace of the real cluster."""
+    import kubernetes_cluster
+
+    with kubernetes_cluster.namespace() as name:
+        yield name
+
+
+@pytest.fixture
+def torch_here() -> None:
+    """Training programs and their parts can be imported."""
     pytest.importorskip("torch")
-    monkeypatch.syspath_prepend(ROOT / "src" / "assay" / "payloads")
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pytest
 
 from assay.workloads import WORKLOADS
 from assay.workloads.bert import BertParams, forward_flops
-from conftest import ROOT
 from made_wikipedia import LENGTH, MASKED, ROWS, make_wikipedia, write
 from training_contract import TrainingContract
 
@@ -64,9 +63,7 @@ pytestmark = pytest.mark.torch
 def bert() -> Any:
     """The program as a module."""
     pytest.importorskip("transformers")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "src" / "assay" / "payloads"))
-        return import_module("bert")
+    return import_module("bert")
 
 
 @pytest.fixture

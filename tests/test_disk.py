@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import mmap
 import os
 import signal
@@ -12,12 +11,12 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+import disk
 from assay.errors import InputError
 from assay.records import Reading, Shape
 from assay.workloads import WORKLOADS
@@ -34,13 +33,6 @@ def on_disk(tmp_path: Path) -> Path:
     kinds = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, check=True, text=True)
     require("disk", kinds.stdout.strip() not in {"tmpfs", "ramfs"}, "temporary files lie in memory here")
     return tmp_path
-
-
-@pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The program as a module, as its own directory is where it imports from."""
-    monkeypatch.syspath_prepend(PAYLOADS)
-    return importlib.import_module("disk")
 
 
 def measured(reading: Reading) -> dict[tuple[str, object], float]:
@@ -123,9 +115,7 @@ def test_a_killed_program_leaves_no_file(on_disk: Path) -> None:
     assert list(place.iterdir()) == []
 
 
-def test_of_another_users_file_o_direct_is_believed_and_the_result_says_so(
-    disk: ModuleType, on_disk: Path
-) -> None:
+def test_of_another_users_file_o_direct_is_believed_and_the_result_says_so(on_disk: Path) -> None:
     require("root", os.geteuid() == 0, "only root can be somebody else")
     file = on_disk / "train.bin"
     file.write_bytes(os.urandom(2 * MIB))
@@ -166,7 +156,7 @@ class Listening:
 
 
 @pytest.fixture
-def through_the_cache(disk: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Any:
+def through_the_cache(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Measures a file as where the file system has no O_DIRECT; what the rank was told."""
     monkeypatch.setattr(disk, "opened_directly", lambda _path: None)
 
@@ -201,7 +191,7 @@ def test_a_file_that_the_cache_keeps_is_refused(on_disk: Path, through_the_cache
             through_the_cache(file)
 
 
-def test_a_page_that_is_not_the_one_written_is_an_error(disk: ModuleType, on_disk: Path) -> None:
+def test_a_page_that_is_not_the_one_written_is_an_error(on_disk: Path) -> None:
     file = on_disk / "swapped"
     file.write_bytes(b"\1" * 8192)
     fd = os.open(file, os.O_RDONLY)

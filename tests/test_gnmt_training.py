@@ -37,7 +37,7 @@ class TestGnmtTraining(TranslationContract):
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 @pytest.mark.filterwarnings("ignore:TF32 acceleration on top of oneDNN")
 def test_its_flops_are_those_that_torch_counts_where_lstms_are_products() -> None:
     """Fused LSTMs aren't counted; without oneDNN they are products. Products by a vector never are."""
@@ -63,7 +63,7 @@ def test_a_token_of_mlperfs_gnmt_takes_half_of_what_a_pair_takes() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_padding_changes_nothing_of_what_a_sentence_means() -> None:
     import torch
 
@@ -81,7 +81,7 @@ def test_padding_changes_nothing_of_what_a_sentence_means() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_its_encoder_reads_a_sentence_from_its_end_as_a_packed_bidirectional_lstm_does() -> None:
     import torch
 
@@ -98,7 +98,7 @@ def test_its_encoder_reads_a_sentence_from_its_end_as_a_packed_bidirectional_lst
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_its_learning_rate_rises_exponentially_stays_and_is_halved_four_times() -> None:
     from argparse import Namespace
 

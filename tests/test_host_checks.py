@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+import host_check
+import host_pci
+import node_hardware
 from assay.cluster import programs
 from assay.cluster.check import Check
 from assay.cluster.host import checks
 from assay.records import Scalar
+from file_tree import Tree
 from recorded_host import BANNER, DRIVER, GPU0, GPU1, LIMITS, NIC0, SPEC, Host
 
-PAYLOADS = Path(__file__).parents[1] / "src" / "assay" / "payloads"
 TOPOLOGIES = Path(__file__).parent / "golden" / "topology"
 # What the probe tells of the recorded host
 PROBED: dict[str, Scalar] = {
@@ -37,26 +38,19 @@ PROBED: dict[str, Scalar] = {
 
 
 @pytest.fixture
-def payload(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
-    """A program of payloads/, imported by its bare name as where it runs."""
-    monkeypatch.syspath_prepend(PAYLOADS)
-    return importlib.import_module
-
-
-@pytest.fixture
 def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
 
 
 @pytest.fixture
-def examine(host: Host, payload: Callable[[str], Any]) -> Callable[..., dict[str, Check]]:
+def examine(host: Host) -> Callable[..., dict[str, Check]]:
     """The checks that arise of the recorded host as it is now, by name."""
 
     def examined(**but: Scalar) -> dict[str, Check]:
-        tools = payload("host_check").Tools()
+        tools = host_check.Tools()
         tools.said = host.said
-        tree = payload("probe").Tree(str(host.root))
-        facts = {**dict(payload("probe").networks(tree)), **payload("host_check").check(tree, tools)}
+        tree = Tree(str(host.root))
+        facts = {**dict(node_hardware.networks(tree)), **host_check.check(tree, tools)}
         found = checks.examine({**PROBED, **facts, **but})
         for check in found:
             assert bool(check.remedy) or check.state in ("ok", "unknown"), check
@@ -86,11 +80,11 @@ def test_a_host_that_was_not_looked_at_is_one_check_that_does_not_know() -> None
     ]
 
 
-def test_of_an_empty_tree_nothing_is_called_wrong(tmp_path: Path, payload: Callable[[str], Any]) -> None:
+def test_of_an_empty_tree_nothing_is_called_wrong(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    tools = payload("host_check").Tools()
+    tools = host_check.Tools()
     tools.said = lambda *_, **__: None
-    facts = payload("host_check").check(payload("probe").Tree(str(tmp_path / "empty")), tools)
+    facts = host_check.check(Tree(str(tmp_path / "empty")), tools)
     found = {check.name: check.state for check in checks.examine(facts)}
     assert found.pop("fabric") == "ok"
     assert set(found.values()) == {"unknown"}
@@ -437,28 +431,23 @@ def test_recorded_topologies_of_each_age_are_read(
     assert check.evidence.endswith("by nvidia-smi topo -m")
 
 
-def test_a_topology_that_is_cut_anywhere_gives_no_path_that_is_not_in_it(
-    payload: Callable[[str], Any],
-) -> None:
+def test_a_topology_that_is_cut_anywhere_gives_no_path_that_is_not_in_it() -> None:
     text = (TOPOLOGIES / "h100-sxm5.txt").read_text()
-    pci = payload("host_pci")
-    whole = dict(pci.matrix(text))
+    whole = dict(host_pci.matrix(text))
     assert len(whole) == 64
     rows = re.sub(r"\x1b\[[0-9;]*m", "", text)
     for length in range(0, rows.index("NIC Legend"), 7):
-        for (gpu, nic), path in pci.matrix(rows[:length]):
+        for (gpu, nic), path in host_pci.matrix(rows[:length]):
             assert whole[gpu, nic.replace("NIC", "mlx5_")] == path
 
 
 @pytest.mark.parametrize(
     ("nic", "path"), [("0000:04:00.0", "PIX"), ("0000:05:00.0", "PHB"), ("0000:84:00.0", "SYS")]
 )
-def test_paths_from_sysfs_are_called_as_nvidia_smi_calls_them(
-    host: Host, payload: Callable[[str], Any], nic: str, path: str
-) -> None:
+def test_paths_from_sysfs_are_called_as_nvidia_smi_calls_them(host: Host, nic: str, path: str) -> None:
     host._place(("pci0000:00", "0000:00:02.0", "0000:05:00.0"))
-    tree = payload("probe").Tree(str(host.root))
-    assert payload("host_pci").between(tree, GPU0, nic) == path
+    tree = Tree(str(host.root))
+    assert host_pci.between(tree, GPU0, nic) == path
 
 
 # On this machine
@@ -475,8 +464,8 @@ def test_the_program_runs_alone_with_what_travels_with_it(tmp_path: Path) -> Non
     assert json.loads(done.stdout.split(" ", 1)[1])["host.checked"]
 
 
-def test_a_tool_that_fails_is_named_and_one_that_is_absent_is_not(payload: Callable[[str], Any]) -> None:
-    tools = payload("host_check").Tools()
+def test_a_tool_that_fails_is_named_and_one_that_is_absent_is_not() -> None:
+    tools = host_check.Tools()
     assert tools.said("sh", "-c", "echo yes; exit 1", fine=(0, 1)) == "yes\n"
     assert tools.said("no-such-tool") is None
     assert tools.refused == []

@@ -290,13 +290,7 @@ def test_accuracy_is_the_share_of_right_answers_of_the_accuracy_log(ran: Path, t
     assert float(script.stdout) == 0.75
 
 
-@pytest.fixture
-def payloads(_installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs that travel find each other by their bare names."""
-    monkeypatch.syspath_prepend(str(PAYLOADS))
-
-
-@pytest.mark.usefixtures("payloads")
+@pytest.mark.usefixtures("_installed")
 @pytest.mark.torch
 @pytest.mark.slow
 def test_images_of_a_folder_a_class_are_cut_out_and_normalised_in_a_fixed_order(tmp_path: Path) -> None:
@@ -318,7 +312,7 @@ def test_images_of_a_folder_a_class_are_cut_out_and_normalised_in_a_fixed_order(
         data.read(0)
 
 
-@pytest.mark.usefixtures("payloads")
+@pytest.mark.usefixtures("_installed")
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -344,7 +338,7 @@ def test_data_of_another_form_is_refused_with_the_files_name(
     assert "data.npz" in str(refused.value)
 
 
-@pytest.mark.usefixtures("payloads")
+@pytest.mark.usefixtures("_installed")
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -369,7 +363,7 @@ def test_the_flops_of_a_sample_are_what_torch_counts(model: str, scale: float) -
     assert INFERENCE.flops(INFERENCE.params(model=model, size=64)) is None
 
 
-@pytest.mark.usefixtures("payloads")
+@pytest.mark.usefixtures("_installed")
 @pytest.mark.torch
 @pytest.mark.slow
 def test_bounds_are_those_of_the_mlperf_conf_that_loadgen_carries_and_sizes_those_of_the_models() -> None:
@@ -398,7 +392,7 @@ def test_the_flops_of_bert_are_those_of_its_layers() -> None:
         assert INFERENCE.flops(INFERENCE.params(model=model)) == pytest.approx(expected, rel=0.005)
 
 
-@pytest.mark.usefixtures("payloads")
+@pytest.mark.usefixtures("_installed")
 @pytest.mark.torch
 @pytest.mark.slow
 def test_weights_are_taken_as_their_library_and_as_trainings_keep_them(tmp_path: Path) -> None:

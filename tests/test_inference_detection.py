@@ -42,11 +42,9 @@ RUNS: Mapping[str, Mapping[str, Any]] = {
 
 
 @pytest.fixture
-def _payloads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs that travel find each other by their bare names."""
+def _detection() -> None:
     for name in ("torchvision", "pycocotools"):
         require(name, importlib.util.find_spec(name) is not None, "install the extra `inference`")
-    monkeypatch.syspath_prepend(str(PAYLOADS))
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +196,7 @@ def test_a_broken_model_has_the_accuracy_of_one(ran: Path) -> None:
 # Networks ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("_detection")
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ssd-mobilenet", "ssd-resnet34", "retinanet"])
@@ -251,7 +249,7 @@ def as_torchvision(network: Any, size: int) -> Any:
     return network.model
 
 
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("_detection")
 @pytest.mark.torch
 @pytest.mark.slow
 def test_default_boxes_stay_exact_in_half_precision() -> None:
@@ -267,7 +265,7 @@ def test_default_boxes_stay_exact_in_half_precision() -> None:
 # Scores --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("_detection")
 @pytest.mark.torch
 @pytest.mark.parametrize("layout", ["coco", "openimages"])
 def test_what_is_scored_are_the_boxes_of_the_log(tmp_path: Path, layout: str) -> None:
@@ -295,7 +293,7 @@ def test_what_is_scored_are_the_boxes_of_the_log(tmp_path: Path, layout: str) ->
     assert worth(tmp_path, [rows[:0] for rows in exact], read) == 0
 
 
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("_detection")
 @pytest.mark.torch
 def test_answers_to_other_samples_and_missing_ones_are_no_accuracy(tmp_path: Path) -> None:
     data = import_module("loadgen_data")
@@ -307,7 +305,7 @@ def test_answers_to_other_samples_and_missing_ones_are_no_accuracy(tmp_path: Pat
         worth(tmp_path, exact[::-1], read)
 
 
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("_detection")
 @pytest.mark.torch
 def test_annotations_and_images_that_can_not_be_read_are_named(tmp_path: Path) -> None:
     data = import_module("loadgen_data")

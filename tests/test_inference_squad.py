@@ -40,10 +40,8 @@ RUNS: Mapping[str, Mapping[str, Any]] = {
 
 
 @pytest.fixture
-def _payloads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs that travel find each other by their bare names."""
+def _tokenizers() -> None:
     require("tokenizers", importlib.util.find_spec("tokenizers") is not None, "install the extra `inference`")
-    monkeypatch.syspath_prepend(str(PAYLOADS))
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +51,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         require(name, importlib.util.find_spec(name) is not None, "install the extra `inference`")
     root = tmp_path_factory.mktemp("squad")
     made_squad.make(root / "squad", paragraphs=24, seed=2)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(PAYLOADS))
-        train(made_squad.make(root / "others", paragraphs=200, seed=1), root / "weights.pt")
+    train(made_squad.make(root / "others", paragraphs=200, seed=1), root / "weights.pt")
     return root
 
 
@@ -203,7 +199,7 @@ def test_the_script_scores_a_log_again_whatever_the_length_of_its_samples(ran: P
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("_tokenizers")
 def test_a_model_of_images_refuses_questions(trained: Path) -> None:
     bench = import_module("loadgen").Bench
     options = Namespace(model="mobilenet", size=None, data=trained / "squad")
@@ -224,7 +220,7 @@ def decoded(ids: np.ndarray) -> list[str]:
     return [made_squad.PIECES[one] for one in ids if one]
 
 
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("_tokenizers")
 def test_a_sample_is_the_question_and_its_text_in_lower_case_pieces(tmp_path: Path) -> None:
     text = " Zoë  spoke\u00a0of\t(1066)."
     found = samples(tmp_path, (text, [question("WHO?", text, "Zoë")]), length=80)
@@ -249,7 +245,7 @@ def test_a_sample_is_the_question_and_its_text_in_lower_case_pieces(tmp_path: Pa
     assert types.tolist() == [0] * 4 + [1] * 8 + [0] * 68
 
 
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("_tokenizers")
 def test_long_texts_are_windows_128_pieces_apart_and_long_questions_are_cut(tmp_path: Path) -> None:
     """Beside 64 pieces of a question 384 tokens hold 317 of a text."""
     text, asked = " ".join(["it"] * 700 + ["1066"]), "it " * 65 + "rained?"
@@ -272,7 +268,7 @@ def peaks(found: Any, *at: tuple[int, int, int, float]) -> list[bytes]:
     return [one.tobytes() for one in logits]
 
 
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("_tokenizers")
 def test_the_answer_of_a_long_text_may_lie_in_a_later_window_and_counts_where_most_is_around_it(
     tmp_path: Path,
 ) -> None:
@@ -290,7 +286,7 @@ def test_the_answer_of_a_long_text_may_lie_in_a_later_window_and_counts_where_mo
     assert found.score(peaks(found, *right, *better)) == 0
 
 
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("_tokenizers")
 def test_ends_that_make_no_span_are_passed_over(tmp_path: Path) -> None:
     text = " ".join(["it", "1066", *["and"] * 60])
     found = samples(tmp_path, (text, [question("When?", text, "1066")]), length=120)
@@ -308,7 +304,7 @@ def test_ends_that_make_no_span_are_passed_over(tmp_path: Path) -> None:
     assert found.score(peaks(found, *right, *twenty)) == 0, "only 20 of each side are looked at"
 
 
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("_tokenizers")
 @pytest.mark.parametrize(
     ("text", "first", "last", "answer"),
     [
@@ -332,7 +328,7 @@ def test_an_answers_text_is_cut_out_of_its_words_as_the_reference_cuts_it(
     assert windows.text.cut(first, last) == answer
 
 
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("_tokenizers")
 @pytest.mark.parametrize(
     ("answer", "right", "f1"),
     [
@@ -352,7 +348,7 @@ def test_f1_is_that_of_the_words_without_capitals_articles_and_asciis_punctuatio
     assert import_module("squad").f1(answer, right) == pytest.approx(f1)
 
 
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("_tokenizers")
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
@@ -369,7 +365,7 @@ def test_answers_that_are_not_logits_of_each_token_are_no_accuracy(
         found.score([peaks(found)[0], answer.tobytes()])
 
 
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("_tokenizers")
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -384,7 +380,7 @@ def test_a_log_without_answers_is_named(tmp_path: Path, content: str, told: str)
         import_module("loadgen_accuracy").answered(tmp_path / "log.json")
 
 
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("_tokenizers")
 @pytest.mark.parametrize(("module", "examples"), [("squad", 2), ("loadgen_squad", 2)])
 def test_the_examples_of_the_payloads_own_pages_hold(module: str, examples: int) -> None:
     assert doctest.testmod(import_module(module)) == (0, examples)
@@ -393,7 +389,7 @@ def test_the_examples_of_the_payloads_own_pages_hold(module: str, examples: int)
 # Data that can't be read ---------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("_tokenizers")
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -423,7 +419,7 @@ def test_questions_of_another_form_are_refused_with_file_and_place(
         import_module("loadgen_data").labelled(tmp_path, 48)
 
 
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("_tokenizers")
 def test_files_that_lack_or_are_no_text_are_named(tmp_path: Path) -> None:
     labelled = import_module("loadgen_data").labelled
     with pytest.raises(ValueError, match=r"SQuAD's dev-v1\.1\.json and vocab\.txt"):
@@ -449,7 +445,7 @@ def test_files_that_lack_or_are_no_text_are_named(tmp_path: Path) -> None:
         labelled(tmp_path, 48)
 
 
-@pytest.mark.usefixtures("_payloads")
+@pytest.mark.usefixtures("_tokenizers")
 def test_samples_too_short_for_a_question_and_a_text_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match="samples of 8 tokens have no room for a text beside a question of 6"

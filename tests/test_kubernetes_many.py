@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,12 +21,6 @@ import os
 for number in range({LINES}):
     print(os.environ["ASSAY_TOKEN"], number)
 """
-
-
-@pytest.fixture
-def namespace() -> Iterator[str]:
-    with cluster.namespace() as name:
-        yield name
 
 
 def test_fifty_jobs_at_once_lose_nothing_and_leave_nothing(namespace: str, tmp_path: Path) -> None:

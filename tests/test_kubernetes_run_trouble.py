@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +25,6 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 OURS = ",".join(f"{name}={value}" for name, value in MANAGED_BY.items())
 PATIENCE_S = 240
 SLOW = "import time; print('up', flush=True); time.sleep({seconds}); print('v 1')"
-
-
-@pytest.fixture
-def namespace() -> Iterator[str]:
-    with cluster.namespace() as name:
-        yield name
 
 
 def suite(folder: Path, namespace: str, code: str, **options: Any) -> Path:

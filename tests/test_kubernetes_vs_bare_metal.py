@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +60,6 @@ def test_no_path_of_a_machine_stands_in_them() -> None:
 
 
 # For real ------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def namespace() -> Iterator[str]:
-    with cluster.namespace() as name:
-        yield name
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import contextlib
 import doctest
-import importlib
 import json
 import math
 import os
@@ -33,6 +32,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy.stats import binom
 
+import completion
+import llm_client
+import llm_load
 from assay.cli import assay
 from assay.errors import InputError
 from assay.payloads import service_level
@@ -338,10 +340,6 @@ _PIECES = st.sampled_from(
 def test_whatever_a_server_sends_is_an_answer_or_a_failure_with_its_cause(
     head: bytes, pieces: list[bytes]
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(PAYLOADS)
-        completion = importlib.import_module("completion")
-
     async def ask() -> object:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readuntil(b"}")
@@ -502,11 +500,7 @@ class Queue:
 
 @pytest.mark.parametrize("begin", [0.5, 40.0, 700.0])
 @pytest.mark.parametrize("resolution", [0.02, 0.2])
-def test_a_search_comes_as_close_as_it_was_asked_to(
-    monkeypatch: pytest.MonkeyPatch, begin: float, resolution: float
-) -> None:
-    monkeypatch.syspath_prepend(PAYLOADS)
-    llm_client, llm_load = importlib.import_module("llm_client"), importlib.import_module("llm_load")
+def test_a_search_comes_as_close_as_it_was_asked_to(begin: float, resolution: float) -> None:
     queue, bounds = Queue(llm_load, service_s=0.02, requests=500), Bounds(0.2, None, 90.0)
     rank = llm_client.Rank()
     found = asyncio.run(llm_client.search(rank, begin, resolution, queue, bounds))
@@ -518,11 +512,7 @@ def test_a_search_comes_as_close_as_it_was_asked_to(
 @pytest.mark.parametrize(
     ("service_s", "told"), [(9.0, "no rate keeps the bounds"), (0.0, "start from a higher")]
 )
-def test_a_search_without_an_end_says_so(
-    monkeypatch: pytest.MonkeyPatch, service_s: float, told: str
-) -> None:
-    monkeypatch.syspath_prepend(PAYLOADS)
-    llm_client, llm_load = importlib.import_module("llm_client"), importlib.import_module("llm_load")
+def test_a_search_without_an_end_says_so(service_s: float, told: str) -> None:
     queue = Queue(llm_load, service_s, requests=100)
     with pytest.raises(SystemExit, match=told):
         asyncio.run(llm_client.search(llm_client.Rank(), 1.0, 0.1, queue, Bounds(0.2, None, 90.0)))

@@ -52,7 +52,7 @@ def detector(classes: int = 80, **options: Any) -> Any:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_its_full_form_is_torchvisions_model_weight_for_weight() -> None:
     import torch
     from torchvision.models.detection import maskrcnn_resnet50_fpn
@@ -67,7 +67,7 @@ def test_its_full_form_is_torchvisions_model_weight_for_weight() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_its_flops_are_those_that_torch_counts() -> None:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
@@ -84,7 +84,7 @@ def test_its_flops_are_those_that_torch_counts() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_what_a_given_backbone_freezes_is_less_to_compute(tmp_path: Path) -> None:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
@@ -104,7 +104,7 @@ def test_what_a_given_backbone_freezes_is_less_to_compute(tmp_path: Path) -> Non
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_its_weights_have_the_names_that_the_rules_of_v1_1_ask_for() -> None:
     checker = pytest.importorskip("mlperf_logging.compliance_checker")
     rules = (Path(checker.__file__).parent / "training_1.1.0" / "closed_maskrcnn.yaml").read_text()
@@ -114,7 +114,7 @@ def test_its_weights_have_the_names_that_the_rules_of_v1_1_ask_for() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of pycocotools, by numpy
 def test_a_mirrored_image_has_its_boxes_and_masks_mirrored(tmp_path: Path) -> None:
     import torch
@@ -174,7 +174,7 @@ def test_ranks_that_find_all_in_their_share_of_the_images_have_a_precision_of_on
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_graphs_are_refused_because_the_images_decide_what_is_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -185,7 +185,7 @@ def test_graphs_are_refused_because_the_images_decide_what_is_computed(
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_boxes_and_masks_both_have_to_reach_their_target() -> None:
     benchmark = import_module("maskrcnn").MaskRcnn
     reached = partial(benchmark.reached, Namespace(options=Namespace(mask_target=0.3)), target=0.4)

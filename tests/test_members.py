@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -224,12 +223,6 @@ def test_a_node_with_somebodys_job_is_in_use_and_there_are_no_switches() -> None
     assert names(told(nodelist="snode[1-2]")) == ["snode1", "snode2"]
     with pytest.raises(InputError, match="No topology information available"):
         told(by="switch")
-
-
-@pytest.fixture
-def namespace() -> Iterator[str]:
-    with cluster.namespace() as name:
-        yield name
 
 
 def on_cluster(namespace: str, **asked: Any) -> dict[str, Member]:

@@ -89,7 +89,7 @@ def undecided(boards: Any) -> Any:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_its_flops_are_those_that_torch_counts_and_mlperfs() -> None:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
@@ -104,7 +104,7 @@ def test_its_flops_are_those_that_torch_counts_and_mlperfs() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 @pytest.mark.parametrize(("komi", "wins"), [(0.5, True), (10.5, False)])
 def test_after_the_others_pass_the_search_ends_a_game_that_is_won_and_plays_on_otherwise(
     komi: float, wins: bool
@@ -123,7 +123,7 @@ def test_after_the_others_pass_the_search_ends_a_game_that_is_won_and_plays_on_o
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_games_are_the_same_however_many_ranks_share_them() -> None:
     import torch
 
@@ -142,7 +142,7 @@ def test_games_are_the_same_however_many_ranks_share_them() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_of_two_players_the_first_has_black_in_even_games() -> None:
     import torch
 
@@ -166,7 +166,7 @@ def test_of_two_players_the_first_has_black_in_even_games() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_a_position_and_its_visits_are_turned_alike_in_eight_ways() -> None:
     import torch
 
@@ -185,7 +185,7 @@ def test_a_position_and_its_visits_are_turned_alike_in_eight_ways() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_what_is_wrong_with_a_file_of_games_is_said_with_its_name(tmp_path: Path) -> None:
     import torch
 

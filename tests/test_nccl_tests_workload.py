@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from importlib import resources
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,21 +14,13 @@ import pytest
 from assay.errors import InputError
 from assay.records import Shape
 from assay.workloads.nccl_tests import NCCL_TESTS, NcclTestsParams
+from nccl_tests import gpus_here
 from test_doubts_machine import raised as doubts_of
 from test_doubts_machine import runs
 from test_nccl_tests import V2_13
 
-PAYLOADS = resources.files("assay.payloads")
 SOCKETS = "node-a:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n"
 RDMA = SOCKETS.replace("NET/Socket/0", "NET/IB/0/GDRDMA")
-
-
-@pytest.fixture
-def gpus_here(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, str]], int]:
-    """The program's own, imported from its directory as it lies on a node."""
-    monkeypatch.syspath_prepend(str(PAYLOADS))
-    found: Callable[[Mapping[str, str]], int] = importlib.import_module("nccl_tests").gpus_here
-    return found
 
 
 @pytest.mark.parametrize(
@@ -53,15 +43,11 @@ def gpus_here(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, str]], 
     ],
     ids=["one process for a node", "another rank of it", "mpirun", "srun", "another rank below srun"],
 )
-def test_a_process_takes_the_gpus_that_no_other_takes(
-    gpus_here: Callable[[Mapping[str, str]], int], environment: Mapping[str, str], gpus: int
-) -> None:
+def test_a_process_takes_the_gpus_that_no_other_takes(environment: Mapping[str, str], gpus: int) -> None:
     assert gpus_here(environment) == gpus
 
 
-def test_workers_without_mpi_are_refused_with_what_to_do(
-    gpus_here: Callable[[Mapping[str, str]], int],
-) -> None:
+def test_workers_without_mpi_are_refused_with_what_to_do() -> None:
     with pytest.raises(SystemExit, match="kind: mpijob"):
         gpus_here({"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"})
 

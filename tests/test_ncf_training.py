@@ -49,7 +49,7 @@ def ratings_of(tmp_path: Path, lines: list[str], least: int = 1) -> Any:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_its_flops_are_those_that_torch_counts() -> None:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
@@ -63,7 +63,7 @@ def test_its_flops_are_those_that_torch_counts() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_each_users_last_rating_is_kept_and_of_one_second_the_later_line(tmp_path: Path) -> None:
     lines = ["9,30,5,200", "9,10,1,100", "4,10,2.5,50", "4,20,3,50", "4,40,3,10"]
     ratings = ratings_of(tmp_path, lines)
@@ -73,7 +73,7 @@ def test_each_users_last_rating_is_kept_and_of_one_second_the_later_line(tmp_pat
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_negatives_are_unrated_evenly_drawn_and_the_same_wherever_they_are_drawn(tmp_path: Path) -> None:
     import torch
 
@@ -93,7 +93,7 @@ def test_negatives_are_unrated_evenly_drawn_and_the_same_wherever_they_are_drawn
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_a_model_that_finds_all_items_alike_hits_nothing(tmp_path: Path) -> None:
     """A tie counts against the kept item: else a broken model would have all hits."""
     import torch
@@ -110,7 +110,7 @@ def test_a_model_that_finds_all_items_alike_hits_nothing(tmp_path: Path) -> None
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 @pytest.mark.parametrize(
     ("content", "said"),
     [

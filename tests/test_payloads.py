@@ -6,13 +6,12 @@ import ast
 import csv
 import gzip
 import hashlib
-import importlib.util
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -40,19 +39,9 @@ def _torch() -> None:
 
 
 @pytest.fixture
-def load(_torch: None, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Loader of a program as a module, as its own directory is where it imports from."""
-    monkeypatch.syspath_prepend(PAYLOADS)
-
-    def module_of(name: str) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(f"payload_{name}", PAYLOADS / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    return module_of
+def load(_torch: None) -> Callable[[str], Any]:
+    """Loader of a program as a module."""
+    return import_module
 
 
 def run(tmp_path: Path, name: str, ranks: int = 1, seed: int = 1, **params: Any) -> Reading:

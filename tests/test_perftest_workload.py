@@ -6,7 +6,6 @@ program of the same name meets the other end over a real socket and prints what 
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import shlex
@@ -21,14 +20,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+import perftest
 from assay.errors import InputError
 from assay.records import Reading, Shape
 from assay.workloads.perftest import PERFTEST, PerftestParams
-from conftest import ROOT, require
+from conftest import require
 from payload_processes import end, free_port, start, torchrun
 from test_perftest import GBITS, JSON, LATENCY, MIB, OLD, UNQUOTED
 
-PAYLOADS = ROOT / "src" / "assay" / "payloads"
 PROGRAM = Path(__file__).with_name("perftest_program.py")
 UP = ("mlx5_0:1", "ACTIVE", "InfiniBand", "200 Gb/sec (4X HDR)")
 
@@ -47,24 +46,17 @@ def write_ports(tree: Path, **states: str) -> Path:
 # Ports ---------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The program's own module, imported from its directory as it lies on a node."""
-    monkeypatch.syspath_prepend(PAYLOADS)
-    return importlib.import_module("perftest")
-
-
-def test_ports_are_read_with_state_link_layer_and_rate(tmp_path: Path, program: Any) -> None:
+def test_ports_are_read_with_state_link_layer_and_rate(tmp_path: Path) -> None:
     write_ports(tmp_path, mlx5_0="4: ACTIVE", mlx5_1="1: DOWN")
-    assert program.ports(tmp_path / "infiniband") == [UP, ("mlx5_1:1", "DOWN", *UP[2:])]
+    assert perftest.ports(tmp_path / "infiniband") == [UP, ("mlx5_1:1", "DOWN", *UP[2:])]
 
 
-def test_a_port_that_can_not_be_measured_is_left_out_with_the_reason(program: Any) -> None:
-    up = program.Port(*UP)
+def test_a_port_that_can_not_be_measured_is_left_out_with_the_reason() -> None:
+    up = perftest.Port(*UP)
     roce = up._replace(name="mlx5_3:1", link_layer="Ethernet")
     of_0 = [up, up._replace(name="mlx5_1:1", state="DOWN"), up._replace(name="mlx5_2:1"), roce]
     of_1 = [up, up._replace(name="mlx5_1:1"), roce._replace(link_layer="InfiniBand")]
-    usable, left_out = program.paired(of_0, of_1, [])
+    usable, left_out = perftest.paired(of_0, of_1, [])
     assert usable == {"mlx5_0:1": "InfiniBand, 200 Gb/sec (4X HDR)"}
     assert left_out == {
         "mlx5_1:1": "DOWN on worker 0",
@@ -73,17 +65,17 @@ def test_a_port_that_can_not_be_measured_is_left_out_with_the_reason(program: An
     }
 
 
-def test_devices_that_are_asked_for_are_measured_alone_and_an_unknown_one_is_named(program: Any) -> None:
-    up = program.Port(*UP)
+def test_devices_that_are_asked_for_are_measured_alone_and_an_unknown_one_is_named() -> None:
+    up = perftest.Port(*UP)
     both = [up, up._replace(name="mlx5_1:1"), up._replace(name="mlx5_1:2")]
-    usable, left_out = program.paired(both, both, ["mlx5_0", "mlx5_1:2", "mlx4_0"])
+    usable, left_out = perftest.paired(both, both, ["mlx5_0", "mlx5_1:2", "mlx4_0"])
     assert [*usable] == ["mlx5_0:1", "mlx5_1:2"]
     assert left_out == {"mlx5_1:1": "not asked for", "mlx4_0": "neither worker has it"}
 
 
-def test_ends_of_another_rate_are_both_told(program: Any) -> None:
-    up = program.Port(*UP)
-    usable, _ = program.paired([up], [up._replace(rate="100 Gb/sec (4X EDR)")], [])
+def test_ends_of_another_rate_are_both_told() -> None:
+    up = perftest.Port(*UP)
+    usable, _ = perftest.paired([up], [up._replace(rate="100 Gb/sec (4X EDR)")], [])
     assert usable == {"mlx5_0:1": "InfiniBand, 200 Gb/sec (4X HDR) and InfiniBand, 100 Gb/sec (4X EDR)"}
 
 

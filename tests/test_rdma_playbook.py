@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,6 @@ from playbooks import command, yaml
 
 EXAMPLE = ROOT / "examples" / "rdma"
 SUITES = ("point-to-point", "nccl", "resnet50")
-
-
-@pytest.fixture
-def namespace() -> Iterator[str]:
-    with cluster.namespace() as name:
-        yield name
 
 
 @pytest.fixture

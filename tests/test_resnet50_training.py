@@ -15,7 +15,6 @@ import pytest
 
 from assay.logs.mlperf import training_run
 from assay.workloads import WORKLOADS
-from conftest import ROOT
 from training_contract import TrainingContract, findings, run_by_command
 
 COLOURS = {"blue": (40, 60, 200), "green": (60, 200, 40), "red": (200, 60, 40)}
@@ -88,10 +87,9 @@ SMALL = ["--model=resnet18", "--image-size=32", "--batch-size=2", "--device=cpu"
 
 
 @pytest.fixture
-def payload(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+def payload() -> Callable[[str], Any]:
     """Loader of a program's part in this process, as the one rank of a job."""
     pytest.importorskip("torchvision")
-    monkeypatch.syspath_prepend(ROOT / "src/assay/payloads")
     return importlib.import_module
 
 
@@ -197,11 +195,8 @@ def test_lars_moves_weights_by_their_own_length_and_biases_plainly(payload: Call
 
 @pytest.mark.parametrize(("size", "accumulation"), [(1, 1), (1, 2), (2, 1), (3, 2)])
 @pytest.mark.torch
-def test_every_sample_is_on_one_rank_once_an_epoch(
-    monkeypatch: pytest.MonkeyPatch, size: int, accumulation: int
-) -> None:
+def test_every_sample_is_on_one_rank_once_an_epoch(size: int, accumulation: int) -> None:
     pytest.importorskip("torch")
-    monkeypatch.syspath_prepend(ROOT / "src/assay/payloads")
     steps_of = importlib.import_module("feed").steps_of
     for samples in (12, 13, 25, 29):
         ranks = [list(steps_of(range(samples), rank, size, 2, accumulation)) for rank in range(size)]

@@ -84,7 +84,7 @@ def evaluated(log: Path) -> tuple[dict[str, Any], list[list[list[int]]]]:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 @pytest.mark.parametrize(("architecture", "encoder"), FLOPS_A_PIXEL)
 def test_its_flops_are_those_that_torch_counts(architecture: str, encoder: str) -> None:
     import torch
@@ -105,7 +105,7 @@ def colours(directory: Path, *, reduced: bool = True, **classes: str) -> Any:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_the_classes_are_those_of_class_list_without_their_number_reduced_to_twenty(tmp_path: Path) -> None:
     import torch
 
@@ -123,7 +123,7 @@ def test_the_classes_are_those_of_class_list_without_their_number_reduced_to_twe
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_frames_that_cannot_be_trained_on_are_named(tmp_path: Path) -> None:
     from PIL import Image
 
@@ -149,7 +149,7 @@ def test_frames_that_cannot_be_trained_on_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_frames_held_out_are_no_frames_trained_on_and_the_seed_does_not_move_them(tmp_path: Path) -> None:
     made_a2d2.make(tmp_path, frames=20)
     given = {"camera": made_a2d2.CAMERA, "frames": 15, "held_out": 5, "batch_size": 5, "reduced": True}

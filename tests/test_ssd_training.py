@@ -49,7 +49,7 @@ def full_form() -> Any:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_its_flops_are_those_that_torch_counts() -> None:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
@@ -66,7 +66,7 @@ def test_its_flops_are_those_that_torch_counts() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_its_weights_have_the_names_that_the_rules_of_v1_1_ask_for() -> None:
     checker = pytest.importorskip("mlperf_logging.compliance_checker")
     rules = (Path(checker.__file__).parent / "training_1.1.0" / "closed_ssd.yaml").read_text()
@@ -76,7 +76,7 @@ def test_its_weights_have_the_names_that_the_rules_of_v1_1_ask_for() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_the_loss_is_a_mean_over_images_and_of_one_image_torchvisions() -> None:
     import torch
     from torchvision.models.detection.ssd import SSD as TORCHVISIONS
@@ -122,7 +122,7 @@ def _spoilt(directory: Path, trouble: str) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 @pytest.mark.parametrize(
     ("trouble", "said"),
     [
@@ -143,7 +143,7 @@ def test_annotations_that_cannot_be_trained_on_are_named(tmp_path: Path, trouble
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_images_without_objects_are_evaluated_but_not_trained_on(tmp_path: Path) -> None:
     made_coco.make(tmp_path, train=4, validation=1)
     found = made_coco.annotations(tmp_path, "train2017")
@@ -157,7 +157,7 @@ def test_images_without_objects_are_evaluated_but_not_trained_on(tmp_path: Path)
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_a_backbone_of_another_network_is_refused(tmp_path: Path) -> None:
     import torch
     from torchvision.models.resnet import BasicBlock, ResNet

@@ -11,17 +11,14 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT
-
 pytestmark = pytest.mark.torch
 Loader = Callable[[str], Any]
 
 
 @pytest.fixture
-def payload(monkeypatch: pytest.MonkeyPatch) -> Loader:
+def payload() -> Loader:
     """Loader of a part of the programs, as the one rank of a job."""
     pytest.importorskip("torch")
-    monkeypatch.syspath_prepend(ROOT / "src/assay/payloads")
     return importlib.import_module
 
 

@@ -41,7 +41,7 @@ class TestTransformerTraining(TranslationContract):
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_its_flops_are_those_that_torch_counts() -> None:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
@@ -63,7 +63,7 @@ def test_a_token_of_the_big_transformer_takes_what_mlperfs_takes() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_no_piece_sees_a_later_one_nor_padding() -> None:
     import torch
 
@@ -79,7 +79,7 @@ def test_no_piece_sees_a_later_one_nor_padding() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_its_learning_rate_rises_linearly_and_falls_by_the_root_of_the_step() -> None:
     from argparse import Namespace
 

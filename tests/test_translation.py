@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT
 from made_translations import GERMAN, NEWSTEST, ROWS, TRAIN, VOCABULARY, make_translations
 
 pytestmark = pytest.mark.torch
@@ -19,10 +18,9 @@ PAD, UNKNOWN, BEGIN, STOP = range(4)
 
 
 @pytest.fixture
-def text(monkeypatch: pytest.MonkeyPatch) -> Any:
+def text() -> Any:
     """The module that reads the data."""
     pytest.importorskip("torch")
-    monkeypatch.syspath_prepend(str(ROOT / "src" / "assay" / "payloads"))
     return import_module("parallel_text")
 
 

@@ -46,7 +46,7 @@ class TestUNet3DTraining(TrainingContract):
 
 @pytest.mark.slow
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_its_flops_are_those_that_torch_counts_and_mlperfs() -> None:
     pytest.importorskip("monai")
     import torch
@@ -64,7 +64,7 @@ def test_its_flops_are_those_that_torch_counts_and_mlperfs() -> None:
 
 @pytest.mark.slow
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_dice_is_1_of_a_class_that_neither_has_and_0_of_one_that_is_made_up() -> None:
     pytest.importorskip("monai")
     import torch
@@ -76,7 +76,7 @@ def test_dice_is_1_of_a_class_that_neither_has_and_0_of_one_that_is_made_up() ->
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_patches_lie_within_the_volume_and_show_foreground_as_often_as_asked(tmp_path: Path) -> None:
     np = pytest.importorskip("numpy")
     labels = np.zeros((1, 20, 12, 10), dtype=np.uint8)
@@ -111,7 +111,7 @@ SHAPE = (1, 8, 8, 8)
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -146,7 +146,7 @@ def test_what_is_wrong_with_a_volume_is_said_with_its_file(
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("payloads_on_path")
+@pytest.mark.usefixtures("torch_here")
 def test_volumes_smaller_than_a_patch_and_a_set_without_evaluation_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     kits19, wrong = import_module("kits19"), import_module("feed").UnreadableSampleError
