@@ -65,21 +65,14 @@ def command(directory: Path, force: bool, as_json: bool) -> None:
 def look_here() -> Machine:
     """What the probe tells of this machine. Raises HostError where it doesn't come to its end."""
     import math
-    import subprocess
-    import sys
-    from importlib import resources
 
-    from assay.cluster import programs
+    from assay.cluster.check import number
+    from assay.cluster.probe_here import node_here
 
-    with resources.as_file(resources.files("assay.payloads")) as folder:
-        argv = [sys.executable, str(folder / programs.PROBE)]
-        said = subprocess.run(argv, capture_output=True, text=True, check=False)
-    facts = programs.told(programs.PROBE, said.stdout + said.stderr)
-    allowed, quota = facts.get("cpu.allowed"), facts.get("cpu.quota")
-    if not isinstance(allowed, int):
-        raise HostError(f"this machine could not be looked at: {facts.get('unreadable')}")
-    cores = max(1, min(allowed, math.floor(float(quota or allowed))))
-    return Machine(cores=cores, gpus=int(facts.get("gpu.count") or 0))
+    facts = node_here()
+    allowed = float(facts["cpu.allowed"])
+    cores = min(allowed, number(facts, "cpu.quota") or allowed)
+    return Machine(cores=max(1, math.floor(cores)), gpus=int(number(facts, "gpu.count") or 0))
 
 
 def _name(directory: Path) -> str:

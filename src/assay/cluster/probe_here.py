@@ -46,6 +46,14 @@ def facts_here(
     }
 
 
+def node_here() -> dict[str, Scalar]:
+    """What the probe alone tells, by the interpreter that runs Assay. Raises HostError in its own words."""
+    facts = _said((PROBE,), sys.executable, {}, Path())
+    if "python.version" not in facts:
+        raise HostError(f"this machine can't be looked at: {facts['unreadable']}")
+    return facts
+
+
 def _others(python: str, env: Mapping[str, str], directory: Path, data: str | None) -> dict[str, Scalar]:
     """What the other programs tell; where one did not come to its end, why."""
     found: dict[str, Scalar] = {}
