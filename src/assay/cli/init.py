@@ -70,8 +70,8 @@ def look_here() -> Machine:
     from assay.cluster.probe_here import node_here
 
     facts = node_here()
-    allowed = float(facts["cpu.allowed"])
-    cores = min(allowed, number(facts, "cpu.quota") or allowed)
+    limits = (number(facts, name) for name in ("cpu.allowed", "cpu.quota"))
+    cores = min(limit for limit in limits if limit is not None)
     return Machine(cores=max(1, math.floor(cores)), gpus=int(number(facts, "gpu.count") or 0))
 
 
