@@ -3,7 +3,8 @@
     python tools/run_tests.py
 
 What takes a part of a cluster or of the network away comes after what needs it. The output of what ran beside
-follows when all have ended; the exit code is the worst one.
+follows when all have ended. What failed is then run once more, alone, for a busy machine can make a cluster
+miss its times: a test that fails alone as well has failed, one that does not stands in the output twice.
 """
 
 from __future__ import annotations
@@ -11,66 +12,75 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import IO
 
-PYTEST = [sys.executable, "-m", "pytest"]
-FILES_AT_ONCE = ["--dist", "loadfile", "-n"]  # a file's tests share a namespace, a data set, a fork server
-
-OTHERS = [*FILES_AT_ONCE, "2", "-m", "not (kubernetes or slurm or ssh or podman or torch or disruptive)"]
-# trainings take a core each, and what is timed does not bear that; some use the hosts
-TRAININGS = [*FILES_AT_ONCE, "2", "-m", "torch and not (kubernetes or disruptive)"]
-CLUSTER = [*FILES_AT_ONCE, "3", "-m", "kubernetes and not disruptive"]
-HOSTS = ["-m", "(slurm or ssh or podman) and not (kubernetes or torch or disruptive)"]
-CLUSTER_BROKEN = ["-m", "kubernetes and disruptive"]
-HOSTS_SLOWED = ["-m", "disruptive and not kubernetes"]
+SOME_FAILED = 1  # pytest's exit code; above it are its own troubles
 
 
-def run(options: list[str], output: IO[bytes] | None = None) -> int:
-    """The exit code of one run of pytest."""
-    return subprocess.run(
-        [*PYTEST, *options], check=False, stdout=output, stderr=subprocess.STDOUT
-    ).returncode
+@dataclass(frozen=True)
+class Part:
+    """Tests that run in one pytest.
 
+    at_once  files at the same time; a file's tests share a namespace, a data set, a fork server
+    after    parts that have ended before it begins, however they did
+    output   what it prints is kept there; shown at once without
+    """
 
-class Beside:
-    """Runs that wait for others and keep what they print."""
+    name: str
+    tests: str
+    at_once: int = 0
+    after: Sequence[Future[int]] = ()
+    output: IO[bytes] | None = field(default_factory=tempfile.TemporaryFile)
 
-    def __init__(self) -> None:
-        self.pool = ThreadPoolExecutor()
-        self.runs: list[tuple[Future[int], IO[bytes]]] = []
+    def run(self) -> int:
+        """The exit code, when those before have ended."""
+        for earlier in self.after:
+            earlier.result()
+        return self._pytest("--dist", "loadfile", "-n", str(self.at_once), output=self.output)
 
-    def start(self, options: list[str], *after: Future[int]) -> Future[int]:
-        """Begin when those before have ended, however they did."""
-        output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this process
+    def show(self) -> None:
+        """What was kept of what it printed."""
+        if self.output is not None:
+            self.output.seek(0)
+            print(f"\n{self.name}:", self.output.read().decode(errors="replace"), flush=True)
 
-        def when_ready() -> int:
-            for earlier in after:
-                earlier.result()
-            return run(["-p", "no:cacheprovider", *options], output)
+    def run_alone(self) -> int:
+        """Those of its tests that failed, once more."""
+        print(f"\n{self.name}, those that failed, alone:", flush=True)
+        return self._pytest("--last-failed", "--last-failed-no-failures", "none")
 
-        future = self.pool.submit(when_ready)
-        self.runs.append((future, output))
-        return future
-
-    def worst(self) -> int:
-        """Wait for all and show what they printed."""
-        worst = 0
-        for future, output in self.runs:
-            worst = max(worst, future.result())
-            output.seek(0)
-            print("\nBeside:", output.read().decode(errors="replace"), flush=True)
-        return worst
+    def _pytest(self, *options: str, output: IO[bytes] | None = None) -> int:
+        own = ["-m", self.tests, "-o", f"cache_dir=.pytest_cache/{self.name}"]
+        argv = [sys.executable, "-m", "pytest", *own, *options]
+        return subprocess.run(argv, check=False, stdout=output, stderr=subprocess.STDOUT).returncode
 
 
 def main() -> int:
-    """Run all to their ends."""
-    beside = Beside()
-    cluster, hosts = beside.start(CLUSTER), beside.start(HOSTS)
-    beside.start(CLUSTER_BROKEN, cluster)
-    beside.start(HOSTS_SLOWED, cluster, hosts)
-    worst = max(run(OTHERS), hosts.result())
-    return max(worst, run(TRAININGS), beside.worst())
+    """Run all to their ends; the worst exit code."""
+    with ThreadPoolExecutor() as pool:
+        cluster = Part("cluster", "kubernetes and not disruptive", at_once=3)
+        hosts = Part("hosts", "(slurm or ssh or podman) and not (kubernetes or torch or disruptive)")
+        apart = "kubernetes or slurm or ssh or podman or torch or disruptive"
+        others = Part("others", f"not ({apart})", at_once=2, output=None)
+        ended = [pool.submit(part.run) for part in (cluster, hosts, others)]
+        # a training takes a core, and what is timed does not bear that; some use the hosts
+        trainings = Part(
+            "trainings", "torch and not (kubernetes or disruptive)", at_once=2, after=ended[1:], output=None
+        )
+        cluster_broken = Part("cluster-broken", "kubernetes and disruptive", after=ended[:1])
+        hosts_slowed = Part("hosts-slowed", "disruptive and not kubernetes", after=ended[:2])
+        later = (trainings, cluster_broken, hosts_slowed)
+        ended += [pool.submit(part.run) for part in later]
+        parts = (cluster, hosts, others, *later)
+        codes = [future.result() for future in ended]
+    for part in parts:
+        part.show()
+    return max(
+        part.run_alone() if code == SOME_FAILED else code for part, code in zip(parts, codes, strict=True)
+    )
 
 
 if __name__ == "__main__":
