@@ -165,7 +165,7 @@ else:
         assert len(addresses) == 3
 
     def test_a_job_says_when_it_waits_when_it_runs_and_when_it_ended(self, launcher: Launcher) -> None:
-        handle = launcher.submit(job(python("import time; print('up', flush=True); time.sleep(2)")))
+        handle = launcher.submit(job(python("import time; print('up', flush=True); time.sleep(5)")))
         assert not launcher.status(handle).state.final
         wait_for_output(launcher, handle)
         assert launcher.status(handle).state is JobState.RUNNING
@@ -174,7 +174,7 @@ else:
         assert status.started_at is not None
         assert status.ended_at is not None
         assert abs(time.time() - status.ended_at) < 60
-        assert 0.5 <= status.ended_at - status.started_at < 10
+        assert 0.5 <= status.ended_at - status.started_at < 20
 
     def test_a_token_is_submitted_once(self, launcher: Launcher) -> None:
         asked = job(python("print('once')"))
