@@ -81,6 +81,9 @@ STANDING: list[tuple[str, bool, str, dict[str, Any] | None, dict[str, Any] | Non
     ("mount", True, "/absent/dir is not there on the node",
      CREATING, warning("Pod", "FailedMount", "hostPath type check failed: /absent/dir is not a directory")),
     ("oom", True, "more memory than its limit", ended("OOMKilled", code=137), None),
+    ("rejected", True, "Predicate NodeAffinity failed",
+     pod(phase="Failed", reason="NodeAffinity", message="Pod was rejected: Predicate NodeAffinity failed: "
+         "node(s) didn't match Pod's node affinity/selector"), None),
     ("evicted", True, "ephemeral-storage",
      pod(phase="Failed", reason="Evicted", message="The node was low on resource: ephemeral-storage."), None),
     ("full", True, "raise the sizeLimit",
@@ -136,7 +139,7 @@ def test_only_what_the_platform_did_is_worth_another_try() -> None:
     worth = {
         c[0] for c in STANDING for f in causes([c[3]] if c[3] else [], [c[4]] if c[4] else []) if f.platform
     }
-    assert worth == {"image", "evicted", "preempted", "node-lost", "webhook"}
+    assert worth == {"image", "evicted", "preempted", "node-lost", "rejected", "webhook"}
 
 
 def test_a_pod_that_runs_well_has_no_cause_whatever_was_said_before() -> None:

