@@ -174,7 +174,7 @@ else:
         assert status.started_at is not None
         assert status.ended_at is not None
         assert abs(time.time() - status.ended_at) < 60
-        assert 0.5 <= status.ended_at - status.started_at < 20
+        assert 3.5 <= status.ended_at - status.started_at < 13
 
     def test_a_token_is_submitted_once(self, launcher: Launcher) -> None:
         asked = job(python("print('once')"))
@@ -230,6 +230,7 @@ else:
         wait_for_output(launcher, handle)
         assert not launcher.status(handle).state.final
         launcher.cancel(handle)
+        follow_to_end(launcher, handle)
 
     # How it ends
 

@@ -13,6 +13,7 @@ from typing import Any
 import counters
 from assay.records import NodeCounts
 from file_tree import Tree
+from test_provenance import tree as laid_out
 
 BUSY = "import time; end = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
 # Looks, runs so many busy processes side by side, and tells what was counted
@@ -103,16 +104,8 @@ def test_a_process_held_to_other_cpus_tells_another_set_of_the_same_kernel() -> 
 # Other machines ------------------------------------------------------------------------------------------
 
 
-def laid_out(root: Path, files: Mapping[str, str]) -> Tree:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return Tree(str(root))
-
-
 def test_what_a_kernel_does_not_count_is_absent(tmp_path: Path) -> None:
-    found = counters.look(laid_out(tmp_path, {"proc/stat": ""}))
+    found = counters.look(laid_out(tmp_path, **{"proc/stat": ""}))
     assert set(found) == {"elapsed_s", "job_cpu_s", "job_major_faults", "groups"}
     told = counters.between(found, counters.look(Tree(str(tmp_path))))
     assert set(told) == {"elapsed_s", "job_cpu_s", "job_major_faults", "cpus"}
@@ -121,12 +114,12 @@ def test_what_a_kernel_does_not_count_is_absent(tmp_path: Path) -> None:
 
 def test_only_the_cpus_that_the_job_may_use_are_counted(tmp_path: Path) -> None:
     lines = ["cpu  900 0 0 0 0 0 0 9 0 0", "cpu0 100 10 20 5000 7 1 2 30 50 0", "cpu1 700 0 0 0 0 0 0 4 0 0"]
-    tree = laid_out(tmp_path, {"proc/stat": "\n".join([*lines, "intr 5", ""])})
+    tree = laid_out(tmp_path, **{"proc/stat": "\n".join([*lines, "intr 5", ""])})
     assert counters.cpu_times(tree, {0}) == {"busy_cpu_s": 1.33, "stolen_cpu_s": 0.3}
 
 
 def test_a_sandbox_that_shows_nothing_but_zeros_counts_nothing(tmp_path: Path) -> None:
-    tree = laid_out(tmp_path, {"proc/stat": "cpu0 0 0 0 0 0 0 0 0 0 0\n"})
+    tree = laid_out(tmp_path, **{"proc/stat": "cpu0 0 0 0 0 0 0 0 0 0 0\n"})
     assert counters.cpu_times(tree, {0}) == {}
 
 
@@ -136,7 +129,7 @@ def test_the_groups_of_a_container_of_version_2(tmp_path: Path) -> None:
     mount = "30 29 0:26 /kubepods/pod1 /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
     tree = laid_out(
         tmp_path,
-        {
+        **{
             "proc/self/mountinfo": mount,
             "proc/self/cgroup": "0::/kubepods/pod1/worker\n",
             "sys/fs/cgroup/cpu.max": "max 100000\n",
@@ -163,7 +156,7 @@ def test_the_groups_of_version_1(tmp_path: Path) -> None:
         f"{group}/cpu.cfs_period_us": "100000\n",
         f"{group}/cpu.stat": "nr_periods 40\nnr_throttled 3\nthrottled_time 250000000\n",
     }
-    tree = laid_out(tmp_path, files)
+    tree = laid_out(tmp_path, **files)
     counted = {"cores": 0.5, "periods": 40, "throttled_periods": 3, "throttled_s": 0.25}
     assert dict(counters.groups_with_quota(tree)) == {f"/{group}": counted}
 
@@ -179,7 +172,7 @@ def test_memory_limits_of_both_versions_and_who_has_none(tmp_path: Path) -> None
         f"{place}/worker/memory.events": "low 0\nhigh 0\nmax 9\noom 1\noom_kill 1\noom_group_kill 0\n",
         f"{place}/memory.max": "max\n",
     }
-    tree = laid_out(tmp_path / "two", files)
+    tree = laid_out(tmp_path / "two", **files)
     of_two = {"limit_bytes": 1 << 27, "used_bytes": 1 << 27, "oom_kills": 1}
     assert dict(counters.memory_groups(tree)) == {f"/{place}/worker": of_two}
     place = "sys/fs/cgroup/memory"
@@ -191,7 +184,7 @@ def test_memory_limits_of_both_versions_and_who_has_none(tmp_path: Path) -> None
         f"{place}/memory.limit_in_bytes": "9223372036854771712\n",
         f"{place}/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n",
     }
-    tree = laid_out(tmp_path / "one", files)
+    tree = laid_out(tmp_path / "one", **files)
     of_one = {"limit_bytes": 1 << 26, "oom_kills": 0}
     assert dict(counters.memory_groups(tree)) == {f"/{place}/worker": of_one}
 
@@ -224,7 +217,7 @@ def test_slow_downs_of_two_packages(tmp_path: Path) -> None:
         files[f"{place}/topology/package_cpus_list"] = f"{2 * package}-{2 * package + 1}\n"
         files[f"{place}/thermal_throttle/package_throttle_count"] = f"{3 + 4 * package}\n"
         files[f"{place}/thermal_throttle/package_throttle_total_time_ms"] = f"{100 + 400 * package}\n"
-    tree = laid_out(tmp_path, files)
+    tree = laid_out(tmp_path, **files)
     assert counters.heat(tree, {0, 1, 2, 3}) == {"heat_events": 10, "heat_s": 0.6}
     assert counters.heat(tree, {1}) == {"heat_events": 3, "heat_s": 0.1}
     assert counters.heat(Tree(str(tmp_path / "none")), {0, 1}) == {}
@@ -233,7 +226,7 @@ def test_slow_downs_of_two_packages(tmp_path: Path) -> None:
 def test_pressure_and_swap(tmp_path: Path) -> None:
     tree = laid_out(
         tmp_path,
-        {
+        **{
             "proc/pressure/cpu": "some avg10=0.00 avg60=0.00 total=1500000\nfull avg10=0.00 total=9\n",
             "proc/vmstat": "pgpgin 5\npswpin 3\npswpout 2\n",
         },

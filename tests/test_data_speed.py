@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from assay.cli import assay
 from assay.cluster import data, programs
 from assay.records import Scalar
+from conftest import require
 
 TOLD: dict[str, Scalar] = {
     "data.directory": "/data",
@@ -84,8 +85,7 @@ def test_files_of_a_real_disk_are_read_once_and_past_the_page_cache(tmp_path: Pa
 @pytest.mark.slow
 def test_a_disk_slower_than_a_round_has_a_speed_in_each(tmp_path: Path) -> None:
     group = Path(f"/sys/fs/cgroup/blkio/assay-test-{os.getpid()}")
-    if not os.access(group.parent, os.W_OK):
-        pytest.skip("no cgroup (version 1) to slow a disk's reads with")
+    require("cgroup-v1", os.access(group.parent, os.W_OK), "no I/O controller of version 1 to write to")
     device, bytes_per_s = tmp_path.stat().st_dev, 2**20  # a read takes two rounds
     (tmp_path / "file").write_bytes(os.urandom(6 * 2**20))
     os.sync()

@@ -48,9 +48,8 @@ def terminal_svg(runs_dir: Path, reference: str) -> str:
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
     verdicts = printed("compare", reference, runs_dir=runs_dir)
     curves = printed("scale", reference, runs_dir=runs_dir).splitlines()
-    plain = [Text.from_ansi(line).plain for line in curves]
-    details = (at for at, line in enumerate(plain) if line.startswith(("kind", "! ", "· ")))
-    head = next(details, len(curves) + 2) - 2  # without the name of the first curve and the line above it
+    details = next(at for at, line in enumerate(curves) if Text.from_ansi(line).plain.startswith("kind"))
+    head = details - 2  # without the name of the first curve and the line above it
     for command, output in (
         (f"assay compare {reference}", verdicts),
         (f"assay scale {reference} | head -{head}", "\n".join(curves[:head])),

@@ -1,8 +1,8 @@
 """What the kernel of this node counts: looked at before and after a job, the difference is what it met.
 
-Runs with the standard library alone (3.9 or newer). Looking takes
-about a millisecond. What this kernel does not count is absent, never 0, and so is a count that ran backwards
-(CPUs taken off-line, a group made anew). Times are in seconds.
+Runs with the standard library alone (3.9 or newer). Looking takes about a millisecond. What this kernel does
+not count is absent, never 0, and so is a count that ran backwards (CPUs taken off-line, a group made anew).
+Times are in seconds.
 
 Sources: proc(5) for /proc/stat and /proc/vmstat; the kernel's Documentation/accounting/psi.rst,
 scheduler/sched-bwc.rst; arch/x86/kernel/cpu/mce/therm_throt.c.

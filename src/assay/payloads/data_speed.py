@@ -123,15 +123,13 @@ def rates(reading: Reading) -> list[float]:
         thread.start()
     found: list[float] = []
     for _ in range(ROUNDS):
-        begun, before, took = time.perf_counter(), reading.bytes, 0.0
-        while took < (STALL_S if reading.bytes == before else ROUND_S):
+        begun, before, took, goes_on = time.perf_counter(), reading.bytes, 0.0, True
+        while goes_on and took < (STALL_S if reading.bytes == before else ROUND_S):
             time.sleep(0.01)
-            took = time.perf_counter() - begun
-            if not reading.goes_on():
-                break
+            took, goes_on = time.perf_counter() - begun, reading.goes_on()
         if took >= SHORTEST_S or not found:
             found.append((reading.bytes - before) / took)
-        if not reading.goes_on():
+        if not goes_on:
             break
     reading.over = True
     for thread in reading.threads:
