@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The small CPU build of torch, for machines without a GPU and where this index answers; else the default build.
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test check bench env clean
+.PHONY: demo test test-all check bench env clean
 
 demo: env
 	$(BIN)/assay doctor
@@ -13,6 +13,9 @@ demo: env
 
 test: env
 	$(BIN)/python tools/run_tests.py
+
+test-all: env
+	$(BIN)/python tools/run_tests.py --all
 
 check: env
 	$(BIN)/ruff format --check .

@@ -1,0 +1,88 @@
+"""The tool behind `make test`, on a small project of one test for each part."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import ROOT
+
+PARTS = """
+import pytest
+from pathlib import Path
+
+@pytest.mark.kubernetes
+def test_cluster(): pass
+
+@pytest.mark.ssh
+def test_hosts(): pytest.skip("no sshd")
+
+@pytest.mark.torch
+def test_training(): pass
+
+@pytest.mark.kubernetes
+@pytest.mark.disruptive
+def test_cluster_broken(): pass
+
+@pytest.mark.disruptive
+def test_hosts_slowed(): pass
+
+@pytest.mark.long
+def test_long():
+    Path("marked").touch()
+    pytest.fail("each time")
+"""
+FLAKY = """
+@pytest.mark.parametrize("number", range({flaky}))
+def test_flaky(number):
+    tried = Path(f"tried-{{number}}")
+    if not tried.exists():
+        tried.touch()
+        pytest.fail("the first time")
+"""
+
+
+def test_what_passes_alone_is_named_and_does_not_fail_the_run(tmp_path: Path) -> None:
+    code, said = run(tmp_path, FLAKY.format(flaky=2))
+    assert (code, said[-1]) == (0, "6 passed, 0 failed, 1 skipped")
+    named = [line for line in said if line.startswith("failed next to others, passed alone: ")]
+    assert [line.rsplit(": ", 1)[1] for line in named] == [
+        "tests/test_parts.py::test_flaky[0]",
+        "tests/test_parts.py::test_flaky[1]",
+    ]
+    assert any(re.match(r"others +\d+\.\d min +\d+\.\d min of CPU time", line) for line in said)
+
+
+def test_three_that_pass_only_alone_fail_the_run(tmp_path: Path) -> None:
+    code, said = run(tmp_path, FLAKY.format(flaky=3))
+    assert (code, said[-1]) == (1, "7 passed, 0 failed, 1 skipped")
+    assert "3 tests passed only alone; at most 2 may" in said
+
+
+def test_what_fails_alone_as_well_fails_the_run_and_only_all_runs_the_long_ones(tmp_path: Path) -> None:
+    code, said = run(tmp_path, "\ndef test_other(): pass\n", "--all")
+    assert (code, said[-1]) == (1, "5 passed, 1 failed, 1 skipped")
+    assert (tmp_path / "marked").exists()
+
+
+def run(directory: Path, more: str, *options: str) -> tuple[int, list[str]]:
+    """The exit code of the tool in a project of these tests, and the lines that it printed."""
+    markers = "\n".join(
+        f"    {name}:" for name in ["kubernetes", "slurm", "ssh", "podman", "torch", "disruptive", "long"]
+    )
+    (directory / "pytest.ini").write_text(f"[pytest]\naddopts = -q -p xdist\nmarkers =\n{markers}\n")
+    (directory / "tests").mkdir()
+    (directory / "tests" / "test_parts.py").write_text(PARTS + more)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "run_tests.py"), *options],
+        cwd=directory,
+        env=os.environ
+        | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # hypothesis and others cost a second a start
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout.splitlines()
