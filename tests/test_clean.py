@@ -23,6 +23,7 @@ from assay.launch import processes
 from assay.launch.launcher import Launcher
 from assay.rundir import session as rundir
 from launcher_contract import follow_to_end, job, python
+from test_kubernetes_rights import kubeconfig
 
 DRIVER = Path(__file__).with_name("script_workload.py")
 SLEEP = "import time; print('up', flush=True); time.sleep(120)"
@@ -113,7 +114,31 @@ def test_a_system_that_can_not_be_asked_does_not_hide_the_others(monkeypatch: py
     said = clean("--all")
     assert said.exit_code == 5
     assert "assay: lab: kubeconfig nowhere" in said.stderr
+    assert "lab: could not look" in said.stdout
     assert "local: " in said.stdout
+    assert "local: could not look" not in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("system", "why"),
+    [
+        ({"launcher": "podman", "image": "none"}, "podman is not installed on this machine"),
+        ({"launcher": "slurm"}, "squeue"),
+        ({"launcher": "ssh", "hosts": ["127.0.0.1"], "port": 1}, "ssh is not installed"),
+    ],
+)
+def test_where_it_could_not_look_it_says_so_and_never_that_nothing_is_left(
+    system: dict[str, Any], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(Path.cwd()))
+    Path("systems.yaml").write_text(json.dumps({"lab": system}))
+    said = clean("lab")
+    assert said.exit_code == 5
+    assert said.stdout == "lab: could not look, so what is left there is not known\n"
+    assert why in said.stderr
+    [one] = json.loads(clean("lab", "--json").stdout)["systems"]
+    assert not one["looked"]
+    assert why in one["error"]
 
 
 @pytest.mark.kubernetes
@@ -147,6 +172,32 @@ class TestOnKubernetes:
             assert cluster.objects(namespace, what) == []
         labelled = cluster.objects(namespace, "configmaps", "app.kubernetes.io/managed-by=assay")
         assert labelled == []
+
+    def test_every_kind_that_it_may_not_list_is_named_with_the_command_that_prints_the_rights(
+        self, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cluster.kubectl("-n", namespace, "create", "serviceaccount", "nobody")
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(namespace, "nobody", tmp_path / "config")))
+        said = clean("lab")
+        assert said.exit_code == 5
+        assert said.stdout == "lab: could not look, so what is left there is not known\n"
+        for kind in ("jobs", "configmaps", "services", "pods"):
+            [line] = [line for line in said.stderr.splitlines() if f"can't list {kind}" in line]
+            assert "`assay cluster rbac`" in line
+
+    def test_a_token_that_the_cluster_does_not_accept_is_not_an_empty_cluster(
+        self, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cluster.kubectl("-n", namespace, "create", "serviceaccount", "nobody")
+        path = kubeconfig(namespace, "nobody", tmp_path / "config")
+        config = json.loads(path.read_text())
+        config["users"][0]["user"]["token"] += "x"
+        path.write_text(json.dumps(config))
+        monkeypatch.setenv("KUBECONFIG", str(path))
+        said = clean("lab")
+        assert said.exit_code == 5
+        assert "could not look" in said.stdout
+        assert "log in again" in said.stderr
 
     def test_an_ended_job_that_is_known_here_is_removed_at_once(self, namespace: str) -> None:
         assert os.environ["KUBECONFIG"]

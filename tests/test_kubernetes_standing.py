@@ -127,7 +127,7 @@ def test_a_pods_time_is_split_into_queue_pull_and_start() -> None:
             "Forbidden",
             'pods is forbidden: User "u" cannot list resource "pods"',
             ApiError,
-            "ask for a Role",
+            "`assay cluster rbac` prints a Role",
         ),
         (403, "Forbidden", "pods x is forbidden: exceeded quota: q, requested: cpu=4", ApiError, "used up"),
         (403, "Forbidden", 'violates PodSecurity "restricted:latest"', ApiError, "Pod Security level"),

@@ -56,8 +56,8 @@ def command(
       assay clean lab --running --yes     end everything of Assay's there
 
     \b
-    Exit codes: 0 looked, and removed what was asked; 4 no such system; 5 a system can't be asked, or
-    something can't be removed.
+    Exit codes: 0 looked, and removed what was requested; 4 no such system; 5 one of the systems could not be
+    looked at, or something can't be removed.
     """
     if all_systems and system is not None:
         raise InputError("name a SYSTEM or write --all, not both")
@@ -71,13 +71,17 @@ def command(
 
 
 def _cleaned(system: System, runs_dir: Path, *, remove: bool, running: bool) -> dict[str, Any]:
-    """What was found on a system and what became of it; one that can't be asked does not hide the others."""
+    """What was found on a system and what became of it; an error there does not hide the other systems.
+
+    `looked` is false where it is unknown what is left.
+    """
     from assay.run import leftovers
 
     found: list[Remains] = []
-    removed, error = False, ""
+    looked, removed, error = False, False, ""
     try:
         found = [*leftovers.remains(system, leftovers.known(runs_dir))]
+        looked = True
         doomed = [left for left in found if running or not left.going]
         if remove and doomed:
             leftovers.remove(system, doomed, runs_dir, running=running)
@@ -85,7 +89,7 @@ def _cleaned(system: System, runs_dir: Path, *, remove: bool, running: bool) -> 
     except AssayError as refused:
         error = str(refused)
     jobs = [_job(left, removed=removed and (running or not left.going)) for left in found]
-    return {"system": system.name, "error": error, "jobs": jobs}
+    return {"system": system.name, "looked": looked, "error": error, "jobs": jobs}
 
 
 def _job(left: Remains, *, removed: bool) -> dict[str, Any]:
@@ -102,9 +106,12 @@ def _show(cleaned: Sequence[dict[str, Any]], *, asked: bool) -> None:
     for one in cleaned:
         for job in one["jobs"]:
             click.echo(f"{one['system']}  {job['token']}  {_things(job['what'])}{_standing(job)}")
-        click.echo(f"{one['system']}: {_summary(one['jobs'], asked=asked)}")
-        if one["error"]:
-            click.echo(f"assay: {one['system']}: {one['error']}", err=True)
+        if one["looked"]:
+            click.echo(f"{one['system']}: {_summary(one['jobs'], asked=asked)}")
+        else:
+            click.echo(f"{one['system']}: could not look, so what is left there is not known")
+        for line in one["error"].splitlines():
+            click.echo(f"assay: {one['system']}: {line}", err=True)
 
 
 def _things(what: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, SERVICES, Cluster,
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.kinds.kind import Ending
 from assay.launch.kubernetes.order import LABEL_TOKEN, MANAGED_BY
+from assay.launch.kubernetes.refusals import FORBIDDEN, ApiError
 from assay.launch.kubernetes.standing import is_over
 from assay.launch.kubernetes.times import moment
 from assay.launch.launcher import Leftover
@@ -23,7 +24,7 @@ END_S, LOOK_EVERY_S = 60.0, 0.5
 
 
 def leftovers(cluster: Cluster) -> list[Leftover]:
-    """One entry a token. Raises ApiError where one of the kinds may not be listed."""
+    """One entry a token. Raises LaunchError where one of the kinds may not be listed."""
     found: defaultdict[str, list[tuple[Resource, Object]]] = defaultdict(list)
     for resource, objects in _objects(cluster):
         for obj in objects:
@@ -51,12 +52,23 @@ def discard(cluster: Cluster, tokens: Collection[str], grace_s: float) -> None:
 
 
 def _objects(cluster: Cluster) -> Iterator[tuple[Resource, list[Object]]]:
-    """Job objects first, pods last: what owns the others goes before them."""
+    """Job objects first, pods last: what owns the others goes before them.
+
+    Raises LaunchError with every kind that may not be listed, after those that may.
+    """
     offered = dict.fromkeys(kind.job_ref for kind in KINDS.values())
     jobs = [Resource(r.api_version, r.plural) for r in offered if r.kind in cluster.kinds(r.api_version)]
+    refused: list[ApiError] = []
     for resource in (*jobs, CONFIG_MAPS, SERVICES, PODS):
         carries = resource == CONFIG_MAPS  # programs and files, of which nothing is asked here
-        yield resource, cluster.list(resource, labels=SELECTOR, only_metadata=carries).items
+        try:
+            yield resource, cluster.list(resource, labels=SELECTOR, only_metadata=carries).items
+        except ApiError as error:
+            if error.code != FORBIDDEN:
+                raise
+            refused.append(error)
+    if refused:
+        raise LaunchError("\n".join(map(str, refused)))
 
 
 def _leftover(

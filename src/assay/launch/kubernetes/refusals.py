@@ -9,6 +9,9 @@ from typing import Any
 from assay.errors import LaunchError, UnansweredError
 
 
+FORBIDDEN = 403
+
+
 class ApiError(LaunchError):
     """The API server answered no.
 
@@ -74,7 +77,8 @@ def _in_words(code: int, reason: str, said: str) -> str:
 _KNOWN = (
     (
         r'User ".*" cannot \w+ resource',
-        "that right is missing: ask for a Role that has this verb on this resource",
+        "that right is missing: `assay cluster rbac` prints a Role with every right that runs need; "
+        "ask whoever administers the namespace to apply it",
     ),
     (
         r"exceeded quota",

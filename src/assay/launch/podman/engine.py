@@ -75,18 +75,25 @@ class Engine:
 
     def container(self, name: str) -> Container | None:
         """What it knows of a container; None where there is none of this name."""
+        inspected = self._inspected(name)
+        return None if inspected is None else _container(inspected, self.version)
+
+    def _inspected(self, name: str) -> Mapping[str, Any] | None:
         answer = self.ask("container", "inspect", name)
         if answer.ok:
-            return _container(json.loads(answer.stdout)[0], self.version)
+            described: Mapping[str, Any] = json.loads(answer.stdout)[0]
+            return described
         if "no such container" in answer.stderr.lower():
             return None
         raise LaunchError(f"{self.program} container inspect: {last_line(answer.stderr)}")
 
     def labelled(self, label: str) -> list[tuple[str, str, Container]]:
-        """Every container that has this label: the label's value, the name, what it knows of it."""
+        """Every container that has this label: the label's value, the name, what it knows of it.
+
+        One that is removed meanwhile is left out. Raises LaunchError where the program refuses.
+        """
         names = self.told("ps", "--all", f"--filter=label={label}", "--format={{.Names}}").split()
-        seen = ((name, self.ask("container", "inspect", name)) for name in names)
-        about = [(name, json.loads(answer.stdout)[0]) for name, answer in seen if answer.ok]
+        about = [(name, of) for name in names if (of := self._inspected(name)) is not None]
         return [(of["Config"]["Labels"][label], name, _container(of, self.version)) for name, of in about]
 
     def signal(self, name: str, number: str) -> None:
