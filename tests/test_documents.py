@@ -86,6 +86,18 @@ def test_a_reference_is_what_commands_and_workloads_say(tool: str) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+def test_the_command_reference_has_what_a_person_sees_of_a_command() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", "from assay.cli import main; main()", "gate", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "-h, --help" in ran.stdout
+    document = (ROOT / "docs" / "commands.md").read_text()
+    assert " ".join(ran.stdout.split()) in " ".join(document.split())  # lines break elsewhere
+
+
 def test_no_tracked_file_outside_the_tests_names_a_place_of_one_machine() -> None:
     found = [
         f"{path.relative_to(ROOT)}: {line.strip()}"

@@ -186,6 +186,13 @@ def test_what_nobody_reports_is_answered_with_the_nearest_metric(nightly: Path) 
     assert "no run like that has any measurement" in str(other.exception)
 
 
+def test_a_suite_in_place_of_the_metric_is_answered_with_the_metrics_that_it_has(nightly: Path) -> None:
+    said = assay("history", "nightly", "--runs", nightly)
+    assert said.exit_code != 0
+    assert "nightly is a suite, and the metric is missing: choose from rate" in str(said.exception)
+    assert "assay history rate --suite nightly" in str(said.exception)
+
+
 def test_the_newest_session_is_gated_against_an_old_one(nightly: Path) -> None:
     sessions = sorted(path.name for path in (nightly / "nightly").iterdir() if path.name[0] != ".")
     first, last = f"nightly/{sessions[0]}", f"nightly/{sessions[-1]}"

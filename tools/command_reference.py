@@ -3,42 +3,42 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from click.testing import CliRunner
 
-from assay.cli import COMMANDS, assay
+from assay.cli import assay
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "commands.md"
+WIDTH = 100
 
 
 def reference() -> str:
     """The whole reference as Markdown."""
-    context = click.Context(assay, info_name="assay", max_content_width=100, terminal_width=100)
     title = "# Commands\nMade from `--help` by `python tools/command_reference.py`.\n"
-    parts = [title, _block(assay, context)]
-    for name in COMMANDS:
-        command = assay.get_command(context, name)
-        if command is None:
-            raise SystemExit(f"no command {name}")
-        parts += _sections(command, context, name, f"assay {name}")
-    return "\n".join(parts)
+    return "\n".join([title, _help(()), *_sections(assay, ())])
 
 
-def _sections(command: click.Command, parent: click.Context, name: str, title: str) -> list[str]:
-    """The section of a command, then those of its own commands."""
-    context = click.Context(command, info_name=name, parent=parent, max_content_width=100, terminal_width=100)
-    parts = [f"\n## {title}\n", _block(command, context)]
-    if isinstance(command, click.Group):
-        for inner in command.list_commands(context):
-            made = command.get_command(context, inner)
-            assert made is not None
-            parts += _sections(made, context, inner, f"{title} {inner}")
-    return parts
+def _sections(group: click.Group, path: tuple[str, ...]) -> Iterator[str]:
+    """The section of each command of a group, followed by those of its own commands."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        words = (*path, name)
+        yield f"\n## assay {' '.join(words)}\n"
+        yield _help(words)
+        if isinstance(command, click.Group):
+            yield from _sections(command, words)
 
 
-def _block(command: click.Command, context: click.Context) -> str:
-    return "```text\n" + command.get_help(context) + "\n```\n"
+def _help(words: tuple[str, ...]) -> str:
+    """What `assay WORDS --help` prints, as a block."""
+    called = CliRunner().invoke(assay, [*words, "--help"], prog_name="assay", terminal_width=WIDTH)
+    if called.exit_code:
+        raise SystemExit(f"assay {' '.join(words)} --help: {called.output}")
+    return f"```text\n{called.output}```\n"
 
 
 def main() -> None:

@@ -95,6 +95,8 @@ def main() -> NoReturn:
         _leave(error.exit_code)
     except click.ClickException as error:
         error.show()
+        if isinstance(error, click.MissingParameter) and (example := _example(error.ctx)):
+            click.echo(f"Example: {example}", err=True)
         _leave(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("assay: interrupted", err=True)
@@ -103,6 +105,14 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _leave(EXIT_OK)
     _leave(code if isinstance(code, int) else EXIT_OK)
+
+
+def _example(context: click.Context | None) -> str:
+    """The first example in the help of the command that was called; "" if there is none."""
+    if context is None:
+        return ""
+    lines = map(str.strip, (context.command.help or "").splitlines())
+    return next((line for line in lines if line.startswith(f"{context.command_path} ")), "")
 
 
 def _leave(code: int) -> NoReturn:

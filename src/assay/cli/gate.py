@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EXIT_CODES: dict[Answer, int] = {"holds": EXIT_OK, "worse": EXIT_WORSE, "undecided": EXIT_UNDECIDED}
 
 
-@click.command()
+@click.command(options_metavar="--baseline B [OPTIONS]")
 @click.argument("a")
 @click.option("--baseline", required=True, metavar="B", help="What A is held against.")
 @MARGIN

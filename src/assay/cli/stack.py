@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Put together the software that a workload needs."""
+    """Compose the software that a workload needs, as a container file.
+
+    \b
+    Example:
+      assay stack containerfile resnet50 --accelerator cuda > Containerfile
+    """
 
 
 @command.command()
@@ -45,11 +50,11 @@ def command() -> None:
 def containerfile(
     workload: str, base: str, accelerator: str, framework: str | None, mpi: bool, as_json: bool
 ) -> None:
-    """Print the Containerfile of an image that WORKLOAD's programs run in.
+    """Print the Containerfile of an image for WORKLOAD.
 
-    One part of each group is chosen, and what does not fit is refused. Versions are pinned; the image runs as
-    any user id, as OpenShift gives one. The same choices give the same bytes. For workload `command`, whose
-    program is yours: begin your own file FROM this image.
+    The image has what WORKLOAD's programs import. One part of each group is chosen, and what does not fit is
+    refused. Versions are pinned; the image runs as any user id, as OpenShift gives one. The same choices give
+    the same bytes. For workload `command`, whose program is yours: begin your own file FROM this image.
 
     \b
     Examples:

@@ -84,13 +84,23 @@ def reporting(root: Path, metric: str, only: Filter) -> list[Result]:
 
 
 def _no_metric(index: DuckDBPyConnection, metric: str, only: Filter) -> str:
-    where, values = only.sql()
-    query = f"SELECT DISTINCT metric FROM measurements JOIN runs ON run_id = id WHERE {where}"  # noqa: S608 - our own tests
-    known = sorted(name for (name,) in index.execute(query, values).fetchall())
+    if own := _metrics(index, Filter(suite=metric)):
+        return (
+            f"{metric} is a suite, and the metric is missing: choose from {', '.join(own)}, "
+            f"like: assay history {own[0]} --suite {metric}"
+        )
+    known = _metrics(index, only)
     if not known:
         return f"{metric}: no run like that has any measurement; `assay list` shows what there is"
-    near = get_close_matches(metric, known, n=3, cutoff=0.5) or known[:10]
+    near = get_close_matches(metric, known, n=3, cutoff=0.5) or known
     return f"{metric}: no run like that reports it; there is {', '.join(near)}"
+
+
+def _metrics(index: DuckDBPyConnection, only: Filter) -> list[str]:
+    """What these runs report, sorted."""
+    where, values = only.sql()
+    query = f"SELECT DISTINCT metric FROM measurements JOIN runs ON run_id = id WHERE {where}"  # noqa: S608 - our own tests
+    return sorted(name for (name,) in index.execute(query, values).fetchall())
 
 
 def _rows(index: DuckDBPyConnection, wanted: Reference) -> list[tuple[str, str, str | None]]:

@@ -8,7 +8,6 @@ from typing import Any
 
 from assay.errors import LaunchError, UnansweredError
 
-
 FORBIDDEN = 403
 
 
