@@ -483,6 +483,14 @@ def test_a_second_interrupt_does_not_wait() -> None:
         request.note(signal.SIGINT)
 
 
+def test_the_first_interrupt_does_not_wait_for_a_log_that_is_being_read() -> None:
+    request = StopRequest()
+    with request.at_once(), pytest.raises(KeyboardInterrupt):
+        request.note(signal.SIGINT)
+    request.note(signal.SIGINT)
+    assert request.made
+
+
 def test_a_stop_between_two_trials_leaves_the_rest_for_later(site: Site) -> None:
     class StopsAfterOne(Silence):
         def trial_ended(self, *_: Any, **__: Any) -> None:

@@ -221,7 +221,9 @@ def _run_trial(execution: Execution, trial: Trial, runs: list[Run], progress: Pr
             attempt, run = begin(execution, trial)
             runs.append(run)
         settled = standing(trial, runs) is Standing.DONE
-        progress.trial_ended(read.result(attempt), attempt, settled=settled)
+        with execution.stop.at_once():
+            result = read.result(attempt)
+        progress.trial_ended(result, attempt, settled=settled)
 
 
 def _forget_what_was_settled(

@@ -151,7 +151,9 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
         collected_at=time.time(),
     )
     if status.state is JobState.SUCCEEDED:
-        problems = (*filter(None, [status.cause]), *problems, *read.reading(attempt, run).problems)
+        with execution.stop.at_once():
+            found = read.reading(attempt, run).problems
+        problems = (*filter(None, [status.cause]), *problems, *found)
     else:
         ended = status.cause or ("" if problems else status.state.value)
         why = own_cause(attempt, status.exits) if status.state is JobState.FAILED else ""

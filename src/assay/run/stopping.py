@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -13,6 +14,7 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.by: signal.Signals | None = None
+        self._waits = True
 
     @property
     def made(self) -> bool:
@@ -21,9 +23,21 @@ class StopRequest:
 
     def note(self, number: int, _frame: FrameType | None = None) -> None:
         """A signal handler. The second Ctrl-C does not wait: raises KeyboardInterrupt."""
-        if self.by is not None:
+        if self.by is not None or not self._waits:
             raise KeyboardInterrupt
         self.by = signal.Signals(number)
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Within, the first Ctrl-C does not wait either: for what only reads, however long it takes.
+
+        In another thread than the main one, where no signal arrives, nothing changes.
+        """
+        self._waits = threading.current_thread() is not threading.main_thread()
+        try:
+            yield
+        finally:
+            self._waits = True
 
 
 @contextmanager

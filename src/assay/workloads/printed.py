@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from assay.logs.figures import Axis, Figure, Found, lines, number
 from assay.logs.mllog import EventReader
 from assay.logs.mlperf import training_run
+from assay.logs.patterns import Pattern
 from assay.logs.tf_cnn_benchmarks import Step, cnn_run
 from assay.logs.tools import TOOLS, Tool
 from assay.records import Scalar, TrainingRun
@@ -40,7 +40,7 @@ PROGRAMS: Mapping[str, Tool] = {name: TOOLS[name] for name in ("horovod", "timm"
 STEPS: tuple[Axis, ...] = ("step", "epoch")
 
 
-def by_patterns(path: Path, patterns: Mapping[str, re.Pattern[str]], found: Found) -> None:
+def by_patterns(path: Path, patterns: Mapping[str, Pattern], found: Found) -> None:
     """Every match of each metric's pattern in each line.
 
     The group `value` is the figure, `step` and `epoch` its place, other named groups its labels.
@@ -48,13 +48,12 @@ def by_patterns(path: Path, patterns: Mapping[str, re.Pattern[str]], found: Foun
     """
     for line, text in lines(path):
         for metric, pattern in patterns.items():
-            for match in pattern.finditer(text):
-                groups = match.groupdict()
+            for match, groups in pattern.matches(text):
                 value = number(groups.pop(VALUE))
                 at = {axis: number(groups.pop(axis)) for axis in STEPS if axis in groups}
                 places = {axis: x for axis, x in at.items() if x is not None}
                 if value is None or len(places) < len(at):
-                    found.problems.append(f"{path.name}:{line}: {metric}: {match[0]!r} holds no number")
+                    found.problems.append(f"{path.name}:{line}: {metric}: {match!r} holds no number")
                 else:
                     found.figures.append(Figure(metric, value, groups, places, line))
 

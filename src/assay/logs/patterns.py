@@ -1,0 +1,85 @@
+"""A pattern that a user wrote, searched by RE2: its time grows with the line, whatever the pattern.
+
+Python's own engine tries every way to match: `(\\w+\\s?)*x` takes years on a line of a hundred characters.
+A pattern has to be understood by both, so that it means what Python's documentation says. Two things differ:
+`\\d`, `\\w`, `\\s` and `\\b` know ASCII only, and `{,3}` has to be written `{0,3}`.
+
+Source: https://github.com/google/re2/wiki/Syntax.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+_FROM_NOTHING = re.compile(r"(?<!\\)\{,\d+\}")
+# what RE2's message ends with → what that is, and what to write instead
+_LACKS: Final = (
+    (r"\(\?<?[=!]", "lookaround", "match the text around the group outside of it"),
+    (r"\\[1-9]|\(\?P$", "a reference back to a group", "write the group's pattern again"),
+    (r"\(\?\(", "a condition", "write both cases with | between them"),
+    (r"\(\?>|[*+?}]\+", "a possessive or atomic repeat", "write an ordinary repeat, which is quick here"),
+    (r"\\Z", r"\Z", "write $"),
+    (r"\\[uUN]", "a character by its code or name", "write the character itself"),
+    (r"\(\?[aLux]", "a flag other than i, m and s", "leave it out"),
+    (r"\(\?#", "a comment", "leave it out"),
+    (r"\{\d+,?\d*\}", "more than 1000 repeats", "write *, + or a smaller count"),
+)
+
+
+class Pattern:
+    """A pattern, ready to be searched for; `names` are those of its groups."""
+
+    def __init__(self, regexp: Any) -> None:
+        self._regexp = regexp
+        self._groups: Mapping[str, int] = regexp.groupindex
+        self.names = frozenset(self._groups)
+
+    def matches(self, text: str) -> Iterator[tuple[str, dict[str, str | None]]]:
+        """Each match from left to right, with its named groups; None for a group that took no part."""
+        for match in self._regexp.finditer(text.encode()):
+            groups = {name: match[at] for name, at in self._groups.items()}
+            yield match[0].decode(), {n: None if g is None else g.decode() for n, g in groups.items()}
+
+
+def compiled(text: str) -> Pattern:
+    """The pattern. Raises ValueError that says what is wrong with it and what to write instead."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False  # on standard error, beside our own message
+    try:
+        regexp = re2.compile(text, options)
+    except re2.error as error:
+        raise ValueError(_why(text, error.args[0].decode(errors="replace"))) from None
+    except UnicodeEncodeError:
+        raise ValueError(f"{text!r} holds half of a character pair") from None
+    if wrong := _not_pythons(text):
+        raise ValueError(f"{text!r} is no regular expression: {wrong}")
+    if _FROM_NOTHING.search(text):
+        raise ValueError(f"{text!r}: {{,n}} is not understood; write {{0,n}}")
+    return Pattern(regexp)
+
+
+def _why(text: str, said: str) -> str:
+    """Why RE2 refuses it, from its message; as Python words it where Python refuses it as well."""
+    refused = _not_pythons(text)
+    part = said.rpartition(": ")[2]
+    for lack, what, instead in () if refused else _LACKS:
+        if re.match(lack, part):
+            return f"{text!r} has {what}, which the engine RE2 can't search for; {instead}"
+    return f"{text!r} is no regular expression: {refused or said}"
+
+
+def _not_pythons(text: str) -> str:
+    """Why Python does not take it, with the place; "" where it does. Only compiled: that can't run away."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            re.compile(text)
+    except (re.error, OverflowError) as error:
+        return str(error)
+    except RecursionError:
+        return "nested too deeply"
+    return ""
