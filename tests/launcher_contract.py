@@ -109,6 +109,10 @@ class RanksContract(ABC):
     def left(self, token: str) -> list[str]:
         """The processes (pods, steps) of a job that still run, in words."""
 
+    @abstractmethod
+    def end_as_somebody_else(self, handle: Handle) -> None:
+        """What an administrator or the user does by hand to end a job, with the platform's own means."""
+
     def left_at_the_end(self, token: str) -> list[str]:
         """The same once a job is over; a platform that ends things of its own has a moment for it."""
         return self.left(token)
@@ -312,6 +316,24 @@ time.sleep(60)
         launcher.cancel(handle)
         assert self.left_at_the_end(asked.token) == []
         assert launcher.status(handle).state is JobState.CANCELLED
+
+    def test_a_job_that_somebody_else_ends_is_stopped_with_that_cause_and_not_cancelled(
+        self, launcher: Launcher, tmp_path: Path
+    ) -> None:
+        asked = job(python("import time; print('up', flush=True); time.sleep(60)"), 2)
+        handle = launcher.submit(asked)
+        for rank in ("rank-0", "rank-1"):
+            wait_for_output(launcher, handle, rank)
+        self.end_as_somebody_else(handle)
+        streams = follow_to_end(launcher, handle)
+        assert (streams["rank-0"], streams["rank-1"]) == (b"up\n", b"up\n")
+        for asking in (launcher, self.make(tmp_path / "jobs", grace_s=0.5)):
+            status = asking.status(handle)
+            assert status.state is JobState.STOPPED, status
+            assert "somebody" in status.cause
+        launcher.cancel(handle)  # too late to be the one who ended it
+        assert launcher.status(handle).state is JobState.STOPPED
+        assert self.left_at_the_end(asked.token) == []
 
     def test_what_a_job_printed_before_it_was_cancelled_is_not_lost(self, launcher: Launcher) -> None:
         code = "import time; print('up', flush=True); time.sleep(60)"

@@ -17,6 +17,7 @@ from assay import launch
 from assay.errors import InputError, LaunchError
 from assay.launch.kubernetes import client
 from assay.launch.kubernetes.connection import connect
+from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.order import LABEL_TOKEN, name_of
 from assay.launch.launcher import Launcher
 from assay.records import Handle, JobState
@@ -64,6 +65,10 @@ class OnCluster:
 
     def left(self, token: str) -> list[str]:
         return running(self.namespace, f"{LABEL_TOKEN}={token}")
+
+    def end_as_somebody_else(self, handle: Handle) -> None:
+        plural = KINDS[str(handle.data["kind"])].job_ref.plural
+        cluster.kubectl("-n", self.namespace, "delete", plural, name_of(handle.token), "--wait=false")
 
     def left_at_the_end(self, token: str) -> list[str]:
         give_up = time.monotonic() + 15  # an operator ends its own pods when it comes to it

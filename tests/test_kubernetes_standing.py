@@ -75,6 +75,16 @@ def test_the_first_pod_that_somebody_deleted_is_named() -> None:
     assert status.cause.startswith("pod p-1 on node2 was deleted")
 
 
+def test_a_job_object_that_somebody_deleted_is_a_stop_and_no_loss() -> None:
+    gone = pod(exit_code=143, deletionTimestamp="2026-01-01T00:00:00Z")
+    told = end(0, "cancelled", "cancelled")
+    for more in ({"pods": [gone], "deleted": ["uid-p-0"]}, {}):
+        status = outcome(seen(told, removed=True, **more))
+        assert status.state is JobState.STOPPED
+        assert "its job object was deleted, and not by this run" in status.cause
+    assert outcome(seen(told, pods=[gone], removed=True, asked=True)).state is JobState.CANCELLED
+
+
 def test_an_end_that_was_asked_for_is_a_cancel_whatever_the_pods_say() -> None:
     assert outcome(seen(pods=[pod(exit_code=137)], asked=True)).state is JobState.CANCELLED
 

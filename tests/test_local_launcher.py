@@ -20,7 +20,7 @@ from assay.launch import processes
 from assay.launch.launcher import Launcher
 from assay.launch.local import LocalLauncher, LocalSystem
 from assay.payloads import keeper as keeper_program
-from assay.records import JobState, Shape
+from assay.records import Handle, JobState, Shape
 from launcher_contract import (
     DAEMONISE,
     IGNORE_TERM,
@@ -46,6 +46,9 @@ class TestLocalLauncher(LauncherContract):
     def left(self, token: str) -> list[str]:
         left = processes.with_variable("ASSAY_TOKEN", token)
         return [Path(f"/proc/{pid}/cmdline").read_text() for pid in left]
+
+    def end_as_somebody_else(self, handle: Handle) -> None:
+        os.kill(int(str(handle.data["pid"])), signal.SIGTERM)
 
 
 @pytest.fixture

@@ -47,6 +47,9 @@ class TestPodmanLauncher(LauncherContract):
         inside = [str(pid) for pid in processes.with_variable("ASSAY_TOKEN", token)]
         return inside + containers(token, "--filter=status=running")
 
+    def end_as_somebody_else(self, handle: Handle) -> None:
+        by_hand("rm", "--force", handle)
+
 
 class TestPodmanOnTheCommandLine(CliContract):
     def system(self) -> dict[str, Any]:
@@ -70,6 +73,11 @@ def make(tmp_path: Path, **more: object) -> PodmanLauncher:
     return PodmanLauncher("podman", system, tmp_path / "jobs")
 
 
+def by_hand(*words: str | Handle) -> None:
+    argv = [word if isinstance(word, str) else str(word.data["container"]) for word in words]
+    subprocess.run(["podman", *argv], check=True, capture_output=True)
+
+
 def first_process(handle: Handle) -> int:
     argv = ["podman", "inspect", "--format={{.State.Pid}}", str(handle.data["container"])]
     return int(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
@@ -91,16 +99,26 @@ def test_a_container_whose_keeper_is_killed_is_lost_with_its_exit_code(tmp_path:
     launcher.forget(handle)
 
 
-def test_a_container_that_somebody_removed_is_lost_and_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        (["rm", "--force"], "was removed"),
+        (["rm", "--force", "--time=0"], "was removed"),
+        (["kill"], "somebody killed it by podman"),
+        (["stop"], "its keeper was sent SIGTERM, and not by this run"),
+    ],
+)
+def test_a_container_that_somebody_ended_is_stopped_and_not_lost(
+    tmp_path: Path, words: list[str], cause: str
+) -> None:
     launcher = make(tmp_path)
     handle = launcher.submit(job(python(SLEEP)))
     wait_for_output(launcher, handle)
-    argv = ["podman", "rm", "--force", "--time=0", str(handle.data["container"])]
-    subprocess.run(argv, check=True, capture_output=True)
+    by_hand(*words, handle)
     follow_to_end(launcher, handle)
     status = launcher.status(handle)
-    assert status.state is JobState.LOST
-    assert "was removed" in status.cause
+    assert (status.state, cause in status.cause) == (JobState.STOPPED, True), status
+    launcher.forget(handle)
 
 
 def test_a_stopped_container_can_be_cancelled(tmp_path: Path) -> None:

@@ -205,6 +205,17 @@ def test_a_program_that_fails_is_not_tried_again(site: Site) -> None:
     assert completed.results[0].run.attempt == 1
 
 
+def test_a_trial_whose_job_somebody_else_ended_fails_with_that_cause_and_is_not_begun_again(
+    site: Site,
+) -> None:
+    ended = "import os, signal, time; os.kill(os.getppid(), signal.SIGTERM); time.sleep(60)"  # its keeper
+    completed = site.run(site.suite(ended, repeats=2, retries=2))
+    for failure in completed.failures:
+        assert (failure.run.job, failure.run.attempt) == (JobState.STOPPED, 1)
+        assert failure.run.cause.startswith("somebody else ended the job")
+    assert len(completed.failures) == 2
+
+
 def test_output_that_was_lost_on_the_way_is_worth_another_try(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -453,6 +464,7 @@ def test_what_is_to_be_done_follows_from_the_attempts_alone(site: Site) -> None:
     cancelled = replace(failed, job=JobState.CANCELLED)
     lost_unwatched = replace(failed, job=JobState.LOST, adopted=True)
     lost = replace(failed, job=JobState.LOST)
+    stopped = replace(failed, job=JobState.STOPPED)
     running = replace(run, state=RunState.RUNNING)
     expected = [
         ((), Standing.TO_BEGIN),
@@ -469,6 +481,9 @@ def test_what_is_to_be_done_follows_from_the_attempts_alone(site: Site) -> None:
         ((cancelled, lost, lost_unwatched), Standing.TO_BEGIN),
         ((lost, cancelled, lost_unwatched, lost), Standing.DONE),
         ((lost, finished), Standing.DONE),
+        ((stopped,), Standing.DONE),
+        ((lost, stopped), Standing.DONE),
+        ((replace(stopped, adopted=True),), Standing.TO_BEGIN),
     ]
     for runs, todo in expected:
         assert standing(trial, runs) is todo, [to_json(r) for r in runs]

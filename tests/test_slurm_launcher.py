@@ -50,6 +50,9 @@ class TestOnOneNode(LauncherContract):
         found = [Path(f"/proc/{pid}/cmdline") for pid in processes.with_variable("ASSAY_TOKEN", token)]
         return [path.read_text() for path in found]
 
+    def end_as_somebody_else(self, handle: Handle) -> None:
+        said("scancel", number(handle))
+
 
 left = TestOnOneNode().left
 
@@ -141,6 +144,15 @@ def test_a_job_that_waits_says_for_what_and_can_be_cancelled(tmp_path: Path) -> 
     assert in_slurm(handle.token) == ""
 
 
+def test_a_waiting_job_that_somebody_else_cancels_is_stopped(tmp_path: Path) -> None:
+    launcher = made(tmp_path, sbatch=["--begin=now+1hour"])
+    handle = launcher.submit(job(python("print(1)")))
+    said("scancel", number(handle))
+    assert follow_to_end(launcher, handle) == {}
+    status = launcher.status(handle)
+    assert (status.state, "Slurm says CANCELLED" in status.cause) == (JobState.STOPPED, True), status
+
+
 def test_a_reason_that_waiting_does_not_mend_has_its_remedy(tmp_path: Path) -> None:
     launcher = made(tmp_path, sbatch=["--hold"])
     handle = launcher.submit(job(python("print(1)")))
@@ -204,7 +216,7 @@ def test_each_rank_has_a_gpu_of_the_allocation(tmp_path: Path) -> None:
     assert streams["rank-0"] == streams["rank-1"] == b"0,1\n"
 
 
-def test_a_job_that_somebody_else_cancels_is_cancelled_and_whole(launcher: SlurmLauncher) -> None:
+def test_a_job_that_somebody_else_cancels_is_stopped_and_whole(launcher: SlurmLauncher) -> None:
     asked = job(python(SLEEP), 2)
     handle = launcher.submit(asked)
     for rank in ("rank-0", "rank-1"):
@@ -212,7 +224,8 @@ def test_a_job_that_somebody_else_cancels_is_cancelled_and_whole(launcher: Slurm
     said("scancel", number(handle))
     streams = follow_to_end(launcher, handle)
     assert (streams["rank-0"], streams["rank-1"]) == (b"up\n", b"up\n")
-    assert launcher.status(handle).state is JobState.CANCELLED
+    status = launcher.status(handle)
+    assert (status.state, "Slurm says CANCELLED" in status.cause) == (JobState.STOPPED, True), status
     assert left(asked.token) == []
 
 

@@ -22,7 +22,7 @@ from assay.launch import processes
 from assay.launch.launcher import Launcher
 from assay.launch.ssh.launcher import SshLauncher
 from assay.launch.ssh.options import SshSystem
-from assay.records import JobState, Shape
+from assay.records import Handle, JobState, Shape
 from cli_contract import CliContract
 from launcher_contract import LauncherContract, follow_to_end, job, python, run, wait_for_output
 from ssh_hosts import Hosts, hosts
@@ -54,10 +54,15 @@ def system(place: Path, **more: object) -> SshSystem:
 
 class TestSshLauncher(LauncherContract):
     def make(self, spool: Path, *, grace_s: float) -> Launcher:
+        self.spool = spool
         return launch.make("ssh", system(spool / "remote", grace=grace_s), spool=spool)
 
     def left(self, token: str) -> list[str]:
         return [str(pid) for pid in processes.with_variable("ASSAY_TOKEN", token)]
+
+    def end_as_somebody_else(self, handle: Handle) -> None:
+        (claim,) = self.spool.glob(f"remote/{handle.token}.1/node-1/claim.json")
+        os.kill(json.loads(claim.read_text())["pid"], signal.SIGTERM)
 
 
 class TestSshOnTheCommandLine(CliContract):

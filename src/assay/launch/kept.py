@@ -72,20 +72,28 @@ class KeptJob:
             (self.directory / "claim.json").hardlink_to(draft)
         draft.unlink()
 
+    def note_cancelled(self) -> None:
+        """Keep that this run asked for its end; noted before the keeper is asked."""
+        (self.directory / "cancelled").touch()
+
+    def was_cancelled(self) -> bool:
+        """Whether this run asked for its end."""
+        return (self.directory / "cancelled").exists()
+
     def status(self, runs: Callable[[Keeper], bool] = Keeper.runs) -> JobStatus:
         """Where the job stands; lost where its keeper is gone and left no word.
 
         runs  whether the keeper lives, where its process can't be seen from here
         """
         ended = self.ended()
-        if ended is not None:
-            return ended
-        keeper, started_at = self.keeper(), self.started_at()
-        if keeper is not None and runs(keeper):
-            state = JobState.PENDING if started_at is None else JobState.RUNNING
-            return JobStatus(state, started_at=started_at)
-        lost = JobStatus(JobState.LOST, self._why_lost(keeper), started_at=started_at)
-        return self.ended() or lost  # it may have ended between the two looks
+        if ended is None:
+            keeper, started_at = self.keeper(), self.started_at()
+            if keeper is not None and runs(keeper):
+                state = JobState.PENDING if started_at is None else JobState.RUNNING
+                return JobStatus(state, started_at=started_at)
+            lost = JobStatus(JobState.LOST, self._why_lost(keeper), started_at=started_at)
+            ended = self.ended() or lost  # it may have ended between the two looks
+        return by_whom(ended, cancelled=self.was_cancelled())
 
     def new_bytes(self, taken: dict[str, int]) -> Iterator[Output]:
         """At most 1 MiB of each stream beyond what was taken, which is counted up.
@@ -145,6 +153,19 @@ def new_of(path: Path, stream: str, taken: dict[str, int]) -> Output | None:
         data = file.read(CHUNK_BYTES)
     taken[stream] = offset + len(data)
     return Output(stream, data)
+
+
+def by_whom(end: JobStatus, *, cancelled: bool) -> JobStatus:
+    """The end of a job with the one who made it.
+
+    cancelled  this run asked for it: then a keeper that was killed was not lost either
+    """
+    if cancelled and end.state is JobState.LOST:
+        return replace(end, state=JobState.CANCELLED, cause=f"cancelled; {end.cause}")
+    if not cancelled and end.state is JobState.CANCELLED:
+        cause = "somebody else ended the job: its keeper was sent SIGTERM, and not by this run"
+        return replace(end, state=JobState.STOPPED, cause=cause)
+    return end
 
 
 def joined(nodes: Sequence[JobStatus]) -> JobStatus:

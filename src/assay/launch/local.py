@@ -98,6 +98,7 @@ class LocalLauncher:
         keeper = job.keeper()
         if keeper is not None and keeper.runs():
             give_up = time.monotonic() + job.spec()["grace_s"] + spool.KEEPER_SLACK_S
+            job.note_cancelled()
             for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped keeper hears nothing
                 with suppress(ProcessLookupError):
                     os.kill(keeper.pid, number)

@@ -110,6 +110,7 @@ def look(directory: Path) -> Answer:
         "started": read_json(own / "started.json"),
         "ended": read_json(own / "ended.json"),
         "anew": owner.get("boot_id", boot_id()) != boot_id(),
+        "cancelled": (directory / "cancelled").exists(),
         "said": log.read_text(errors="replace")[-1000:] if log.exists() else "",
     }
 
@@ -125,6 +126,13 @@ def give_up(directory: Path) -> Answer:
         os.link(draft, own / "claim.json")
     draft.unlink()
     return look(directory)
+
+
+def cancel(directory: Path) -> Answer:
+    """Note that the run asked for the end, unless the share has ended, and end it."""
+    if directory.exists() and look(directory)["ended"] is None:
+        (directory / "cancelled").touch()
+    return end(directory)
 
 
 def end(directory: Path) -> Answer:
@@ -206,7 +214,7 @@ def clock(_directory: Path) -> Answer:
     return {}
 
 
-OF_A_JOB = (lay_out, begin, look, follow, give_up, end, files, forget)
+OF_A_JOB = (lay_out, begin, look, follow, give_up, cancel, end, files, forget)
 
 
 def try_out(directory: Path, python: str) -> Answer:

@@ -48,7 +48,10 @@ class Handle:
 
 
 class JobState(StrEnum):
-    """Where a job stands. The last five are final."""
+    """Where a job stands. The last six are final.
+
+    CANCELLED  this run asked for its end; STOPPED: somebody else did; LOST: the platform lost it
+    """
 
     PENDING = "pending"
     RUNNING = "running"
@@ -56,6 +59,7 @@ class JobState(StrEnum):
     FAILED = "failed"
     TIMED_OUT = "timed out"
     CANCELLED = "cancelled"
+    STOPPED = "stopped"
     LOST = "lost"
 
     @property

@@ -134,6 +134,8 @@ def _follow(execution: Execution, attempt: Attempt, handle: Handle) -> None:
 
 def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus, task: Task) -> Run:
     """Keep what there is, judge it, and move to the final state; the launcher forgets only after that."""
+    if status.state is JobState.STOPPED and execution.stop.made:
+        status = replace(status, state=JobState.CANCELLED)  # a shutdown, or a batch system, ends both
     missing = _not_whole(attempt, status)
     if missing and status.state is JobState.SUCCEEDED:  # as good as lost, and not by the program's fault
         status = replace(status, state=JobState.LOST)

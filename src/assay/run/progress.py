@@ -212,7 +212,7 @@ class Screen(Lines):
 
 
 def _again(run: Run) -> str:
-    if run.job is not JobState.LOST or run.adopted:  # it was interrupted
+    if run.job is not JobState.LOST or run.adopted:  # it was interrupted, or nobody watched it
         return "; it will be tried again"
     most = "once" if run.trial.retries == 1 else f"{run.trial.retries} times"
     return f"; the platform lost it, not the program: it will be tried again, at most {most}"

@@ -20,8 +20,9 @@ def standing(trial: Trial, runs: Sequence[Run]) -> Standing:
     """What is to be done about a trial with these attempts, oldest first.
 
     What the platform lost is done again as often as its `retries` say; a program that failed would only
-    fail again. An attempt that was interrupted, or lost while no Assay watched it, says nothing about the
-    trial: it is done again and is not one of its `retries`.
+    fail again, and what somebody else ended is not begun against their will. An attempt that this run's user
+    interrupted, or that ended while no Assay watched it, says nothing about the trial: it is done again and
+    is not one of its `retries`.
     """
     if not runs:
         return Standing.TO_BEGIN
@@ -42,4 +43,5 @@ def counts_as_lost(run: Run) -> bool:
 
 
 def _says_nothing(run: Run) -> bool:
-    return run.job is JobState.CANCELLED or (run.job is JobState.LOST and run.adopted)
+    unwatched = run.adopted and run.job in (JobState.LOST, JobState.STOPPED)
+    return run.job is JobState.CANCELLED or unwatched

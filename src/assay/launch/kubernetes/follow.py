@@ -62,7 +62,7 @@ class Follower:
         self._lasting: list[Cause] = []  # those of them that are not over by the next look
         self._events: list[Object] = []
         self._ending: Ending | None = None
-        self._job_is_gone = self._job_says_something = self._ended_here = False
+        self._job_is_gone = self._job_is_removed = self._job_says_something = self._ended_here = False
         self._began = self._looked_at = time.monotonic()
         self._out_of_reach: dict[str, float] = {}
         self._probes: dict[str, str] = {}  # stream of a node's probe → uid of the pod whose log has it
@@ -176,6 +176,7 @@ class Follower:
     def _look_at_job(self) -> None:
         found = self._cluster.find(self._job.resource, self._job.name)
         self._job_is_gone = found is None
+        self._job_is_removed = found is None or "deletionTimestamp" in found["metadata"]
         self._ending = None if found is None else self._job.kind.ended(found)
         self._job_says_something = bool(found and found.get("status"))
 
@@ -234,6 +235,7 @@ class Follower:
                 ending=self._ending,
                 asked=self._collected.cancel_asked(),
                 lost=[str(gap) for gap in joiner.gaps.values()],
+                removed=self._job_is_removed and not self._ended_here,
             )
         )
         self._collected.note_unkept([log.unkept for log in self._logs.logs.values() if log.unkept])

@@ -29,6 +29,7 @@ from assay.launch.kubernetes.manifests import Manifests, render
 from assay.launch.kubernetes.options import KubernetesSystem, with_host_python
 from assay.launch.kubernetes.order import TOKEN, labels_of, name_of
 from assay.launch.kubernetes.refusals import Conflict
+from assay.launch.kubernetes.standing import REMOVED
 from assay.launch.kubernetes.validate import checked
 from assay.launch.kubernetes.watch import watch_of
 from assay.launch.launcher import Leftover
@@ -232,6 +233,8 @@ class KubernetesLauncher:
         kind = KINDS[str(handle.data["kind"])]
         if found is None and collected.cancel_asked():
             return JobStatus(JobState.CANCELLED, "cancelled", started_at=started_at)
+        if found is None and collected.exists:
+            return JobStatus(JobState.STOPPED, REMOVED, started_at=started_at)
         if found is None:
             return JobStatus(JobState.LOST, f"nothing is left of the job in namespace {cluster.namespace}")
         ending = kind.ended(found)

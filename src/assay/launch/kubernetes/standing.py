@@ -14,6 +14,9 @@ from assay.records import JobState, JobStatus
 Object = Mapping[str, Any]
 
 
+REMOVED = "somebody else ended the job: its job object was deleted, and not by this run"
+
+
 @dataclass(frozen=True)
 class Seen:
     """All that was seen of a job when it was over.
@@ -25,6 +28,7 @@ class Seen:
     causes    what the cluster says, the most decisive first
     ending    what the job object said; None where it is gone
     asked     its end was asked for from here
+    removed   somebody deleted the job object, and not from here
     lost      bytes that no log gave, in words
     """
 
@@ -37,6 +41,7 @@ class Seen:
     ending: Ending | None
     asked: bool
     lost: Sequence[str]
+    removed: bool = False
 
 
 def outcome(seen: Seen) -> JobStatus:
@@ -65,6 +70,8 @@ def _by_the_cluster(seen: Seen) -> tuple[JobState, str]:
     if seen.causes:
         first = seen.causes[0]
         return JobState.LOST if first.platform else JobState.FAILED, f"{first}{_where(seen)}"
+    if seen.removed:
+        return JobState.STOPPED, REMOVED
     for pod in seen.pods:
         exit_code, message = _exit(pod)
         if exit_code and pod["metadata"]["uid"] not in seen.deleted:
@@ -79,7 +86,7 @@ def _by_the_cluster(seen: Seen) -> tuple[JobState, str]:
     if seen.pods:
         names = ", ".join(call(pod) for pod in seen.pods)
         return JobState.LOST, f"the log of {names} ended before the job said how it ended"
-    return JobState.LOST, "the job object was deleted, and not by this run"
+    return JobState.LOST, "the log of the job ended before it said how it ended"
 
 
 def _where(seen: Seen) -> str:

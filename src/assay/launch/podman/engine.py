@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -99,6 +100,13 @@ class Engine:
     def signal(self, name: str, number: str) -> None:
         """Send a signal to a container's first process; nothing where it has ended."""
         self.ask("kill", f"--signal={number}", name)
+
+    def was_killed(self, name: str) -> bool:
+        """Whether somebody had it send a signal to a container. False too where it keeps no events."""
+        until_now = ("--since=0", f"--until={time.time():.0f}")  # of which podman 4.3 makes nothing
+        past = ("--stream=false",) if self.program == "podman" else until_now
+        answer = self.ask("events", *past, f"--filter=container={name}", "--filter=event=kill")
+        return answer.ok and bool(answer.stdout.strip())
 
     def remove(self, name: str) -> None:
         """Remove a container, ended or not; nothing where there is none."""

@@ -97,7 +97,9 @@ class PodmanLauncher:
         seen = self._look(handle.token)
         status = kept.status(lambda keeper: _runs(keeper, seen))
         if status.state is JobState.LOST and kept.keeper() is not None:
-            status = replace(status, cause=self._why_lost(kept, status.cause, seen))
+            status = self._lost(kept, status, seen)
+        elif status.state is JobState.STOPPED and seen is None:
+            status = replace(status, cause=_removed(handle.token))
         elif status.state is JobState.FAILED and "out of memory" in status.cause and self.system.memory:
             status = replace(
                 status, cause=f"{status.cause}; the system's memory is {self.system.memory}: raise it"
@@ -109,7 +111,9 @@ class PodmanLauncher:
         name, seen = _container(handle.token), self._look(handle.token)
         if seen is None or not seen.runs():
             return
-        grace_s = self.jobs.job(handle.token).spec()["grace_s"]
+        job = self.jobs.job(handle.token)
+        grace_s = job.spec()["grace_s"]
+        job.note_cancelled()
         for asked in ("TERM", "CONT"):  # a stopped keeper hears nothing
             self.engine.signal(name, asked)
         if not _ended(seen, grace_s + spool.KEEPER_SLACK_S):
@@ -200,15 +204,23 @@ class PodmanLauncher:
         lines = (answer.stdout + answer.stderr).strip().splitlines()
         return " ".join(lines[-3:]) if lines else f"it did not start within {spool.KEEPER_START_S:g} s"
 
-    def _why_lost(self, kept: KeptJob, why: str, seen: Container | None) -> str:
-        name = _container(kept.directory.name)
+    def _lost(self, kept: KeptJob, lost: JobStatus, seen: Container | None) -> JobStatus:
+        """A job whose keeper left no word, from what the engine says of its container."""
+        token = kept.directory.name
         if seen is None:
-            return f"container {name} was removed while the job ran"
+            return replace(lost, state=JobState.STOPPED, cause=_removed(token))
         if seen.exit_code is None:
-            return why
+            return lost
+        ended = f"container {_container(token)} ended with exit code {seen.exit_code} while the job ran"
+        if self.engine.was_killed(_container(token)):
+            return replace(lost, state=JobState.STOPPED, cause=f"{ended}: somebody killed it by {self.name}")
         limit = f" (its limit is {self.system.memory})" if self.system.memory else ""
         killed = f": it was killed, by someone or for want of memory{limit}" if seen.exit_code == 137 else ""
-        return f"container {name} ended with exit code {seen.exit_code} while the job ran{killed}"
+        return replace(lost, cause=ended + killed)
+
+
+def _removed(token: str) -> str:
+    return f"somebody else ended the job: container {_container(token)} was removed while it ran"
 
 
 def _container(token: str) -> str:

@@ -4,7 +4,7 @@ Beside what every kept job has (see kept.py), with a directory `node-N` for each
   job.sh          the batch script
   submitted.json  the number that Slurm gave the job
   taken           who has it: the number of the job that started, or `nobody` where it was given up
-  cancelled       it was asked to end
+  cancelled       this run asked for its end
   slurm-N.log     what the batch script printed: srun's words, and those of the user's own commands
 """
 
@@ -117,14 +117,6 @@ class SharedJob(KeptJob):
         """Whether nothing of it will ever run."""
         path = self.directory / "taken"
         return path.exists() and self.taken_by() is None
-
-    def note_cancelled(self) -> None:
-        """Keep that it was asked to end."""
-        (self.directory / "cancelled").touch()
-
-    def was_cancelled(self) -> bool:
-        """Whether it was asked to end."""
-        return (self.directory / "cancelled").exists()
 
     # What its script said
 

@@ -32,8 +32,12 @@ PENDING_REMEDIES = {
 def of_ended(job: SharedJob, end: JobStatus, asked: Asked) -> JobStatus:
     """The end as the keepers tell it, and who made it where they were asked to end."""
     told = asked.told
-    if end.state is not JobState.CANCELLED or job.was_cancelled() or told is None:
+    if end.state is not JobState.CANCELLED or job.was_cancelled():
         return end
+    if told is None:
+        why = asked.silent or "it does not know the job any more"
+        cause = f"its keepers were asked to end, and Slurm does not say by whom: {why}"
+        return replace(end, state=JobState.LOST, cause=cause)
     if asked.requeued:
         return replace(end, state=JobState.LOST, cause=_why_requeued(told))
     if told.state == "TIMEOUT":
@@ -41,7 +45,7 @@ def of_ended(job: SharedJob, end: JobStatus, asked: Asked) -> JobStatus:
         return replace(end, state=JobState.TIMED_OUT, cause=cause)
     if told.state in ("PREEMPTED", "NODE_FAIL"):
         return replace(end, state=JobState.LOST, cause=_why_over(told, ()))
-    return end
+    return replace(end, state=JobState.STOPPED, cause=_why_stopped(told))
 
 
 def without_word(job: SharedJob, asked: Asked, failed_nodes: Sequence[str]) -> JobStatus:
@@ -82,8 +86,7 @@ def _over(job: SharedJob, told: Told, failed_nodes: Sequence[str], started_at: f
     said = job.script_said()
     words = f"; its script said: {said}" if said else ""
     if told.state == "CANCELLED":
-        by = f" ({told.reason})" if told.reason not in ("", "None") else ""
-        return JobStatus(JobState.CANCELLED, f"cancelled by someone else{by}{words}", started_at=started_at)
+        return JobStatus(JobState.STOPPED, _why_stopped(told) + words, started_at=started_at)
     if told.state == "TIMEOUT":
         cause = f"Slurm's own time limit ended it: raise the system's `startup`{words}"
         return JobStatus(JobState.TIMED_OUT, cause, started_at=started_at)
@@ -99,6 +102,11 @@ def _over(job: SharedJob, told: Told, failed_nodes: Sequence[str], started_at: f
         cause = f"the keeper of node {silent} of {told.nodes} left no word; {_why_over(told, failed_nodes)}"
         return JobStatus(JobState.LOST, cause + words, started_at=started_at)
     return JobStatus(JobState.FAILED, _why_not_started(told) + words)
+
+
+def _why_stopped(told: Told) -> str:
+    reason = f" ({told.reason})" if told.reason not in ("", "None") else ""
+    return f"somebody else ended the job, and not this run: Slurm says {told.state}{reason}"
 
 
 def _why_requeued(told: Told) -> str:

@@ -24,7 +24,7 @@ from urllib.parse import unquote
 
 from assay.errors import InputError, LaunchError
 from assay.launch import outputs, sent, shown
-from assay.launch.kept import job_status, joined
+from assay.launch.kept import by_whom, job_status, joined
 from assay.launch.launcher import Leftover
 from assay.launch.spool import TOKEN
 from assay.launch.ssh import clocks
@@ -142,11 +142,14 @@ class SshLauncher:
         unfinished = [share for share in shares if not share.state.final]
         if unfinished:
             return next((share for share in unfinished if share.state is JobState.PENDING), unfinished[0])
-        return replace(joined(shares), node_facts={f"probe-{n}": self._clock(n) for n in _nodes_of(handle)})
+        end = joined(shares)
+        if end.state in (JobState.CANCELLED, JobState.LOST):
+            end = by_whom(end, cancelled=self._was_cancelled(handle))
+        return replace(end, node_facts={f"probe-{n}": self._clock(n) for n in _nodes_of(handle)})
 
     def cancel(self, handle: Handle) -> None:
         """End all hosts' shares at once."""
-        on_each(lambda node: self._end(handle.token, node), _nodes_of(handle))
+        on_each(lambda node: self._end(handle.token, node, "cancel"), _nodes_of(handle))
 
     def fetch(self, handle: Handle, patterns: Sequence[str]) -> Iterator[Output]:
         """From the hosts' directories; those of node 1 and on below `node-1/` and so on. 1 GiB a host."""
@@ -243,6 +246,17 @@ class SshLauncher:
             )
         return JobStatus(JobState.LOST, _why_lost(host, found), started_at=started_at)
 
+    def _was_cancelled(self, handle: Handle) -> bool:
+        """Whether this run asked for its end, as far as its hosts can be reached."""
+
+        def on(node: int) -> bool:
+            try:
+                return bool(self._ask(handle.token, node, "look")["cancelled"])
+            except Unreachable:
+                return False
+
+        return any(on_each(on, _nodes_of(handle)))
+
     def _give_up_silent(self, listeners: Sequence[Listener], limit_s: float) -> None:
         """A host that was not heard of for longer than the job may take is not waited for any more."""
         for listener in listeners:
@@ -265,8 +279,8 @@ class SshLauncher:
             if not one.over or one.ended is None
         ]
 
-    def _end(self, token: str, node: int) -> None:
-        found = self._ask(token, node, "end", timeout_s=self.system.grace + END_SLACK_S)
+    def _end(self, token: str, node: int, how: str = "end") -> None:
+        found = self._ask(token, node, how, timeout_s=self.system.grace + END_SLACK_S)
         if found.get("left"):
             raise LaunchError(
                 f"{self.hosts[node].host}: processes {found['left']} of job {token} can't be killed: "
