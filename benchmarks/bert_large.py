@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import os
 
-from training_speed import LOOPS, PAYLOADS, program, sizes, tables
+from options import parse
+from training_speed import LOOPS, PAYLOADS, SMALLEST, program, sizes, tables
 
 SIZES = {
     "cuda": {"batch_size": 32, "length": 512, "layers": 24, "steps": 60, "warmup": 10, "window": 20},
@@ -29,7 +30,7 @@ def main() -> None:
     for name in ("length", "width", "layers"):
         parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    options = parser.parse_args()
+    options = parse(parser, **SMALLEST, length=16, width=64, layers=1)
     options.device = device
     size = [f"--{name}={getattr(options, name)}" for name in ("length", "width", "layers")]
     heads = [f"--heads={options.width // 64}", f"--feedforward={4 * options.width}"]

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from options import parse, sized
 from store import ASSAY, made_results, report, timed_s
 
 from assay import store as index
@@ -21,15 +22,19 @@ from assay.analyse.compare import compare
 from assay.read import metrics
 from assay.records import Result
 
-RUNS_A_SIDE = 1000
-MANY_A_SIDE = 10_000
-
 
 def main() -> None:
     """Print every figure."""
+    options = parse(
+        sized(
+            __doc__,
+            runs=(1000, 20, "on each side, from the index"),
+            many=(10_000, 40, "on each side, in memory"),
+        )
+    )
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
-        index.update(root, made_results(4 * RUNS_A_SIDE))
+        index.update(root, made_results(4 * options.runs))
         sides = ["made:system-0", "made:system-1"]
         first = timed_s(lambda: [index.find(root, side) for side in sides])
         again = statistics.median(
@@ -55,16 +60,17 @@ def main() -> None:
             if ran.returncode not in (0, 1, 3):
                 sys.exit(ran.stderr.decode())
         report("process: assay compare --json", statistics.median(times))
+    results = list(made_results(4 * options.many))
     for figures, target in ((1, "(to be under 1000 ms)"), (6, "")):
         many_a, many_b = (
-            [_with_figures(r, figures) for r in made_results(4 * MANY_A_SIDE) if r.run.trial.system == system]
+            [_with_figures(result, figures) for result in results if result.run.trial.system == system]
             for system in ("system-0", "system-1")
         )
         times = [
             timed_s(partial(compare, many_a, many_b, margin=0.02, names=("a", "b"), metrics=metrics))
             for _ in range(5)
         ]
-        report(f"comparing 2 x {MANY_A_SIDE:,} runs of {figures}", statistics.median(times), target)
+        report(f"comparing 2 x {options.many:,} runs of {figures}", statistics.median(times), target)
 
 
 def _with_figures(result: Result, figures: int) -> Result:

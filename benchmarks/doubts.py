@@ -7,12 +7,12 @@ paired blocks: the level of a test there. Of two unpaired sides each has half of
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from options import parse, sized
 
 from assay.analyse import trouble
 from assay.analyse.doubts.detection import RUNS
@@ -162,7 +162,7 @@ def any_alarm(n: int, sets: int = SETS, seed: int = 2) -> float:
     return rate(lambda logs: any(sees(logs) for sees in tests), normal, n, sets, seed)
 
 
-def critical(levels: Sequence[float], sets: int = 400_000) -> None:
+def critical(levels: Sequence[float], sets: int) -> None:
     """Print the gaps that uniform runs exceed with these probabilities."""
     rng = np.random.default_rng(3)
     for n in (*range(trouble.FEWEST_FOR_MODES, 21), 25, 30, 35, 40):
@@ -173,26 +173,34 @@ def critical(levels: Sequence[float], sets: int = 400_000) -> None:
 
 def main() -> None:
     """Print the table."""
-    if "--critical" in sys.argv[1:]:
-        critical((LEVEL, LEVEL / 2))
+    parser = sized(
+        __doc__,
+        sets=(SETS, 200, "drawn for each rate"),
+        critical_sets=(400_000, 1_000, "drawn for each value of --critical"),
+    )
+    parser.add_argument("--critical", action="store_true", help="the values that two modes have to exceed")
+    options = parse(parser)
+    if options.critical:
+        critical((LEVEL, LEVEL / 2), options.critical_sets)
         return
     print("POWER: dict[str, Detection] = {")
     for code, row in ROWS.items():
         print(f'    "{code}": Detection(\n        "{row.trouble[0]}",')
-        print(f"        {by_runs(row.sees, row.trouble[1])},")
+        print(f"        {by_runs(row.sees, row.trouble[1], options.sets)},")
         if row.slight is None:
             print("        None,")
         else:
-            print(f'        ("{row.slight[0]}", {by_runs(row.sees, row.slight[1])}),')
-        print(f"        {by_runs(row.sees, row.clean)},\n        {by_runs(row.sees, row.heavy)},")
+            print(f'        ("{row.slight[0]}", {by_runs(row.sees, row.slight[1], options.sets)}),')
+        for draw in (row.clean, row.heavy):
+            print(f"        {by_runs(row.sees, draw, options.sets)},")
         print(f'        "{row.what_clean}",\n    ),')
     print("}")
-    print("# any of the four about a succession:", {n: round(any_alarm(n), 3) for n in RUNS})
+    print("# any of the four about a succession:", {n: round(any_alarm(n, options.sets), 3) for n in RUNS})
 
 
-def by_runs(sees: Test, draw: Draw) -> dict[int, float]:
+def by_runs(sees: Test, draw: Draw, sets: int) -> dict[int, float]:
     """The rate for each number of runs, to three digits."""
-    return {n: round(rate(sees, draw, n), 3) for n in RUNS}
+    return {n: round(rate(sees, draw, n, sets), 3) for n in RUNS}
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from options import parse, sized
 
 from assay.analyse.history import SHORTEST_STRETCH, most_steps, split
 
@@ -97,17 +98,18 @@ def worth(n: int, jump: float, replicates: int) -> tuple[float, float, float]:
 
 def main() -> None:
     """Print the three tables."""
+    fewer = parse(sized(__doc__, fewer=(1, 200, "times fewer histories than documented"))).fewer
     print("price of a step, for 5 % false alarms")
     for n, replicates in LENGTHS.items():
-        print(f"  {n:4} sessions  {price(n, replicates):6.2f}")
+        print(f"  {n:4} sessions  {price(n, max(replicates // fewer, 5)):6.2f}")
     print("a step is told where there is none: normal, t3, correlation 0.5")
     for n in (6, 12, 20, 40, 100):
-        rates = [100 * false_alarms(draw, n, 2_000) for draw in (normal, heavy, dependent)]
+        rates = [100 * false_alarms(draw, n, 2_000 // fewer) for draw in (normal, heavy, dependent)]
         print(f"  {n:4} sessions  " + "  ".join(f"{rate:5.1f} %" for rate in rates))
     print("a step of 2, 3, 5 spreads: found; its place held, its size held where found")
     for n in (8, 12, 20, 40):
         for jump in (2, 3, 5):
-            shares = [100 * share for share in worth(n, jump, 1_000)]
+            shares = [100 * share for share in worth(n, jump, 1_000 // fewer)]
             print(f"  {n:4} sessions, {jump} spreads  " + "  ".join(f"{share:5.1f} %" for share in shares))
 
 

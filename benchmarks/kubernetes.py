@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from options import absent, parse
 from paired import in_turn, ratio
 
 from assay.errors import AssayError
@@ -325,7 +326,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=11)
     parser.add_argument("--megabytes", type=int, default=200)
     parser.add_argument("--only", choices=[*MEASURES], help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = parse(parser, pairs=2, megabytes=1)
     place = Place(arguments.namespace, arguments.image)
     if arguments.only:
         print(json.dumps(MEASURES[arguments.only](place, arguments.megabytes)))
@@ -333,8 +334,7 @@ def main() -> None:
     try:
         print(f"Kubernetes {place.cluster().version()}")
     except AssayError as error:
-        print(f"not measured: {error}")
-        return
+        absent(f"a Kubernetes cluster: {error}")
     print_first_line(place, arguments.pairs)
     print_large_log(arguments)
 

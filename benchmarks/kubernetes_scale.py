@@ -26,6 +26,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from options import absent, parse
+
 from assay.cluster import rounds
 from assay.cluster.rounds import Group
 from assay.errors import AssayError
@@ -203,17 +205,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2, help="of pairs")
     parser.add_argument("--nodes", type=int, help="sweep only so many; by default all")
     parser.add_argument("--left", type=int, default=200, help="jobs left behind for assay clean")
-    arguments = parser.parse_args()
+    arguments = parse(parser, nodes=2, rounds=1, left=2)
     try:
         cluster = connect(None, arguments.namespace)
         found = cluster.list(NODES, labels=arguments.selector, everywhere=True).items
     except AssayError as error:
-        print(f"not measured: {error}")
-        return
+        absent(f"a Kubernetes cluster: {error}")
     counts = {int(node["status"]["allocatable"].get(arguments.accelerator, 0)) for node in found}
     if len(counts) != 1 or counts == {0}:
-        print(f"not measured: nodes with {arguments.selector} have {sorted(counts)} {arguments.accelerator}")
-        return
+        absent(
+            f"nodes with {arguments.selector} and as many {arguments.accelerator} each, not {sorted(counts)}"
+        )
     names, gpus = [node["metadata"]["name"] for node in found], counts.pop()
     chosen = names[: arguments.nodes or len(names)]
     print(f"{len(names)} nodes of {gpus} {arguments.accelerator}, Kubernetes {cluster.version()}")

@@ -7,7 +7,6 @@ Real files: $ASSAY_MLPERF_LOGS, else `../shared/mlperf-logs` beside the checkout
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import math
 import os
@@ -21,13 +20,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from options import absent, parse, sized
 from paired import in_turn, ratio
 
 from assay.logs.mllog import Event, EventReader
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = Path(os.environ.get("ASSAY_MLPERF_LOGS", ROOT.parent / "shared" / "mlperf-logs"))
-PAIRS = 9
 TIME_TOLERANCE_MS = 0.01  # of a time of day in seconds, read as a float by one side in ms
 TOKEN_LINE = (
     ':::MLLOG {{"namespace": "", "time_ms": {}, "event_type": "POINT_IN_TIME", "key": "tracked_stats", '
@@ -48,22 +47,24 @@ print(events, reader.skipped, seconds, peak_kib)
 
 
 def main() -> None:
-    """Print the ratio over real files, then bytes per second and peak memory on a large raw log."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gigabytes", type=float, default=1.0, help="size of the raw log that is made")
-    gigabytes = parser.parse_args().gigabytes
-    beside_mlperf_logging()
-    raw_throughput(gigabytes)
+    """Print bytes per second and peak memory on a large raw log, then the ratio over real files."""
+    options = parse(
+        sized(
+            __doc__,
+            gigabytes=(1.0, 0.001, "size of the raw log that is made"),
+            pairs=(9, 2, "times that each reads all real files"),
+        )
+    )
+    raw_throughput(options.gigabytes)
+    beside_mlperf_logging(options.pairs)
 
 
-def beside_mlperf_logging() -> None:
+def beside_mlperf_logging(pairs: int) -> None:
     """Both readers over all real files that both can read, in turn; the events are compared one by one."""
     if not LOGS.is_dir():
-        print(f"skipped: no real result files in {LOGS}; set ASSAY_MLPERF_LOGS")
-        return
+        absent(f"real result files in {LOGS}; set ASSAY_MLPERF_LOGS")
     if importlib.util.find_spec("mlperf_logging") is None:
-        print("skipped: mlperf-logging is not installed here")
-        return
+        absent("mlperf-logging")
     # v0.5's form is one that mlperf-logging does not read
     files = [path for path in sorted(LOGS.rglob("result_*.txt")) if "v0.5" not in path.parts]
     count = sum(_checked_equal(path) for path in files)
@@ -71,7 +72,7 @@ def beside_mlperf_logging() -> None:
     theirs, ours = in_turn(
         lambda: _timed(lambda: [_theirs(path) for path in files]),
         lambda: _timed(lambda: [list(EventReader(path)) for path in files]),
-        PAIRS,
+        pairs,
     )
     size = sum(path.stat().st_size for path in files)
     print(f"real files          {len(files)} files, {size / 1e6:.1f} MB, {count} events, equal one by one")

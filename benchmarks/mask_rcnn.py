@@ -13,8 +13,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from options import absent, parse
 from torchvision_references import references
-from training_speed import LOOPS, PAYLOADS, program, sizes, tables
+from training_speed import LOOPS, PAYLOADS, SMALLEST, program, sizes, tables
 
 SIZES = {
     "cuda": {"batch_size": 8, "min_size": 800, "steps": 60, "warmup": 10, "window": 20},
@@ -31,13 +32,14 @@ def main() -> None:
     parser.add_argument("--min-size", type=int, help="rows of an image, pixels")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--references", type=Path, help="of torchvision's source")
-    options = parser.parse_args()
+    options = parse(parser, **SMALLEST, min_size=64)
     options.device = device
     precision = "fp16" if device == "cuda" else "fp32"
     sources = options.references or references()
     if sources is None:
-        print("skipped: torchvision's own loop is what this measures beside ours; give --references")
-        return
+        absent(
+            "torchvision's training scripts, whose loop is compared with ours; name them with --references"
+        )
     size, most = ("--min-size", str(options.min_size)), str(options.min_size * 5 // 3)
     # how much is computed follows what the network proposes: all of them learn at the same rate
     ours = (PAYLOADS / "maskrcnn.py", *size, "--max-size", most, "--lr-warmup-steps", "1")

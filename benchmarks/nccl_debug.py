@@ -6,23 +6,22 @@ bytes and counting their lines, which is the least that any reader does.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
 
+from options import parse, sized
+
 from assay.logs.nccl_debug import transports
 
-SIZE_BYTES = 100_000_000
 
-
-def write(path: Path, ranks: int) -> None:
+def write(path: Path, ranks: int, size_bytes: int) -> None:
     """Each rank's links to the next node and within its own, channel after channel."""
     line = "node-{node}:{pid}:{pid} [{device}] NCCL INFO Channel {channel:02d}/0 : {a}[{device}] "
     line += "-> {b}[{device}] "
     written, channel = 0, 0
     with path.open("w") as log:
-        while written < SIZE_BYTES:
+        while written < size_bytes:
             for a in range(ranks):
                 at = {"node": a // 8, "pid": 4000 + a, "device": a % 8, "channel": channel % 100, "a": a}
                 written += log.write(
@@ -39,14 +38,13 @@ def timed(what: str, seconds: float, size_bytes: int) -> None:
 
 def main() -> None:
     """Make the log, read it both ways."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = parse(
+        sized(__doc__, ranks=(512, 16, "of the job"), megabytes=(100, 1, "of log, each a million bytes"))
     )
-    parser.add_argument("--ranks", type=int, default=512)
-    ranks = parser.parse_args().ranks
+    ranks = options.ranks
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "rank-0.log")
-        write(log, ranks)
+        write(log, ranks, options.megabytes * 10**6)
         size = log.stat().st_size
         start = time.perf_counter()
         with log.open("rb") as lines:

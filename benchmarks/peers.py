@@ -13,6 +13,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+from options import absent, parse, sized
 from paired import in_turn, ratio, wall_s
 
 TRIALS = 10
@@ -57,6 +58,9 @@ with get_runner() as runner:
 
 def main() -> None:
     """Print wall time a trial for each, and the ratios."""
+    options = parse(sized(__doc__, pairs=(PAIRS, 2, "times that each runs")))
+    if not any((PEERS / peer).exists() for peer in ("reframe", "torchx")):
+        absent(f"ReFrame and torchx in {PEERS.parent}: pip install reframe-hpc torchx setuptools")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "suite.yaml").write_text(SUITE)
@@ -71,7 +75,9 @@ def main() -> None:
             if not (PEERS / peer).exists():
                 print(f"{peer:8}  not installed in {PEERS.parent}: pip install reframe-hpc torchx setuptools")
                 continue
-            a, b = in_turn(partial(wall_s, ours, cwd=folder), partial(wall_s, argv, cwd=folder), PAIRS)
+            a, b = in_turn(
+                partial(wall_s, ours, cwd=folder), partial(wall_s, argv, cwd=folder), options.pairs
+            )
             print(
                 f"{peer:8}  assay {statistics.median(a) / TRIALS * 1e3:.0f} ms a trial, "
                 f"{peer} {statistics.median(b) / TRIALS * 1e3:.0f} ms; ratio {ratio(a, b)}"

@@ -6,6 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from options import parse, sized
 from store import made_results, report
 
 from assay import store as index
@@ -14,7 +15,6 @@ from assay.records import Result
 from assay.report import page
 from assay.report.contents import gather
 
-RUNS = 1000
 SYSTEMS = 2
 BUDGET = "(to be under 5000 ms)"
 BUDGET_MB = 3.0
@@ -22,9 +22,10 @@ BUDGET_MB = 3.0
 
 def main() -> None:
     """Print every figure."""
+    options = parse(sized(__doc__, runs=(1000, 20, "of all systems")))
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
-        index.update(root, made_results(4 * RUNS // SYSTEMS))
+        index.update(root, made_results(4 * options.runs // SYSTEMS))
         names = [f"system-{number}" for number in range(SYSTEMS)]
         sides: dict[str, list[Result]] = {name: index.find(root, f"made:{name}") for name in names}
         runs = sum(map(len, sides.values()))

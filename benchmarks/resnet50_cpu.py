@@ -15,8 +15,9 @@ import os
 import sys
 from pathlib import Path
 
+from options import parse
 from torchvision_references import references
-from training_speed import LOOPS, PAYLOADS, Program, program, sizes, tables
+from training_speed import LOOPS, PAYLOADS, SMALLEST, Program, program, sizes, tables
 
 # What is changed, each alone: by an option of the payload or by variables.
 MEASURES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
@@ -82,7 +83,7 @@ def main() -> None:
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--timm-script", type=Path, help="benchmark.py of pytorch-image-models")
-    options = parser.parse_args()
+    options = parse(parser, **SMALLEST, image_size=64)
     options.device = "cpu"
     print(f"batch {options.batch_size}, {options.image_size}×{options.image_size}, {options.threads} threads")
     tables(options, found(options), sample="images")

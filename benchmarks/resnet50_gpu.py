@@ -14,8 +14,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from options import absent, parse
 from torchvision_references import references
-from training_speed import LOOPS, PAYLOADS, Program, program, sizes, tables
+from training_speed import LOOPS, PAYLOADS, SMALLEST, Program, program, sizes, tables
 
 FULL = ("--compile", "--cuda-graphs")
 # What is switched off, each alone, by an option of the payload.
@@ -68,10 +69,9 @@ def main() -> None:
     parser = sizes(__doc__, blocks=5, batch_size=256, steps=200, warmup=20, window=50)
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--references", type=Path, help="of torchvision's source")
-    options = parser.parse_args()
+    options = parse(parser, **SMALLEST, image_size=64)
     if not has_gpu():
-        print("skipped: torch sees no GPU here, and no figure of one is made without it")
-        return
+        absent("a GPU that torch can use")
     options.device, options.threads = "cuda", 1
     print(f"batch {options.batch_size}, {options.image_size}×{options.image_size}")
     tables(options, found(options), sample="images")

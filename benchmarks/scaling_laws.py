@@ -1,6 +1,6 @@
 """Laws of scaling, simulated: do their intervals cover, how often is a true curve doubted, what is found.
 
-python benchmarks/scaling_laws.py [REPLICATES]      exits 1 where a target is missed
+python benchmarks/scaling_laws.py [--replicates N]      exits 1 where a target is missed
 
 Targets: coverage of σ, κ, efficiency and throughput at twice the largest size at least 94 %; true curves
 doubted at most 5 %; both within three standard errors of the simulation.
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import starmap
 
 import numpy as np
+from options import parse, sized
 
 from assay.analyse.laws import Fit, Name, Size, fit, held_out
 from assay.records import Estimate
@@ -97,7 +98,7 @@ def covers(estimate: Estimate, truth: float) -> bool:
 
 def main() -> None:
     """Print one line a case and hold it against the targets."""
-    replicates = int(sys.argv[1]) if len(sys.argv) > 1 else 500
+    replicates = parse(sized(__doc__, replicates=(500, 20, "curves of each case"))).replicates
     slack = 3 * math.sqrt(0.05 * 0.95 / replicates)
     columns = ("σ", "κ", "efficiency", "throughput", "doubted", "found")
     print(f"{replicates} curves a case; % covered; doubted: true curves; found: a size a tenth too slow")

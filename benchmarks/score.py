@@ -15,28 +15,27 @@ import sys
 import tempfile
 from pathlib import Path
 
+from options import absent, parse, sized
 from paired import in_turn, ratio, wall_s
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = Path(os.environ.get("ASSAY_MLPERF_LOGS", ROOT.parent / "shared" / "mlperf-logs"))
 SET = Path("v3.1/Supermicro-RedHat/AS-4125GS-TNRT-RedHat-OpenShift/resnet")
 RULESET = "3.1.0"
-PAIRS = 7
 
 
 def main() -> None:
     """Print the three times and the ratios."""
+    options = parse(sized(__doc__, pairs=(7, 2, "times that each runs")))
     if not (LOGS / SET).is_dir():
-        print(f"skipped: {SET} is not in {LOGS}; set ASSAY_MLPERF_LOGS")
-        return
+        absent(f"{SET} in {LOGS}; set ASSAY_MLPERF_LOGS")
     if importlib.util.find_spec("mlperf_logging") is None:
-        print("skipped: mlperf-logging is not installed here")
-        return
+        absent("mlperf-logging")
     with tempfile.TemporaryDirectory(prefix="assay-score-") as folder:
-        beside_mlperf_logging(Path(folder))
+        beside_mlperf_logging(Path(folder), options.pairs)
 
 
-def beside_mlperf_logging(folder: Path) -> None:
+def beside_mlperf_logging(folder: Path, pairs: int) -> None:
     """Time the three on a copy of the set, laid out as a submission."""
     submission = folder / SET.parts[1]
     leaf = submission / "results" / SET.parts[2] / SET.name
@@ -59,7 +58,7 @@ def beside_mlperf_logging(folder: Path) -> None:
         ("result summarizer", lambda: _wall_whatever_it_says_s(summarizer, folder)),
         ("compliance checker", check_all),
     ):
-        their_s, our_s = in_turn(theirs, lambda: wall_s(ours), PAIRS)
+        their_s, our_s = in_turn(theirs, lambda: wall_s(ours), pairs)
         print(f"{name:<19} {statistics.median(their_s) * 1e3:.0f} ms")
         print(f"assay score         {statistics.median(our_s) * 1e3:.0f} ms")
         print(f"times faster        {ratio(their_s, our_s)}")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from options import parse, sized
 from slow_nodes import SEED, TWO_LAWS, Draw
 
 from assay.analyse.links import Blame, blame
@@ -81,11 +82,12 @@ def shares(cluster: Cluster, fault: Fault, draw: Draw, times: int) -> tuple[floa
 
 def main() -> None:
     """Print the tables of docs/statistics.md."""
+    options = parse(sized(__doc__, times=(200, 1, "matrices with a fault; twice as many healthy ones")))
     clusters = [Cluster(16, 3), Cluster(16, 7), Cluster(64, 3), Cluster(64, 5), Cluster(256, 5)]
     racked = [Cluster(64, 5, 8), Cluster(256, 5, 16)]
     for law, draw in TWO_LAWS.items():
         for cluster in [*clusters, *racked]:
-            _, wrong = shares(cluster, Fault(), draw, 400)
+            _, wrong = shares(cluster, Fault(), draw, 2 * options.times)
             print(f"{law:7} {cluster}: anything blamed in a healthy one {100 * wrong:.1f} %", flush=True)
         faults: list[tuple[str, list[Cluster], Callable[[float], Fault]]] = [
             ("node", clusters, lambda loss: Fault(loss, node=1)),
@@ -94,7 +96,7 @@ def main() -> None:
         ]
         for what, of, fault in faults:
             for cluster in of:
-                rates = [shares(cluster, fault(loss), draw, 200) for loss in (0.05, 0.1, 0.2, 0.4)]
+                rates = [shares(cluster, fault(loss), draw, options.times) for loss in (0.05, 0.1, 0.2, 0.4)]
                 told = "  ".join(f"{100 * found:.0f} / {100 * wrong:.0f}" for found, wrong in rates)
                 print(f"{law:7} {cluster}: {what}, loss 5, 10, 20, 40 %: found / else {told}", flush=True)
 

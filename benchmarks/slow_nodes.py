@@ -5,18 +5,17 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from options import parse, sized
 
 from assay.analyse import outliers
 from assay.analyse.outliers import FALSE_ALARM, FEWEST, MOST, lesser
 
 SEED = 20260301
 SIZES = (FEWEST, 15, 19, 23, 27, 31, 39, 47, 63, 79, 80, 120, 200, 500, 1_000, MOST)
-DRAWS = 40_000_000  # values for each size and law
 MOST_CROWDS = 200_000
 CHUNK = 2_000_000
 
@@ -71,7 +70,7 @@ def table(draws: int) -> dict[int, tuple[float, ...]]:
     upper = [1 - rate for rate in outliers.RATES]
     found = {}
     for members in SIZES:
-        crowds = min(draws // members, MOST_CROWDS)
+        crowds = max(min(draws // members, MOST_CROWDS), 1)
         worst = np.max([np.quantile(drawn(law, members, crowds), upper) for law in LAWS.values()], axis=0)
         found[members] = tuple(float(np.ceil(100 * ratio) / 100) for ratio in worst)
     return found
@@ -115,7 +114,7 @@ def report(crowds: int) -> None:
     for name, law in LAWS.items():
         for members in (8, 64, 1_000):
             for runs in (1, 3, 5):
-                slow, times = max(members // 100, 1), max(crowds // 5, 100)
+                slow, times = max(members // 100, 1), max(crowds // 5, 1)
                 shares = [100 * found(law, members, runs, loss, slow, times) for loss in (3, 4, 6, 8, 12)]
                 print(
                     f"  {name:8} {members:5} nodes, {runs} runs  "
@@ -125,15 +124,19 @@ def report(crowds: int) -> None:
 
 def main() -> None:
     """Print the table and what it is worth."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--table", action="store_true", help="only the table")
-    only = options.parse_args().table
+    parser = sized(
+        __doc__,
+        draws=(40_000_000, 20_000, "values for each size and law"),
+        crowds=(2_000, 10, "healthy sweeps for each rate"),
+    )
+    parser.add_argument("--table", action="store_true", help="only the table")
+    options = parse(parser)
     print("_TABLE = {")
-    for members, row in table(DRAWS).items():
+    for members, row in table(options.draws).items():
         print(f"    {members}: {row},")
     print("}")
-    if not only:
-        report(2_000)
+    if not options.table:
+        report(options.crowds)
 
 
 if __name__ == "__main__":

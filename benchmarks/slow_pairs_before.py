@@ -8,12 +8,13 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+from options import parse, sized
 from slow_nodes import SEED, Draw, normal, t3
 
 from assay.analyse.links import Pair
 from assay.analyse.pairs_before import pairs_before
 
-SPREAD, MARGIN, TIMES = 0.01, 0.05, 400
+SPREAD, MARGIN = 0.01, 0.05
 LAWS: dict[str, Draw] = {"normal": normal, "t3": t3}
 Runs = dict[Pair, list[float]]
 
@@ -28,43 +29,46 @@ def drawn(nodes: int, runs: int, draw: Draw, number: int, guilty: set[int], loss
     return found
 
 
-def shares(nodes: int, runs: int, draw: Draw, guilty: set[int], loss: float) -> tuple[float, float]:
+def shares(
+    nodes: int, runs: int, draw: Draw, guilty: set[int], loss: float, times: int
+) -> tuple[float, float]:
     """Of so many sweeps: the share where the guilty was blamed, and where another node or link was."""
     who = {f"n{at}" for at in guilty}
     found = wrong = 0
-    for number in range(TIMES):
+    for number in range(times):
         before = drawn(nodes, runs, draw, 2 * number, set(), 0.0)
         now = drawn(nodes, runs, draw, 2 * number + 1, guilty, loss)
         _, seen = pairs_before(now, before, "higher", MARGIN)
         told = [{*slow.who} for slow in (*seen.nodes, *seen.links)]
         found += who in (told if nodes > 2 else [{*slow.who} for slow in seen.pairs])
         wrong += any(one != who for one in told)
-    return 100 * found / TIMES, 100 * wrong / TIMES
+    return 100 * found / times, 100 * wrong / times
 
 
-def borne(nodes: int, runs: int, draw: Draw) -> float:
+def borne(nodes: int, runs: int, draw: Draw, times: int) -> float:
     """Share of sweeps that blame anything where every pair lost just what is borne: the worst case."""
     named = 0
-    for number in range(TIMES):
+    for number in range(times):
         before = drawn(nodes, runs, draw, 2 * number, set(), 0.0)
         now = drawn(nodes, runs, draw, 2 * number + 1, set(), 0.0)
         worst = {pair: [(1 - MARGIN) * value for value in values] for pair, values in now.items()}
         _, seen = pairs_before(worst, before, "higher", MARGIN)
         named += bool(seen.nodes or seen.links or seen.pairs)
-    return 100 * named / TIMES
+    return 100 * named / times
 
 
 def main() -> None:
     """Print the rates."""
+    times = parse(sized(__doc__, times=(400, 2, "sweeps for each rate"))).times
     for law, draw in LAWS.items():
         for nodes in (2, 6):
             for runs in (3, 5):
-                wrong = borne(nodes, runs, draw)
+                wrong = borne(nodes, runs, draw, times)
                 print(
                     f"{law:7} {nodes} nodes, {runs} runs: anything blamed at the margin {wrong:.1f} %", end=""
                 )
                 for what, guilty in (("link", {0, 1}), ("node", {0}))[: nodes - 1]:
-                    rates = [shares(nodes, runs, draw, guilty, loss) for loss in (0.1, 0.2, 0.4)]
+                    rates = [shares(nodes, runs, draw, guilty, loss, times) for loss in (0.1, 0.2, 0.4)]
                     told = "  ".join(f"{found:.0f} / {wrong:.0f}" for found, wrong in rates)
                     print(f"; {what}, loss 10, 20, 40 %: found / else {told}", end="", flush=True)
                 print()

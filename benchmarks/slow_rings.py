@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from options import parse, sized
 from slow_nodes import SEED, TWO_LAWS, Draw
 
 from assay.analyse.rings import BORNE, slow_rings
@@ -62,12 +63,13 @@ def shares(cluster: Cluster, loss: float, lost: float, draw: Draw, times: int) -
 
 def main() -> None:
     """Print the table of docs/sweep.md."""
+    options = parse(sized(__doc__, times=(200, 1, "sweeps with a slow ring; twice as many healthy ones")))
     for law, draw in TWO_LAWS.items():
         for cluster in (Cluster(1, 16), Cluster(8, 16), Cluster(16, 32)):
             for loss in (0.1, BORNE):
-                _, wrong = shares(cluster, loss, 0.0, draw, 400)
+                _, wrong = shares(cluster, loss, 0.0, draw, 2 * options.times)
                 print(f"{law:7} {cluster}, all lose {loss:.0%}: a healthy ring is named in {wrong:.1%}")
-            rates = [f"{shares(cluster, 0.1, lost, draw, 200)[0]:.0%}" for lost in (0.1, 0.2, 0.4)]
+            rates = [f"{shares(cluster, 0.1, lost, draw, options.times)[0]:.0%}" for lost in (0.1, 0.2, 0.4)]
             print(f"{law:7} {cluster}, all lose 10 %, one 10, 20, 40 % more: named in {', '.join(rates)}")
 
 

@@ -6,6 +6,7 @@ import statistics
 import sys
 from pathlib import Path
 
+from options import parse, sized
 from paired import in_turn, ratio, wall_s
 
 ASSAY = str(Path(sys.executable).with_name("assay"))
@@ -13,8 +14,9 @@ ASSAY = str(Path(sys.executable).with_name("assay"))
 
 def main() -> None:
     """Print both times and their ratio."""
+    options = parse(sized(__doc__, pairs=(15, 2, "times that each starts")))
     ours, bare = in_turn(
-        lambda: wall_s([ASSAY, "--help"]), lambda: wall_s([sys.executable, "-c", "pass"]), pairs=15
+        lambda: wall_s([ASSAY, "--help"]), lambda: wall_s([sys.executable, "-c", "pass"]), pairs=options.pairs
     )
     print(f"assay --help      {statistics.median(ours) * 1e3:.0f} ms  (to be under 200 ms)")
     print(f"python -c pass    {statistics.median(bare) * 1e3:.0f} ms")

@@ -7,7 +7,6 @@ make), once from their logs and once from the cached readings.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import statistics
@@ -18,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+from options import parse, sized
 from paired import in_turn, ratio, wall_s
 
 from assay import store
@@ -199,13 +199,16 @@ def on_directories(root: Path, count: int) -> None:
 
 def main() -> None:
     """Print every figure."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--runs", type=int, default=100_000)
-    options.add_argument("--directories", type=int, default=10_000)
-    asked = options.parse_args()
+    options = parse(
+        sized(
+            __doc__,
+            runs=(100_000, 100, "made-up results"),
+            directories=(10_000, 10, "run directories on disk"),
+        )
+    )
     with tempfile.TemporaryDirectory() as directory:
-        on_made_up_runs(Path(directory) / "made", asked.runs)
-        on_directories(Path(directory) / "on-disk", asked.directories)
+        on_made_up_runs(Path(directory) / "made", options.runs)
+        on_directories(Path(directory) / "on-disk", options.directories)
 
 
 if __name__ == "__main__":

@@ -20,11 +20,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from assay import payloads
 from assay.analyse.intervals import paired
-from assay.payloads import counters
 
-PAYLOADS = Path(counters.__file__).parent
+PAYLOADS = payloads.DIRECTORY
+sys.path.insert(0, str(PAYLOADS))  # its programs import each other by their bare names
+
+import counters  # noqa: E402
+
 LOOPS = Path(__file__).with_name("published_loops.py")
+SMALLEST = {"blocks": 1, "batch_size": 1, "steps": 1, "warmup": 0, "window": 1}
 WINDOW = '"key": "tracked_stats"'  # of our programs and of published_loops.py
 FIGURE = re.compile(r'"key": "throughput", "value": ([0-9.e+-]+)|"train_samples_per_sec": ([0-9.]+)')
 FACTS = re.compile(r'"key": "(device_name|torch_version|cuda_version|cudnn_version)", "value": "([^"]+)"')

@@ -19,8 +19,8 @@ from assay.records import Doubt, Estimate, Result, Series, TrainingRun
 from conftest import ROOT
 from stated_runs import metrics, result, side
 
-sys.path.insert(0, str(ROOT))
-from benchmarks.doubts import ROWS, any_alarm, rate
+sys.path.insert(0, str(ROOT / "benchmarks"))  # its files know each other by their bare names, as scripts
+from doubts import ROWS, any_alarm, rate
 
 QUIET = [100.0, 100.4, 99.8, 100.1, 99.6, 100.3, 99.9, 100.2, 99.7, 100.05]
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 from functools import cache
 from importlib import resources
+from pathlib import Path
+
+DIRECTORY = Path(__file__).parent  # on the path of an interpreter, its programs find each other
 
 
 @cache

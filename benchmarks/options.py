@@ -1,0 +1,41 @@
+"""Options that every benchmark has, and how it ends where what it measures is absent.
+
+`--smallest` runs a benchmark's smallest form: seconds that show that it still works, with figures that mean
+nothing. A benchmark whose subject is absent here, a GPU or a cluster, names it and exits with `ABSENT`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import NoReturn
+
+ABSENT = 77  # the code by which automake's tests say that they were skipped
+
+
+def sized(doc: str | None, **sizes: tuple[float, float, str]) -> argparse.ArgumentParser:
+    """A parser with one option for each size: its default, that of the smallest form, and what it counts."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, (usual, _, help_text) in sizes.items():
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=type(usual), default=usual, help=help_text)
+    parser.set_defaults(smallest_sizes={name: smallest for name, (_, smallest, _) in sizes.items()})
+    return parser
+
+
+def parse(parser: argparse.ArgumentParser, **smallest: object) -> argparse.Namespace:
+    """The options of the command line; `--smallest` changes these defaults."""
+    parser.add_argument(
+        "--smallest", action="store_true", help="seconds instead of minutes, to see that it works"
+    )
+    found = parser.parse_args()
+    if found.smallest:
+        parser.set_defaults(**smallest, **getattr(found, "smallest_sizes", {}))
+        found = parser.parse_args()
+    return found
+
+
+def absent(subject: str) -> NoReturn:
+    """End because `subject` is not here to be measured."""
+    print(f"absent: {subject}")
+    sys.exit(ABSENT)
