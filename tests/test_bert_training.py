@@ -38,7 +38,6 @@ def spoil_wikipedia(directory: Path) -> str:
 
 class TestBertTraining(TrainingContract):
     workload = "bert"
-    synthetic: ClassVar = {**SMALL, "batch_size": 4, "steps": 2, "warmup": 1}
     real: ClassVar = {
         **SMALL,
         "batch_size": 32,

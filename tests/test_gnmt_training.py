@@ -12,16 +12,9 @@ from made_translations import ROWS
 from translation_contract import TranslationContract
 
 
+@pytest.mark.long
 class TestGnmtTraining(TranslationContract):
     workload = "gnmt"
-    synthetic: ClassVar = {
-        "width": 16,
-        "vocabulary_size": ROWS,
-        "length": 8,
-        "batch_size": 4,
-        "steps": 2,
-        "warmup": 1,
-    }
     real: ClassVar = {
         "width": 48,
         "vocabulary_size": ROWS,

@@ -20,9 +20,9 @@ from training_contract import TrainingContract
 SMALL: dict[str, Any] = {"min_size": 64, "max_size": 96, "blocks": (1, 1, 1, 1), "width": 32, "regions": 32}
 
 
+@pytest.mark.long
 class TestMaskRcnnTraining(TrainingContract):
     workload = "maskrcnn"
-    synthetic: ClassVar = SMALL | {"batch_size": 2, "steps": 3, "warmup": 1, "window": 2}
     real: ClassVar = SMALL | {
         "proposals": 1000,
         "batch_size": 4,

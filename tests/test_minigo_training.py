@@ -34,7 +34,6 @@ def made_games(positions: int = 40, points: int = POINTS, **other: Any) -> dict[
 
 class TestMiniGoTraining(TrainingContract):
     workload = "minigo"
-    synthetic: ClassVar = {**SMALL, "batch_size": 16, "steps": 3, "warmup": 1}
     real: ClassVar = {
         **SMALL,
         "simulations": 8,

@@ -25,9 +25,9 @@ def spoil_ratings(directory: Path) -> str:
 SMALL = {"factors": 8, "layers": (16, 8)}
 
 
+@pytest.mark.long
 class TestNCFTraining(TrainingContract):
     workload = "ncf"
-    synthetic: ClassVar = {**SMALL, "users": 50, "items": 40, "batch_size": 64, "steps": 3, "warmup": 1}
     real: ClassVar = {
         **SMALL,
         "min_ratings": 10,

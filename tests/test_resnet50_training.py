@@ -37,14 +37,6 @@ def make_images(directory: Path, train: int = 12, val: int = 4) -> None:
 
 class TestResNet50Training(TrainingContract):
     workload = "resnet50"
-    synthetic: ClassVar = {
-        "model": "resnet18",
-        "image_size": 32,
-        "batch_size": 2,
-        "steps": 3,
-        "warmup": 1,
-        "window": 2,
-    }
     real: ClassVar = {
         "model": "resnet18",
         "image_size": 32,

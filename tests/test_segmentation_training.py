@@ -23,9 +23,9 @@ from training_contract import TrainingContract
 SMALL: dict[str, Any] = {"encoder": "resnet18", "image_size": (64, 96)}
 
 
+@pytest.mark.long
 class TestSegmentationTraining(TrainingContract):
     workload = "segmentation"
-    synthetic: ClassVar = SMALL | {"batch_size": 2, "steps": 3, "warmup": 1, "window": 2}
     real: ClassVar = SMALL | {
         "batch_size": 4,
         "max_epochs": 4,

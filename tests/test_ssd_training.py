@@ -18,9 +18,9 @@ from training_contract import TrainingContract
 SMALL: dict[str, Any] = {"image_size": 48, "blocks": (1, 1, 1)}
 
 
+@pytest.mark.long
 class TestSsdTraining(TrainingContract):
     workload = "ssd"
-    synthetic: ClassVar = SMALL | {"batch_size": 2, "steps": 3, "warmup": 1, "window": 2}
     real: ClassVar = SMALL | {
         "batch_size": 8,
         "max_epochs": 10,

@@ -12,19 +12,9 @@ from made_translations import ROWS
 from translation_contract import TranslationContract
 
 
+@pytest.mark.long
 class TestTransformerTraining(TranslationContract):
     workload = "transformer"
-    synthetic: ClassVar = {
-        "width": 16,
-        "heads": 2,
-        "feedforward": 32,
-        "layers": 1,
-        "vocabulary_size": ROWS,
-        "length": 8,
-        "batch_size": 4,
-        "steps": 2,
-        "warmup": 1,
-    }
     real: ClassVar = {
         "width": 32,
         "heads": 4,

@@ -20,9 +20,9 @@ def make_kits19(directory: Path, cases: int = 210) -> None:
     make_kits19(directory, cases=cases)
 
 
+@pytest.mark.long
 class TestUNet3DTraining(TrainingContract):
     workload = "unet3d"
-    synthetic: ClassVar = {"filters": (4, 8, 16), "patch_size": 8, "batch_size": 2, "steps": 3, "warmup": 1}
     real: ClassVar = {
         "filters": (4, 8, 16),
         "patch_size": 8,

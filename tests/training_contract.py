@@ -28,7 +28,6 @@ STEPS, KEPT_AT = 4, 3  # of the trainings that are compared step by step
 class TrainingContract(ABC):
     """Inherit it, name the workload, its small form and its round, make and spoil a data set.
 
-    synthetic  parameters of a run of seconds on one batch
     real       parameters of a training that reaches its `target` in seconds; `batch_size` an even number of
                times in the data. Two ranks are compared with one at this batch size
     learnt_nothing  parameters on top of them with which a model learns nothing, so that it misses the target;
@@ -39,7 +38,6 @@ class TrainingContract(ABC):
     """
 
     workload: ClassVar[str]
-    synthetic: ClassVar[Mapping[str, Any]]
     real: ClassVar[Mapping[str, Any]]
     learnt_nothing: ClassVar[Mapping[str, Any]] = {"learning_rate": 1e-12, "max_epochs": 1}
     chance: ClassVar[Mapping[str, Any]] = {}
@@ -82,19 +80,6 @@ class TrainingContract(ABC):
     def of_data(self, data: Path, **params: Any) -> dict[str, Any]:
         """Parameters of a real training on the data set."""
         return {"mode": "real", "data": str(data), "workers": 0} | dict(self.real) | params
-
-    def test_started_by_a_launcher_on_one_synthetic_batch_it_gives_its_figures(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.chdir(tmp_path)
-        params = {"device": "cpu"} | dict(self.synthetic)
-        run = run_by_command(self.workload, params)
-        assert (run["state"], run["cause"]) == ("finished", "")
-        workload = WORKLOADS[self.workload]
-        asked = workload.metrics(workload.params(**params))
-        assert {m["metric"] for m in run["measurements"]} == {metric.name for metric in asked}
-        assert all(m["value"] > 0 for m in run["measurements"])
-        assert run["facts"]["data"] == "synthetic"
 
     def test_the_data_are_read_alone_and_their_bytes_counted(self, tmp_path: Path, data: Path) -> None:
         params = self.of_data(data, mode="data-only", steps=2, warmup=0, window=1, workers=1)
