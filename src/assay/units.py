@@ -97,6 +97,13 @@ def human(value: float, unit: str) -> str:
     return f"{digits} {unit}".strip()
 
 
+def rough_seconds(value: float) -> str:
+    """An estimated duration, to the digits that an estimate carries: `40 s`, `21 min`, `3.2 h`."""
+    if value < 90:
+        return f"{max(round(value), 1)} s"
+    return f"{value / 60:.0f} min" if value < 90 * 60 else f"{value / 3600:,.1f} h"
+
+
 def human_seconds(value: float) -> str:
     """A duration as a person reads it: `12.3 µs`, `4.20 ms`, `93.1 s`, `20.93 min`, `3.2 h`."""
     size = abs(value)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.options import JSON, echo_json
+from assay.cli.options import JSON, RUNS, echo_json
 from assay.cli.until import limits, until_options
 from assay.errors import InputError, LaunchError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from assay.launch.check import Checked
     from assay.launch.launcher import Launcher
     from assay.records import Job, Plan, Rendered, Trial
+    from assay.run.duration import DurationEstimate
     from assay.run.until import Limits
     from assay.suite import Systems
 
@@ -34,6 +36,7 @@ TOKEN = "TOKEN"  # noqa: S105 stands where a run has a name of its own: what is 
 )
 @click.option("--system", "only", multiple=True, metavar="NAME", help="Plan only this system; repeatable.")
 @until_options
+@RUNS
 @click.option("--show", "shown", metavar="TRIAL", help="Print what this trial would send.")
 @click.option("--validate", is_flag=True, help="With --show: have the platform check it, as a dry run there.")
 @JSON
@@ -44,6 +47,7 @@ def command(
     until: str | None,
     max_repeats: int | None,
     max_time: float | None,
+    runs_dir: Path,
     shown: str | None,
     validate: bool,
     as_json: bool,
@@ -52,6 +56,7 @@ def command(
 
     This is the dry run: what `assay run` with the same options sends is what is printed here, with the looks
     and the level of the intervals where it runs until decided. It starts nothing and writes nothing.
+    The duration rests on earlier runs of the same trials, or on what their parameters set, or is unknown.
     --validate sends it to the API server of a Kubernetes system as a server-side dry run, with a pod of it,
     so that quota, Pod Security and webhooks are asked too, and prints what the server says.
 
@@ -73,6 +78,7 @@ def command(
     from assay import plan
     from assay.launch import SYSTEM_MODELS
     from assay.records import to_plain
+    from assay.run import duration
     from assay.run.until import planned as made
     from assay.suite import load
     from assay.workloads import WORKLOADS
@@ -87,11 +93,13 @@ def command(
     asked = limits(until, max_repeats, max_time)
     planned = made(what, where, only=only, limits=asked)
     if shown is None:
+        durations = duration.estimates(planned, planned.trials, runs_dir)
         if as_json:
             looked = None if asked is None else _until(planned, asked)
-            echo_json({"schema": "assay.plan/1", **to_plain(planned), "until": looked})
+            document = {"schema": "assay.plan/1", **to_plain(planned), "until": looked}
+            echo_json({**document, "duration": _durations(durations)})
         else:
-            _print_plan(planned, asked)
+            _print_plan(planned, asked, duration.lines(planned, durations))
         return
     trial = _trial(planned, shown)
     launcher, job = _launcher(trial, where), _job(trial)
@@ -182,12 +190,22 @@ def _until(planned: Plan, limits: Limits) -> dict[str, Any]:
     }
 
 
-def _print_plan(planned: Plan, limits: Limits | None) -> None:
+def _durations(of_systems: Mapping[str, DurationEstimate]) -> dict[str, Any]:
+    from assay.records import to_plain
+    from assay.run.duration import total
+
+    systems = {name: to_plain(of_system) for name, of_system in of_systems.items()}
+    return {"systems": systems, "total": to_plain(total(of_systems.values()))}
+
+
+def _print_plan(planned: Plan, limits: Limits | None, duration: Iterable[str]) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, width=400)  # never folded: an id that is cut can't be typed
     console.print(_table(planned))
     console.print(_design(planned, limits), markup=False, soft_wrap=True)
+    for line in duration:
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def _table(planned: Plan) -> Table:

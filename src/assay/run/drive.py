@@ -15,7 +15,7 @@ from assay.launch.check import choice
 from assay.launch.launcher import Launcher
 from assay.plan import task_of
 from assay.records import Job, Plan, Result, Run, Trial
-from assay.run import until
+from assay.run import duration, until
 from assay.run.asked import Asked, plan_of
 from assay.run.chosen import held_session
 from assay.run.execute import Execution, begin, take_over
@@ -131,6 +131,8 @@ def _run_trials(session: Session, planned: Plan, systems: Systems, watched: Watc
     try:
         for words in _other_tests(session, planned) if not done else ():
             progress.noted(words)
+        if watched.together is None:
+            _note_duration(session, planned, done, progress)
 
         def run(trial: Trial) -> None:
             execution = Execution(session, launchers[trial.system], progress, watched.stop, facts)
@@ -147,6 +149,14 @@ def _run_trials(session: Session, planned: Plan, systems: Systems, watched: Watc
         return None
     finally:
         progress.close()
+
+
+def _note_duration(session: Session, planned: Plan, done: Sequence[Run], progress: Progress) -> None:
+    """How long the rest will take, as far as that is known."""
+    settled = {run.trial.id for run in done}
+    left = [trial for trial in planned.trials if trial.id not in settled]
+    for line in duration.lines(planned, duration.estimates(planned, left, session.path.parents[1])):
+        progress.noted(line)
 
 
 def _other_tests(session: Session, planned: Plan) -> Iterator[str]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from assay.store.layout import index_path, trouble
 from assay.store.query import Filter, export, listed_runs, listed_sets
-from assay.store.references import find, reporting
+from assay.store.references import durations, find, reporting
 from assay.store.writer import Update, known, update
 
 __all__ = [
     "Filter",
     "Update",
+    "durations",
     "export",
     "find",
     "index_path",

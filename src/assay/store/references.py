@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.errors import InputError
-from assay.store.layout import reading
+from assay.store.layout import reading, trouble
 from assay.store.query import Filter
 
 if TYPE_CHECKING:
@@ -81,6 +82,25 @@ def reporting(root: Path, metric: str, only: Filter) -> list[Result]:
         Result(from_json(Run, run), from_json(Reading, read), tables.get(digest))
         for run, read, digest in rows
     ]
+
+
+def durations(root: Path, digests: Collection[str]) -> dict[str, list[float]]:
+    """Seconds from submission to end of every run that gave a result, by the digest of its trial.
+
+    Runs that a later Assay took over are left out. Empty where there is no index that can be read.
+    """
+    if trouble(root) is not None:
+        return {}
+    query = """
+        SELECT run_json->>'$.trial.digest' AS digest,
+            (run_json->>'$.ended_at')::DOUBLE - created_at AS seconds
+        FROM runs WHERE state = 'finished' AND cause = '' AND NOT imported
+            AND run_json->>'$.adopted' = 'false' AND digest IN (SELECT unnest(?)) AND seconds > 0"""
+    found: dict[str, list[float]] = {}
+    with reading(root) as index:
+        for digest, seconds in index.execute(query, [list(digests)]).fetchall():
+            found.setdefault(digest, []).append(seconds)
+    return found
 
 
 def _no_metric(index: DuckDBPyConnection, metric: str, only: Filter) -> str:

@@ -31,4 +31,5 @@ ALLREDUCE = Workload(
     flops=lambda _params: None,
     task=exchange.task,
     read=lambda logs, _params: exchange.read(logs, "all_reduce"),
+    timed_s=exchange.timed_s,
 )

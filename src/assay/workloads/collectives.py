@@ -80,4 +80,5 @@ COLLECTIVES = Workload(
     flops=lambda _params: None,
     task=_task,
     read=_read,
+    timed_s=exchange.timed_s,
 )

@@ -84,4 +84,5 @@ DISK = Workload(
     flops=lambda _params: None,
     task=_task,
     read=_read,
+    timed_s=lambda params: 2 * params.min_time_s,
 )

@@ -72,6 +72,11 @@ def task(params: ExchangeParams, shape: Shape, _seed: int) -> Task:
     return program_task("collectives.py", params, without=("mode",))
 
 
+def timed_s(params: ExchangeParams) -> float:
+    """Seconds of exchanges, all sizes together."""
+    return len(params.payload_bytes) * params.min_time_s
+
+
 def read(logs: Mapping[str, Path], operation: Operation) -> Reading:
     """What the program printed."""
     return payload_log.read(logs, metrics(operation))

@@ -114,4 +114,5 @@ GPU_BURN = Workload(
     flops=lambda _params: None,
     task=_gpu_burn_task,
     read=_read_gpu_burn,
+    timed_s=lambda params: float(params.seconds),
 )

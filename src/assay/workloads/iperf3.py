@@ -80,4 +80,5 @@ IPERF3 = Workload(
     flops=lambda _params: None,
     task=_task,
     read=_read,
+    timed_s=lambda params: len(params.directions) * (params.seconds + params.omit_seconds),
 )

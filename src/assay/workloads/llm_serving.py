@@ -237,4 +237,5 @@ LLM_SERVING = Workload(
     flops=lambda _params: None,
     task=_task,
     read=_read,
+    timed_s=lambda params: params.min_duration_s if params.scenario != "search" else None,
 )

@@ -58,4 +58,5 @@ MATMUL = Workload(
     flops=lambda _params: None,
     task=_task,
     read=_read,
+    timed_s=lambda params: len(params.sizes) * len(params.dtypes) * params.min_time_s,
 )

@@ -60,4 +60,5 @@ MEMBW = Workload(
     flops=lambda _params: None,
     task=_task,
     read=_read,
+    timed_s=lambda params: params.min_time_s,
 )

@@ -26,6 +26,8 @@ class Workload:
     read       from the run's log files (name → path) and parameters, what was measured. Never raises on
                what a log holds: what is wrong with it goes into `Reading.problems`
     version    of `read`: raised when the same log would be read differently
+    timed_s    seconds for which these parameters have a rank measure, start-up not counted; None where they
+               set no time
     """
 
     name: str
@@ -37,3 +39,4 @@ class Workload:
     task: Callable[[Any, Shape, int], Task]
     read: Callable[[Mapping[str, Path], Any], Reading]
     version: int = 1
+    timed_s: Callable[[Any], float | None] = lambda _params: None

@@ -1,0 +1,110 @@
+"""How long trials will take, from earlier runs of the same trials, else from what their parameters set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay import store
+from assay.records import Plan, Trial
+from assay.units import rough_seconds
+from assay.workloads import WORKLOADS, Workload
+
+
+@dataclass(frozen=True)
+class DurationEstimate:
+    """How long trials take one after the other, and what that rests on.
+
+    seen, seen_s    trials that ran before, seconds that they will take if each takes its mean
+    runs            earlier runs that these means rest on
+    timed, timed_s  trials that never ran and whose parameters set how long they measure, and that time
+    unknown         benchmarks of the other trials
+    """
+
+    trials: int
+    seen: int
+    seen_s: float
+    runs: int
+    timed: int
+    timed_s: float
+    unknown: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """The estimate and its basis, in one line."""
+        parts = []
+        if self.seen:
+            basis = f"{_count(self.seen, 'trial')}, by {_count(self.runs, 'earlier run')}"
+            parts.append(f"about {rough_seconds(self.seen_s)} ({basis})")
+        if self.timed:
+            basis = f"{_count(self.timed, 'trial')}, by their parameters"
+            parts.append(f"{rough_seconds(self.timed_s)} of measuring, and start-up ({basis})")
+        if rest := self.trials - self.seen - self.timed:
+            whose = f"{_count(rest, 'trial')} of {', '.join(self.unknown)}"
+            parts.append(f"unknown ({whose}, without an earlier run)")
+        return "; ".join(parts)
+
+
+def estimate(
+    trials: Collection[Trial],
+    earlier: Mapping[str, Sequence[float]],
+    workloads: Mapping[str, Workload] = WORKLOADS,
+) -> DurationEstimate:
+    """What these trials take.
+
+    earlier  durations of finished runs by the digest of their trial, seconds
+    """
+    seen = [trial for trial in trials if trial.digest in earlier]
+    others = [(trial, _timed_s(trial, workloads)) for trial in trials if trial.digest not in earlier]
+    timed = [seconds for _, seconds in others if seconds is not None]
+    means = {digest: math.fsum(took) / len(took) for digest, took in earlier.items()}
+    return DurationEstimate(
+        trials=len(trials),
+        seen=len(seen),
+        seen_s=math.fsum(means[trial.digest] for trial in seen),
+        runs=sum(len(earlier[digest]) for digest in {trial.digest for trial in seen}),
+        timed=len(timed),
+        timed_s=math.fsum(timed),
+        unknown=tuple(dict.fromkeys(trial.benchmark for trial, seconds in others if seconds is None)),
+    )
+
+
+def estimates(planned: Plan, trials: Collection[Trial], runs_dir: Path) -> dict[str, DurationEstimate]:
+    """The estimate of each system of the plan that has some of these trials."""
+    earlier = store.durations(runs_dir, {trial.digest for trial in trials})
+    of_systems = {name: [trial for trial in trials if trial.system == name] for name in planned.systems}
+    return {name: estimate(own, earlier) for name, own in of_systems.items() if own}
+
+
+def lines(planned: Plan, of_systems: Mapping[str, DurationEstimate]) -> Iterator[str]:
+    """The estimate of all as text, followed by a line for each system where there are several."""
+    if not of_systems:
+        return
+    most = "of all blocks, if nothing is decided earlier: " if planned.looks else ""
+    yield f"Duration: {most}{total(of_systems.values()).words}."
+    if len(of_systems) > 1:
+        yield from (f"  {name}: {of_system.words}" for name, of_system in of_systems.items())
+
+
+def total(parts: Collection[DurationEstimate]) -> DurationEstimate:
+    """Of several systems, one trial after the other."""
+    return DurationEstimate(
+        trials=sum(part.trials for part in parts),
+        seen=sum(part.seen for part in parts),
+        seen_s=math.fsum(part.seen_s for part in parts),
+        runs=sum(part.runs for part in parts),
+        timed=sum(part.timed for part in parts),
+        timed_s=math.fsum(part.timed_s for part in parts),
+        unknown=tuple(dict.fromkeys(name for part in parts for name in part.unknown)),
+    )
+
+
+def _timed_s(trial: Trial, workloads: Mapping[str, Workload]) -> float | None:
+    workload = workloads[trial.workload]
+    return workload.timed_s(workload.params(**trial.params))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
