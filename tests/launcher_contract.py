@@ -387,8 +387,9 @@ class LauncherContract(RanksContract):
     # How much it can print
 
     @pytest.mark.slow
-    def test_two_hundred_megabytes_come_whole_through_flat_memory(self, launcher: Launcher) -> None:
-        lines = 200 * 2**20 // 64
+    @pytest.mark.parametrize("megabytes", [48, pytest.param(200, marks=pytest.mark.long)])
+    def test_much_output_comes_whole_through_flat_memory(self, launcher: Launcher, megabytes: int) -> None:
+        lines = megabytes * 2**20 // 64
         code = f"import sys\nfor i in range({lines}): sys.stdout.write('%063d\\n' % i)"
         handle = launcher.submit(job(python(code), timeout_s=300))
         before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -442,10 +443,10 @@ class LauncherContract(RanksContract):
         assert self.left_at_the_end(asked.token) == []
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """As many moments of the kill as the launcher asks for, the first three in a quick run too."""
+        """As many moments of the kill as the launcher asks for; three of them in every run."""
         if "moment" in metafunc.fixturenames:
-            slow = [pytest.param(moment, marks=pytest.mark.slow) for moment in range(3, self.kills)]
-            metafunc.parametrize("moment", [*range(3), *slow])
+            storm = [pytest.param(moment, marks=pytest.mark.long) for moment in range(3, self.kills)]
+            metafunc.parametrize("moment", [*range(3), *storm])
 
     def test_killed_while_it_submits_a_job_either_runs_once_or_never(
         self, launcher: Launcher, tmp_path: Path, moment: int

@@ -151,7 +151,7 @@ def truth(coco: Path) -> list[np.ndarray]:
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("backend", ["torch", "onnx"])
 def test_the_accuracy_of_a_trained_model_is_what_its_training_and_pycocotools_found(
     ran: Path, trained: tuple[Path, float], backend: str
@@ -165,7 +165,7 @@ def test_the_accuracy_of_a_trained_model_is_what_its_training_and_pycocotools_fo
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.long
 def test_torch_and_onnx_runtime_find_the_same_boxes(ran: Path) -> None:
     pairs = list(zip(logged(ran / "torch"), logged(ran / "onnx"), strict=True))
     assert len(pairs) == 12
@@ -176,7 +176,7 @@ def test_torch_and_onnx_runtime_find_the_same_boxes(ran: Path) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name, params in RUNS.items() if "mode" not in params])
 def test_detection_is_valid_in_short_form_in_batches_on_both_backends(ran: Path, name: str) -> None:
     reading = read(ran / name, of(ran, RUNS[name]))
@@ -187,7 +187,7 @@ def test_detection_is_valid_in_short_form_in_batches_on_both_backends(ran: Path,
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_broken_model_has_the_accuracy_of_one(ran: Path) -> None:
     (accuracy,) = read(ran / "broken", of(ran, RUNS["broken"])).measurements
     assert accuracy.value < 0.05

@@ -36,6 +36,7 @@ mpi.MPI_Finalize()
 """
 
 
+@pytest.mark.long  # the tests below it run always
 class TestMpiJob(OnCluster, LauncherContract):
     def make(self, spool: Path, *, grace_s: float) -> Launcher:
         return make(self.namespace, spool, grace=grace_s, **AS_ROOT)

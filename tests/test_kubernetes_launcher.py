@@ -105,7 +105,7 @@ def launcher(namespace: str, tmp_path: Path) -> Launcher:
     return make(namespace, tmp_path / "jobs")
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.long) for n in range(2, 8))])
 def test_killed_anywhere_while_it_submits_a_job_runs_once_or_never(
     namespace: str, tmp_path: Path, seed: int
 ) -> None:

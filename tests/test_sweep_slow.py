@@ -71,6 +71,7 @@ def baseline(lab: Lab) -> list[str]:
     return [word for session in lab.sweep()["sessions"][:2] for word in ("--baseline", session)]
 
 
+@pytest.mark.long  # the next test names no healthy one either
 def test_healthy_hosts_are_not_named(lab: Lab, baseline: list[str]) -> None:
     found = lab.sweep(*baseline)
     assert [one["slow"] for one in found["nodes"]] == [[]]
