@@ -419,6 +419,94 @@ def test_another_plan_does_not_go_on_with_this_one(site: Site) -> None:
     assert completed.session.id != next(rundir.sessions(site.runs)).id
 
 
+# Repeating what failed -----------------------------------------------------------------------------------
+
+# fails in its second block until the file is there
+FIXABLE = (
+    "import os, sys, time; print('v', 1, flush=True)\n"
+    "time.sleep({seconds} if os.path.exists({fixed!r}) else 0)\n"
+    "sys.exit(0 if os.path.exists({fixed!r}) or not os.path.exists({first!r}) else 3)\n"
+)
+
+
+def one_of_two_failed(site: Site, seconds: float = 0) -> Completed:
+    """A session whose second trial failed, and will not fail again."""
+    first, fixed = site.folder / "first", site.folder / "fixed"
+
+    class Notes(Silence):
+        def trial_ended(self, *_: Any, **__: Any) -> None:
+            first.touch()
+
+    code = FIXABLE.format(first=str(first), fixed=str(fixed), seconds=seconds)
+    completed = site.run(site.suite(code), tell=Notes)
+    assert [result.run.state for result in completed.results] == [RunState.FINISHED, RunState.FAILED]
+    fixed.touch()
+    return completed
+
+
+def test_what_failed_is_repeated_in_its_session_and_nothing_else(site: Site) -> None:
+    before = one_of_two_failed(site)
+    after = site.run(failed=True)
+    assert after.session.id == before.session.id
+    assert not after.failures
+    assert after.results[0].run.token == before.results[0].run.token
+    assert [a.run().state for a in site.attempts()] == [RunState.FINISHED, RunState.FAILED, RunState.FINISHED]
+    assert after.results[1].run.attempt == 2
+    assert after.session.header.finished_at is not None
+    assert site.run().session.id != before.session.id
+
+
+def test_where_nothing_failed_nothing_is_repeated_and_the_results_are_shown(site: Site) -> None:
+    before = site.run(site.suite())
+    after = site.run(failed=True)
+    assert after.session.header.finished_at == before.session.header.finished_at
+    assert [r.run.token for r in after.results] == [r.run.token for r in before.results]
+
+
+def test_a_repetition_that_was_killed_before_it_began_is_resumed_by_the_plain_command(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = one_of_two_failed(site)
+    with monkeypatch.context() as patch:
+        patch.setattr(rundir.Session, "begin", killed)
+        with pytest.raises(KeyboardInterrupt):
+            site.run(failed=True)
+    after = site.run()
+    assert after.session.id == before.session.id
+    assert not after.failures
+    assert len(site.attempts()) == 3
+
+
+@pytest.mark.parametrize("again", [[], ["--failed"]])
+def test_a_repetition_that_is_killed_while_it_runs_is_adopted(site: Site, again: list[str]) -> None:
+    before = one_of_two_failed(site, seconds=2)
+    process = site.start("--failed")
+    site.wait_for(lambda: len(site.attempts()) == 3 and site.attempts()[-1].kept().get("rank-0"))
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    after = site.run(failed=bool(again))
+    assert after.session.id == before.session.id
+    assert not after.failures
+    assert after.results[1].run.adopted
+    assert len(site.attempts()) == 3
+
+
+def test_a_repetition_has_all_its_retries_again(site: Site) -> None:
+    site.run(site.suite(LOSE, repeats=1, retries=1))
+    assert len(site.attempts()) == 2
+    site.run(failed=True)
+    assert [a.run().job for a in site.attempts()] == [JobState.LOST] * 4
+
+
+def test_nothing_can_be_repeated_of_another_plan(site: Site) -> None:
+    site.run(site.suite(repeats=1))
+    with pytest.raises(InputError, match=r"has no session of demo with this plan.*a new session begins"):
+        site.run(site.suite(repeats=2), failed=True)
+
+
 # The disk ------------------------------------------------------------------------------------------------
 
 

@@ -145,10 +145,10 @@ margin: 5%
 # Here: {about}.
 shapes: [{shapes}]
 
-# A trial that takes longer is ended and counts as failed. One that the platform lost (a node, a pod) is done
-# again so many times; a program that failed is not.
+# A trial that takes longer is ended and counts as failed. One that the platform lost (a node, a pod) is tried
+# again, at most this many times; a program that failed is not.
 timeout: 10min
-retries: 0
+retries: 2
 
 benchmarks:
   training:

@@ -235,11 +235,25 @@ def _design(planned: Plan, limits: Limits | None) -> str:
             f" {'' if limits is None else 'at most '}{_count(planned.repeats, 'block')}.",
             f"Order: {order}; each block shuffled by seed {planned.seed}.",
             f"Margin: {100 * planned.margin:.3g} %.",
+            *_tried_again(planned),
             *_asked(planned),
             *([] if limits is None else _looks(planned, limits)),
             f"Digests: suite {planned.suite_digest}, plan {planned.digest}.",
         ]
     )
+
+
+def _tried_again(planned: Plan) -> list[str]:
+    """How often each benchmark's trials are tried again, those with the same number together."""
+    benchmarks: dict[int, dict[str, None]] = {}
+    for trial in planned.trials:
+        benchmarks.setdefault(trial.retries, {})[trial.benchmark] = None
+    parts = [
+        f"{'at most ' if most else ''}{_count(most, 'time')}"
+        + (f" ({', '.join(of)})" if len(benchmarks) > 1 else "")
+        for most, of in benchmarks.items()
+    ]
+    return [f"A trial that the platform lost is tried again {'; '.join(parts)}; one that failed is not."]
 
 
 def _asked(planned: Plan) -> list[str]:

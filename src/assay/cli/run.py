@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 )
 @click.option("--system", "only", multiple=True, metavar="NAME", help="Run only this system; repeatable.")
 @click.option("--new", is_flag=True, help="Begin a new session although one is unfinished.")
+@click.option("--failed", is_flag=True, help="Repeat the failed trials of the newest session, in it.")
 @until_options
 @click.option("--quiet", is_flag=True, help="Show nothing before the results.")
 @click.option(
@@ -47,6 +48,7 @@ def command(
     systems_file: Path | None,
     only: tuple[str, ...],
     new: bool,
+    failed: bool,
     until: str | None,
     max_repeats: int | None,
     max_time: float | None,
@@ -57,13 +59,16 @@ def command(
 ) -> None:
     """Run SUITE, live, and end with its verdict; run it again to go on where it was stopped.
 
-    Finished trials are kept, a job that still runs is taken over, a lost one is done again. When all is
-    done, the next run begins a new session. Progress goes to standard error, results to standard output.
+    Finished trials are kept, a job that still runs is taken over, a lost one is tried again. When all is
+    done, the next run begins a new session; --failed repeats what failed in the newest one, with the same
+    suite, systems and options, and keeps the attempts before. Progress goes to standard error, results to
+    standard output.
 
     \b
     Examples:
       assay run suite.yaml
       assay run suite.yaml --system bare-metal      one side; the other may follow later, elsewhere
+      assay run suite.yaml --failed                 after the cause of a failure was fixed
       assay run suite.yaml --report page.html
       assay run suite.yaml --json > results.json
       assay run suite.yaml --until decided --max-repeats 32 --max-time 8h
@@ -78,6 +83,8 @@ def command(
     requirement does not hold; 3 a requirement is undecided, or with --until a comparison is;
     130 stopped by Ctrl-C, run again to go on.
     """
+    if new and failed:
+        raise click.UsageError("--failed repeats trials of a session that is there; --new begins another")
     from assay.run.asked import Asked
 
     asked = Asked(
@@ -86,6 +93,7 @@ def command(
         systems_file=systems_file,
         only=only,
         new=new,
+        failed=failed,
         until=limits(until, max_repeats, max_time),
         command_line=("assay", *sys.argv[1:]),
     )
@@ -245,6 +253,8 @@ def _next_commands(completed: Completed) -> list[str]:
         f"assay report {name} -o {completed.plan.suite}.html",
         "assay explain CODE     what a doubt means and what to do about it",
     ]
+    if completed.failures:
+        found.insert(1, "assay run … --failed     the same command repeats what failed, in this session")
     if len(completed.plan.systems) > 1:
         found.insert(0, f"assay compare {name} --all")
     return found

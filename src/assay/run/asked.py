@@ -22,6 +22,7 @@ class Asked:
     systems_file  None: the one beside the suite
     only          run these systems of the suite; empty for all
     new           begin a new session although one is unfinished
+    failed        repeat the failed trials of the newest session of an equal plan
     until         go on until every primary comparison is decided; None: for the suite's repeats
     together      which trials run at the same time, on systems that differ in their nodes only; None: one
                   after the other
@@ -34,6 +35,7 @@ class Asked:
     systems_file: Path | None = None
     only: Sequence[str] = ()
     new: bool = False
+    failed: bool = False
     until: Limits | None = None
     together: Together | None = None
     begun_since: float = 0.0

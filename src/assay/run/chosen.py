@@ -1,4 +1,7 @@
-"""The session that a command works on: the newest unfinished one of an equal plan, else a new one."""
+"""The session that a command works on: the newest unfinished one of an equal plan, else a new one.
+
+Where failed trials are to be repeated it is the newest of an equal plan, finished or not.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from assay import __version__
+from assay import __version__, read
+from assay.errors import InputError
 from assay.records import Plan
 from assay.redact import redacted_json, redacted_yaml
 from assay.run.asked import Asked
 from assay.run.gitstate import git_state
+from assay.run.standing import Standing, standing
 from assay.rundir import session as rundir
 from assay.rundir.files import SCHEMA, Header
 from assay.rundir.session import Session
@@ -24,10 +29,39 @@ def held_session(asked: Asked, planned: Plan, systems: Systems) -> Iterator[Sess
     """The session to work on, locked; the choice itself is held only until the session is."""
     with ExitStack() as held:
         with rundir.choosing(asked.runs_dir, planned.suite):
-            found = None if asked.new else _unfinished(asked.runs_dir, planned, asked.begun_since)
-            session = found or _create(asked, planned, systems)
+            session = _to_repeat(asked, planned) if asked.failed else _to_go_on(asked, planned, systems)
             held.enter_context(session.lock())
+        if asked.failed and (failed := _failed(session, planned)):
+            rundir.reopen(session, failed)
         yield session
+
+
+def _to_go_on(asked: Asked, planned: Plan, systems: Systems) -> Session:
+    found = None if asked.new else _unfinished(asked.runs_dir, planned, asked.begun_since)
+    return found or _create(asked, planned, systems)
+
+
+def _to_repeat(asked: Asked, planned: Plan) -> Session:
+    """The newest session of an equal plan. Raises InputError where there is none."""
+    for session in reversed(rundir.sessions_of(asked.runs_dir, planned.suite)):
+        if session.header.plan_digest == planned.digest and not session.header.content:
+            return session
+    raise InputError(
+        f"--failed: {asked.runs_dir} has no session of {planned.suite} with this plan; what failed is "
+        "repeated only where suite, systems and options are the same. Without --failed a new session begins"
+    )
+
+
+def _failed(session: Session, planned: Plan) -> dict[str, int]:
+    """Trials that are settled and gave no result, with the number of their last attempt."""
+    failed = {}
+    for trial in planned.trials:
+        attempts = session.counting(trial.id)
+        if standing(trial, [attempt.run() for attempt in attempts]) is not Standing.DONE:
+            continue
+        if not read.is_result(read.result(attempts[-1])):
+            failed[trial.id] = attempts[-1].number
+    return failed
 
 
 def _unfinished(root: Path, planned: Plan, since: float) -> Session | None:

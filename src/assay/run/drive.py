@@ -61,7 +61,7 @@ class Completed:
 
 
 def run_suite(asked: Asked, tell: Tell) -> Completed:
-    """Run the suite, or go on with its newest unfinished session of an equal plan.
+    """Run the suite, or resume its newest unfinished session of an equal plan, or repeat what failed there.
 
     Raises InputError for what can't be run as written, BusyError when another Assay works on the session,
     HostError when this machine can't go on, InterruptedRun after Ctrl-C or SIGTERM. Whatever is raised,
@@ -73,7 +73,8 @@ def run_suite(asked: Asked, tell: Tell) -> Completed:
     with stop_requests() as stop, held_session(asked, planned, where) as session:
         look = _run_trials(session, planned, where, Watched(stop, tell, asked.until, asked.together))
         completed = Completed(session, planned, tuple(_last_results(session, planned)), look)
-        if asked.together is None and (look is None or look.ended != "time is up"):
+        over = look is None or look.ended != "time is up"
+        if asked.together is None and over and session.header.finished_at is None:
             rundir.mark_finished(session, time.time())
     return completed
 
@@ -125,6 +126,8 @@ def _run_trials(session: Session, planned: Plan, systems: Systems, watched: Watc
     facts = {f"suite.git.{name}": value for name, value in session.header.git.items()}
     runs = {trial.id: [a.run() for a in session.attempts_at(trial.id)] for trial in planned.trials}
     _forget_what_was_settled(runs, launchers, MOST_JOBS if watched.together else 1)
+    for trial_id, number in session.header.repeated.items():
+        runs[trial_id] = [run for run in runs[trial_id] if run.attempt > number]
     done = [of[-1] for t in planned.trials if standing(t, of := runs[t.id]) is Standing.DONE]
     told = watched.tell(session, planned, done)
     progress = told if watched.together is None else Beside(told)
@@ -227,7 +230,8 @@ def _run_trial(execution: Execution, trial: Trial, runs: list[Run], progress: Pr
         else:
             if words := choice(execution.launcher, trial.shape):
                 progress.noted(f"{trial.system}: {words}")
-            progress.trial_began(trial, len(runs) + 1, adopted=False)
+            before = execution.session.attempts_at(trial.id)
+            progress.trial_began(trial, before[-1].number + 1 if before else 1, adopted=False)
             attempt, run = begin(execution, trial)
             runs.append(run)
         settled = standing(trial, runs) is Standing.DONE

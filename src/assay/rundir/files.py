@@ -29,6 +29,8 @@ class Header:
     git           state of the repository that holds the suite: commit, branch, dirty
     finished_at   when its last trial was settled; None while it is unfinished
     content       digest of what was imported; "" for what Assay ran itself
+    repeated      trial → number of its last attempt when it was to be repeated: attempts up to it are kept
+                  and don't count
     """
 
     schema: int
@@ -43,6 +45,7 @@ class Header:
     git: Mapping[str, Scalar] = field(default_factory=dict)
     finished_at: float | None = None
     content: str = ""
+    repeated: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

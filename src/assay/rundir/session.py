@@ -192,6 +192,11 @@ class Session:
         found = [Attempt(p) for p in directory.iterdir() if re.fullmatch(r"attempt-[1-9]\d*", p.name)]
         return sorted(found, key=lambda attempt: attempt.number)
 
+    def counting(self, trial_id: str) -> list[Attempt]:
+        """The attempts at one trial without those whose failure is to be repeated."""
+        before = self.header.repeated.get(trial_id, 0)
+        return [attempt for attempt in self.attempts_at(trial_id) if attempt.number > before]
+
     def last_attempts(self) -> dict[str, Attempt]:
         """The newest attempt at each trial that has one: what counts."""
         return {attempt.path.parent.name: attempt for attempt in self.attempts()}
@@ -291,6 +296,17 @@ def choosing(root: Path, suite: str) -> AbstractContextManager[None]:
 def mark_finished(session: Session, at: float) -> None:
     """Say that the session is complete: `assay run` begins a new one from now on."""
     header = replace(session.header, finished_at=at)
+    write_atomic(session.path / "session.json", record_json(header))
+    session.__dict__.pop("header", None)
+
+
+def reopen(session: Session, repeated: Mapping[str, int]) -> None:
+    """Say that these trials are to be repeated: attempts up to the given numbers don't count from now on.
+
+    In one atomic move, so that whoever is killed afterwards leaves an unfinished session as any other.
+    """
+    header = session.header
+    header = replace(header, repeated={**header.repeated, **repeated}, finished_at=None)
     write_atomic(session.path / "session.json", record_json(header))
     session.__dict__.pop("header", None)
 

@@ -173,9 +173,9 @@ class SuiteFile(BaseModel):
         default=1800.0, description="A trial that takes longer is ended: 90s, 10min, 2h."
     )
     retries: Retries = Field(
-        default=0,
-        description="How often a trial is done again that the platform lost (a node, a pod, output). "
-        "A program that failed is not.",
+        default=2,
+        description="How often at most a trial is tried again that the platform lost: a node, a pod, output. "
+        "A program that failed is not tried again.",
     )
     expect: dict[str, Requirement] = Field(
         default_factory=dict,

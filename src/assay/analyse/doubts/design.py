@@ -101,7 +101,7 @@ def failed_runs_left_out(case: Case) -> Doubt | None:
     return Doubt(
         "failed-runs-left-out",
         "; ".join(parts),
-        "Mend the cause (`assay show`) and run the suite again: failed trials are done anew",
+        "Fix the cause (`assay show`), then repeat what failed: `assay run SUITE --failed`",
     )
 
 
@@ -112,7 +112,7 @@ def dropped_blocks(case: Case) -> Doubt | None:
     return Doubt(
         "dropped-blocks",
         f"{counted(case.dropped, 'block')} without one of the sides left out of the pairs",
-        "Run the suite again, so that the missing trials are done",
+        "Complete the blocks: `assay run SUITE` resumes an unfinished session, --failed repeats what failed",
     )
 
 

@@ -52,13 +52,15 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Some runs at this point failed, or did not report the metric, and are left out.",
         "The runs that went well may be the lucky ones: a system that fails under load looks faster than "
         "it is.",
-        "Read the causes with `assay show`, mend them, and run the suite again: failed trials are done anew.",
+        "Read the causes with `assay show` and fix them. `assay run SUITE --failed`, with the same options, "
+        "then repeats what failed in its newest session; finished trials and earlier attempts are kept.",
     ),
     "dropped-blocks": Explanation(
         "weak",
         "Blocks that lack a run of one side are left out of the pairs.",
         "Fewer pairs; and if it is always the same side that fails, the blocks that remain are chosen.",
-        "Run the suite again, so that the missing trials are done.",
+        "`assay run SUITE` resumes an unfinished session; `assay run SUITE --failed` repeats what failed in "
+        "the newest one.",
     ),
     "identical-values": Explanation(
         "weak",
