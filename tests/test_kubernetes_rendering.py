@@ -343,7 +343,9 @@ def test_files_that_no_cluster_should_keep_are_refused_with_the_way_out() -> Non
 
 
 def test_a_workload_without_an_image_on_a_system_without_one_is_told() -> None:
-    with pytest.raises(InputError, match="names no container image"):
+    with pytest.raises(
+        InputError, match="image: neither the system nor the workload names a container image"
+    ):
         render(job(), KubernetesSystem(), KINDS["job"])
 
 

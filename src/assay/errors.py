@@ -50,6 +50,10 @@ class InputError(AssayError):
         super().__init__("\n".join(str(p) if p.where else p.what for p in self.problems))
 
 
+class OptionsError(InputError):
+    """Options of a system that don't fit a job; `where` of a problem is the option, like `resources`."""
+
+
 class HostError(AssayError):
     """The machine can't do what was asked: no space, no permission, a program missing."""
 

@@ -75,23 +75,12 @@ def command(
     """
     if validate and shown is None:
         raise click.UsageError("--validate checks one trial: name it with --show")
-    from assay import plan
-    from assay.launch import SYSTEM_MODELS
     from assay.records import to_plain
     from assay.run import duration
-    from assay.run.until import planned as made
-    from assay.suite import load
-    from assay.workloads import WORKLOADS
+    from assay.run.asked import Asked, plan_of
 
-    what, where = load(
-        suite,
-        systems_file,
-        params_models={name: workload.params for name, workload in WORKLOADS.items()},
-        launcher_models=SYSTEM_MODELS,
-        metrics=plan.metrics_of(),
-    )
     asked = limits(until, max_repeats, max_time)
-    planned = made(what, where, only=only, limits=asked)
+    planned, where = plan_of(Asked(suite, runs_dir, systems_file, only=only, until=asked))
     if shown is None:
         durations = duration.estimates(planned, planned.trials, runs_dir)
         if as_json:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from assay.errors import InputError
+from assay.errors import OptionsError, Problem
 
 HOST: Final = "host"
 HELP: Final = "host: the one that runs Assay, seen inside at its own path, read-only"
@@ -36,10 +36,11 @@ def host_python() -> HostPython:
     outer = [place for place in places if not any(place.is_relative_to(p) for p in places if p != place)]
     for link in _links(Path(sys.executable)):
         if not any(link.is_relative_to(place) for place in outer):
-            raise InputError(
-                f"python: {HOST}: {sys.executable} is a link to {link}, outside of "
-                f"{' and '.join(map(str, outer))}: name an interpreter, and its directories under volumes"
+            words = (
+                f"{HOST}: {sys.executable} is a link to {link}, outside of {' and '.join(map(str, outer))}: "
+                "name an interpreter, and its directories under volumes"
             )
+            raise OptionsError([Problem("python", words)])
     return HostPython(sys.executable, tuple(map(str, outer)))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from assay import launch, plan, suite
 from assay.records import Plan
-from assay.run import until
+from assay.run import misfits, until
 from assay.run.together import Together
 from assay.run.until import Limits
 from assay.suite import Systems
@@ -44,7 +44,7 @@ class Asked:
 
 
 def plan_of(asked: Asked) -> tuple[Plan, Systems]:
-    """What would be run, and where. Raises InputError for what can't be run as written."""
+    """What would be run, and where. Raises InputError with all that can't be run as written."""
     what, where = suite.load(
         asked.suite_file,
         asked.systems_file,
@@ -52,4 +52,6 @@ def plan_of(asked: Asked) -> tuple[Plan, Systems]:
         launcher_models=launch.SYSTEM_MODELS,
         metrics=plan.metrics_of(),
     )
-    return until.planned(what, where, only=asked.only, limits=asked.until), where
+    planned = until.planned(what, where, only=asked.only, limits=asked.until)
+    misfits.check(planned, what, where, alike=asked.together is not None)
+    return planned, where

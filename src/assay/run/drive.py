@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +12,7 @@ from assay import launch, read
 from assay.errors import InterruptedRun
 from assay.launch.check import choice
 from assay.launch.launcher import Launcher
-from assay.plan import task_of
-from assay.records import Job, Plan, Result, Run, Trial
+from assay.records import Plan, Result, Run, Trial
 from assay.run import duration, until
 from assay.run.asked import Asked, plan_of
 from assay.run.chosen import held_session
@@ -69,7 +67,6 @@ def run_suite(asked: Asked, tell: Tell) -> Completed:
     as finished: it is one of several, or trials of it were left for the next call.
     """
     planned, where = plan_of(asked)
-    _check(planned, where, alike=asked.together is not None)
     with stop_requests() as stop, held_session(asked, planned, where) as session:
         look = _run_trials(session, planned, where, Watched(stop, tell, asked.until, asked.together))
         completed = Completed(session, planned, tuple(_last_results(session, planned)), look)
@@ -88,18 +85,6 @@ def _last_results(session: Session, planned: Plan) -> Iterator[Result]:
     """The last attempt of each trial that has one, in the order of the plan."""
     last = session.last_attempts()
     return (read.result(last[trial.id]) for trial in planned.trials if trial.id in last)
-
-
-def _check(planned: Plan, systems: Systems, *, alike: bool) -> None:
-    """Whether every job can be made and rendered, before the first one runs. Raises InputError.
-
-    alike  the systems differ in their nodes only, so that one of thousands speaks for all
-    """
-    launchers = _launchers(planned, systems, Path(os.devnull))
-    kinds = {(t.benchmark, t.shape) if alike else t.digest: t for t in planned.trials}
-    for trial in kinds.values():
-        job = Job("check", trial.id, trial.shape, task_of(trial), trial.seed, trial.timeout_s)
-        launchers[trial.system].render(job)
 
 
 def _launchers(planned: Plan, systems: Systems, spool: Path) -> dict[str, Launcher]:

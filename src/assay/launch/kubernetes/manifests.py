@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from io import StringIO
 
+from assay.errors import OptionsError
 from assay.launch import sent
-from assay.launch.kubernetes import payload
+from assay.launch.kubernetes import payload, pod
 from assay.launch.kubernetes.kinds import Kind
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import TOKEN, Manifest, Order, name_of
@@ -49,7 +50,8 @@ def as_yaml(objects: Iterable[Manifest]) -> str:
 def render(job: Job, options: KubernetesSystem, kind: Kind) -> Manifests:
     """The objects of a job.
 
-    Raises InputError for a job that can't be run as this kind, ValueError for a token that is no label value.
+    Raises InputError for a task that can't be sent, OptionsError with every option that does not fit the job,
+    ValueError for a token that is no label value.
     """
     if TOKEN.fullmatch(job.token) is None:
         raise ValueError(
@@ -58,4 +60,6 @@ def render(job: Job, options: KubernetesSystem, kind: Kind) -> Manifests:
     sent.check_task(job)
     parts = payload.config_maps(job, options, kind.programs, kind.spec)
     order = Order(job, options, payload.volumes(parts))
+    if misfits := [*pod.misfits(order), *kind.misfits(order)]:
+        raise OptionsError(misfits)
     return Manifests(name_of(job.token), (*parts, *kind.manifest(order)))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from assay.errors import InputError
+from assay.errors import Problem
 from assay.launch.kubernetes import patch, payload, quantities, scheduling, security
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import ANNOTATION_TRIAL, Manifest, Order, labels_of, labels_of_ranks
@@ -13,6 +13,23 @@ from assay.launch.kubernetes.order import ANNOTATION_TRIAL, Manifest, Order, lab
 CONTAINER = "ranks"
 KEEPER_SLACK_S = 15.0  # beyond the grace time: a keeper's own wait after SIGKILL, and the last frames
 MULTUS = "k8s.v1.cni.cncf.io/networks"
+
+
+def misfits(order: Order) -> Iterator[Problem]:
+    """Options of the system that don't fit the job, whatever its kind."""
+    shape, cpus = order.job.shape, _amounts(order).get("cpu")
+    if not _image(order):
+        yield Problem(
+            "image",
+            "neither the system nor the workload names a container image: "
+            "name one that has the workload's libraries, like image: pytorch/pytorch:latest",
+        )
+    if order.options.pin_cpus and cpus is not None and not quantities.is_whole(cpus):
+        yield Problem(
+            "resources",
+            f"pin_cpus: shape {shape} gives each pod {cpus} CPUs; only whole ones can be a pod's own: "
+            "change cpu under resources",
+        )
 
 
 def template(
@@ -29,8 +46,6 @@ def template(
     node_from  variable by which a pod knows which worker it is, from 0; None where there is one worker
     container  name of the container, where an operator looks for one
     subdomain  the headless Service by which the pods know each other, where no operator makes one
-
-    Raises InputError where no image is known, or the CPUs to pin to are not whole.
     """
     options = order.options
     rendered = {
@@ -86,15 +101,8 @@ def job_limits(order: Order) -> Manifest:
 
 
 def resources(order: Order) -> Manifest:
-    """Requests and limits of a worker's pod. Raises InputError for pinned CPUs that are not whole."""
-    asked, ranks = order.options.resources, order.job.shape.accelerators
-    amounts = {name: quantities.times(amount, ranks) for name, amount in asked.accelerator.items()}
-    amounts |= asked.pod
-    if order.options.pin_cpus and not quantities.is_whole(amounts["cpu"]):
-        raise InputError(
-            f"{order.job.trial_id}: pin_cpus: shape {order.job.shape} gives each pod {amounts['cpu']} CPUs; "
-            "only whole ones can be a pod's own: change cpu under resources"
-        )
+    """Requests and limits of a worker's pod."""
+    asked, amounts = order.options.resources, _amounts(order)
     limits = {name: amount for name, amount in amounts.items() if name != "cpu" or asked.limit_cpu}
     made: Manifest = {}
     if amounts:
@@ -105,6 +113,12 @@ def resources(order: Order) -> Manifest:
             for claim in order.options.resourceClaims
         ]
     return made
+
+
+def _amounts(order: Order) -> dict[str, str]:
+    """What a worker's pod asks for, all its ranks together."""
+    asked, ranks = order.options.resources, order.job.shape.accelerators
+    return {name: quantities.times(of_one, ranks) for name, of_one in asked.accelerator.items()} | asked.pod
 
 
 def _container(order: Order, env: Mapping[str, str], node_from: str | None) -> Manifest:
@@ -126,13 +140,7 @@ def _container(order: Order, env: Mapping[str, str], node_from: str | None) -> M
 
 
 def _image(order: Order) -> str:
-    image = order.options.image or order.job.task.image
-    if image is None:
-        raise InputError(
-            f"{order.job.trial_id}: this workload names no container image: "
-            "name one in the system that has the workload's libraries, like image: pytorch/pytorch:latest"
-        )
-    return image
+    return order.options.image or order.job.task.image or ""
 
 
 def _env(env: Mapping[str, str], options: KubernetesSystem) -> list[Manifest]:

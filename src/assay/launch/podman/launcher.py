@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from assay.errors import InputError, LaunchError
+from assay.errors import InputError, LaunchError, OptionsError, Problem
 from assay.launch import processes, shown, spool
 from assay.launch.kept import Keeper, KeptJob
 from assay.launch.launcher import Leftover
@@ -152,10 +152,11 @@ class PodmanLauncher:
     def _image(self, job: Job) -> str:
         image = self.system.image or job.task.image
         if image is None:
-            raise InputError(
-                f"{job.trial_id}: launcher {self.name} needs a container image and neither the system nor "
-                "the workload names one; write in the system `image: …`"
+            words = (
+                f"launcher {self.name} needs a container image and neither the system nor the workload names "
+                "one; write in the system `image: …`"
             )
+            raise OptionsError([Problem("image", words)])
         return image
 
     def _run(self, job: Job, token: str, directory: str) -> list[str]:

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from assay.errors import InputError, LaunchError
+from assay.errors import LaunchError, OptionsError, Problem
 from assay.launch import sent, shown, spool
 from assay.launch.launcher import Leftover
 from assay.launch.slurm import standing
@@ -177,9 +177,8 @@ class SlurmLauncher:
         """Raises InputError for a job that can't be sent."""
         sent.check_task(job)
         if self.system.container_image is not None and re.search(r"[,:]", str(self.directory)):
-            raise InputError(
-                f"directory: {self.directory} can't be mounted in a container: no , and no : in its name"
-            )
+            words = f"{self.directory} can't be mounted in a container: no , and no : in its name"
+            raise OptionsError([Problem("directory", words)])
 
     def _python(self) -> str:
         return self.system.python or ("python3" if self.system.container_image else sys.executable)

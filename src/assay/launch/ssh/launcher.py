@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from assay.errors import InputError, LaunchError
+from assay.errors import LaunchError, OptionsError, Problem
 from assay.launch import outputs, sent, shown
 from assay.launch.kept import by_whom, job_status, joined
 from assay.launch.launcher import Leftover
@@ -187,16 +187,16 @@ class SshLauncher:
     # What is sent
 
     def _nodes(self, job: Job) -> int:
-        """How many hosts the job takes. Raises InputError for more than there are."""
+        """How many hosts the job takes. Raises OptionsError for more than there are."""
         sent.check_task(job)
         nodes = job.shape.nodes or job.shape.workers
         if nodes > len(self.hosts):
             shape = job.shape
-            raise InputError(
-                f"{job.trial_id}: shape {shape} takes {nodes} hosts, a worker each, and the system has "
-                f"{len(self.hosts)}: name more `hosts`, or pack workers, like "
-                f"{shape.workers}x{shape.accelerators}x1"
+            words = (
+                f"shape {shape} takes {nodes} hosts, a worker each, and the system has {len(self.hosts)}: "
+                f"name more `hosts`, or pack workers, like {shape.workers}x{shape.accelerators}x1"
             )
+            raise OptionsError([Problem("hosts", words)])
         return nodes
 
     def _spec(self, job: Job) -> dict[str, Any]:

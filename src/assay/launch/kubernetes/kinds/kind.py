@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from assay.errors import Problem
 from assay.launch.kubernetes.order import LABEL_TOKEN, Manifest, Order
 from assay.records import Shape
 
@@ -33,6 +34,7 @@ class Kind:
     job_ref        of its job object
     manifest       the objects beside the payload in the order in which they are made; the job object is last
     ended          of the job object as the API server gives it: how it ended, None while it has not
+    misfits        the system's options that such a job can't have, with the option as `where`
     expected_pods  how many pods a shape becomes, those included that run no rank
     programs       that travel with such a job beside those of every kind
     spec           what the keeper's spec has beside what it has for every kind
@@ -46,6 +48,7 @@ class Kind:
     manifest: Callable[[Order], list[Manifest]]
     ended: Callable[[Mapping[str, Any]], Ending | None]
     expected_pods: Callable[[Shape], int]
+    misfits: Callable[[Order], Iterable[Problem]] = lambda _order: ()
     programs: tuple[str, ...] = ()
     spec: Mapping[str, str] = field(default_factory=dict)
     needs: str = ""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from assay.errors import InputError
+from collections.abc import Iterator
+
+from assay.errors import Problem
 from assay.launch.kubernetes import pod
 from assay.launch.kubernetes.kinds.kind import JobRef, Kind, ended_by_condition
 from assay.launch.kubernetes.order import Manifest, Order
 
 
 def manifest(order: Order) -> list[Manifest]:
-    """The Job. Raises InputError for a shape of several workers."""
-    if order.workers > 1:
-        raise InputError(
-            f"{order.job.trial_id}: shape {order.job.shape} has {order.workers} workers and kind pod "
-            f"is one pod: write kind: job, or shape 1x{order.job.shape.ranks}"
-        )
+    """The Job."""
     return [
         {
             "apiVersion": "batch/v1",
@@ -25,10 +22,22 @@ def manifest(order: Order) -> list[Manifest]:
     ]
 
 
+def misfits(order: Order) -> Iterator[Problem]:
+    """The kind itself, for a shape of several workers."""
+    shape = order.job.shape
+    if order.workers > 1:
+        yield Problem(
+            "kind",
+            f"shape {shape} has {order.workers} workers and kind pod is one pod: "
+            f"write kind: job, or shape 1x{shape.ranks}",
+        )
+
+
 KIND = Kind(
     name="pod",
     job_ref=JobRef("batch/v1", "Job", "jobs"),
     manifest=manifest,
+    misfits=misfits,
     ended=lambda obj: ended_by_condition(obj, "Complete", "Failed"),
     expected_pods=lambda _shape: 1,
 )

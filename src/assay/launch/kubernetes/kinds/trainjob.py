@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from assay.errors import InputError
+from collections.abc import Iterator
+
+from assay.errors import Problem
 from assay.launch.kubernetes import pod
 from assay.launch.kubernetes.kinds.kind import JobRef, Kind, ended_by_condition
+from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import Manifest, Order
 
 RUNTIME = "torch-distributed"
@@ -20,12 +23,9 @@ PATCHED_IN_CONTAINER = ("name", "securityContext", "volumeMounts")
 
 
 def manifest(order: Order) -> list[Manifest]:
-    """The TrainJob. Raises InputError for an option that a TrainJob has no place for."""
-    template = pod.template(order, env={}, node_from=INDEX, container=CONTAINER)
-    spec = template["spec"]
-    container = spec["containers"][0]
-    _refuse(order, [field for field in spec if field not in (*PATCHED, *THE_RUNTIMES)])
-    _refuse(order, [field for field in container if field not in (*IN_TRAINER, *PATCHED_IN_CONTAINER)])
+    """The TrainJob."""
+    template = _template(order)
+    container = template["spec"]["containers"][0]
     trainer = {
         "numNodes": order.workers,
         "numProcPerNode": order.job.shape.accelerators,
@@ -60,18 +60,42 @@ def _patch(template: Manifest) -> Manifest:
     }
 
 
-def _refuse(order: Order, fields: list[str]) -> None:
-    if fields:
-        raise InputError(
-            f"{order.job.trial_id}: a TrainJob has no place for {', '.join(fields)}: "
-            "choose kind: jobset or job, or leave it to the runtime"
+def misfits(order: Order) -> Iterator[Problem]:
+    """Each option that a TrainJob has no place for."""
+    spec = _template(order)["spec"]
+    fields = [field for field in spec if field not in (*PATCHED, *THE_RUNTIMES)]
+    fields += [field for field in spec["containers"][0] if field not in (*IN_TRAINER, *PATCHED_IN_CONTAINER)]
+    of_options: dict[str, list[str]] = {}
+    for field in fields:
+        of_options.setdefault(_option(field, order.options), []).append(field)
+    for option, unplaced in of_options.items():
+        yield Problem(
+            option,
+            f"a TrainJob has no place for {', '.join(unplaced)}: "
+            "choose kind: jobset or job, or leave it to the runtime",
         )
+
+
+def _template(order: Order) -> Manifest:
+    return pod.template(order, env={}, node_from=INDEX, container=CONTAINER)
+
+
+def _option(field: str, options: KubernetesSystem) -> str:
+    """The option that a field of the pod comes from; the kind, where it comes from the trial's shape."""
+    if field == "dnsPolicy":
+        return "hostNetwork"
+    if getattr(options, field, None):
+        return field
+    if field == "topologySpreadConstraints":
+        return "placement" if options.placement == "spread" else "kind"
+    return "patch"
 
 
 KIND = Kind(
     name="trainjob",
     job_ref=JobRef("trainer.kubeflow.org/v1alpha1", "TrainJob", "trainjobs"),
     manifest=manifest,
+    misfits=misfits,
     ended=lambda obj: ended_by_condition(obj, "Complete", "Failed"),
     expected_pods=lambda shape: shape.workers,
     needs="Kubeflow Trainer",

@@ -1,0 +1,59 @@
+"""What keeps trials of a plan from being sent as written: found before any of them runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from assay import launch
+from assay.errors import InputError, OptionsError, Problem
+from assay.launch.launcher import Launcher
+from assay.plan import task_of
+from assay.records import Job, Plan, Trial
+from assay.suite import Suite, System, Systems
+from assay.suite.findings import in_order
+
+
+def check(planned: Plan, suite: Suite, systems: Systems, *, alike: bool) -> None:
+    """Make and render every job.
+
+    alike  the systems differ in their nodes only, so that one of thousands speaks for all
+
+    Raises InputError with every problem: an option of a system with its line there, another with the line of
+    its benchmark.
+    """
+    trials = {(t.benchmark, t.shape) if alike else t.digest: t for t in planned.trials}
+    problems: dict[Problem, None] = {}
+    for name in planned.systems:
+        own = [trial for trial in trials.values() if trial.system == name]
+        problems |= dict.fromkeys(_of_system(systems.by_name[name], own, suite, systems))
+    if problems:
+        raise InputError(in_order(problems, suite.source.file, systems.source.file))
+
+
+def _of_system(system: System, trials: list[Trial], suite: Suite, systems: Systems) -> Iterator[Problem]:
+    paths = {benchmark.name: benchmark.path for benchmark in suite.benchmarks}
+    try:
+        launcher = launch.make(system.launcher, system.options, spool=Path(os.devnull))
+    except OptionsError as error:
+        yield from _located(error, system, systems)
+        return
+    for trial in trials:
+        try:
+            _render(launcher, trial)
+        except OptionsError as error:
+            yield from _located(error, system, systems)
+        except InputError as error:
+            yield Problem(suite.where(*paths[trial.benchmark]), str(error))
+
+
+def _render(launcher: Launcher, trial: Trial) -> None:
+    launcher.render(Job("check", trial.id, trial.shape, task_of(trial), trial.seed, trial.timeout_s))
+
+
+def _located(error: OptionsError, system: System, systems: Systems) -> Iterator[Problem]:
+    """Its problems with the lines of the options."""
+    for problem in error.problems:
+        where = systems.where(system.name, problem.where)
+        yield Problem(where, f"{system.name}.{problem.where}: {problem.what}")

@@ -1,0 +1,97 @@
+"""`assay plan` refuses what `assay run` refuses: everything at once, each with its file and line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from assay import cli
+from assay.errors import InputError
+
+SYSTEMS = """\
+jobs:
+  launcher: kubernetes
+  namespace: bench
+  image: torch:1
+  kind: trainjob
+  placement: spread
+  imagePullPolicy: Always
+  hostNetwork: true
+  patch:
+    spec:
+      hostIPC: true
+alone:
+  launcher: kubernetes
+  namespace: bench
+  kind: pod
+  pin_cpus: true
+  resources: {accelerator: {cpu: 500m, memory: 1Gi}}
+boxed:
+  launcher: podman
+machines:
+  launcher: ssh
+  hosts: [one]
+fine:
+  launcher: local
+"""
+REFUSED = {
+    "jobs": [
+        "systems.yaml:6: jobs.placement: a TrainJob has no place for topologySpreadConstraints: choose",
+        "systems.yaml:7: jobs.imagePullPolicy: a TrainJob has no place for imagePullPolicy: choose",
+        "systems.yaml:8: jobs.hostNetwork: a TrainJob has no place for hostNetwork, dnsPolicy: choose",
+        "systems.yaml:9: jobs.patch: a TrainJob has no place for hostIPC: choose",
+    ],
+    "alone": [
+        "systems.yaml:12: alone.image: neither the system nor the workload names a container image",
+        "systems.yaml:15: alone.kind: shape 2x1 has 2 workers and kind pod is one pod",
+        "systems.yaml:17: alone.resources: pin_cpus: shape 2x1 gives each pod 500m CPUs",
+    ],
+    "boxed": ["systems.yaml:18: boxed.image: launcher podman needs a container image"],
+    "machines": ["systems.yaml:22: machines.hosts: shape 2x1 takes 2 hosts"],
+}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("systems.yaml").write_text(SYSTEMS)
+
+
+def suite(*systems: str) -> str:
+    content = {"suite": "demo", "workload": "membw", "shapes": ["2x1"], "repeats": 3, "systems": systems}
+    Path("suite.yaml").write_text(json.dumps(content))
+    return "suite.yaml"
+
+
+def refusals(*words: str) -> list[str]:
+    error = CliRunner().invoke(cli.assay, list(words)).exception
+    assert isinstance(error, InputError), error
+    return str(error).splitlines()
+
+
+@pytest.mark.parametrize("system", REFUSED)
+def test_plan_names_every_option_that_does_not_fit_with_its_line_as_run_does(system: str) -> None:
+    file = suite(system, "fine")
+    planned = refusals("plan", file)
+    assert [said.startswith(expected) for said, expected in zip(planned, REFUSED[system], strict=True)] == [
+        True
+    ] * len(planned), planned
+    assert refusals("run", file) == planned
+    assert refusals("plan", file, "--json") == planned
+    assert not Path("runs").exists()
+
+
+def test_the_refusals_of_all_systems_come_at_once_each_of_them_once() -> None:
+    file = suite(*REFUSED)
+    said = refusals("plan", file)
+    assert len(said) == len(set(said)) == sum(map(len, REFUSED.values()))
+    lines = [int(line.split(":")[1]) for line in said]
+    assert lines == sorted(lines)
+
+
+def test_a_system_that_is_left_out_refuses_nothing() -> None:
+    said = CliRunner().invoke(cli.assay, ["plan", suite("jobs", "fine"), "--system", "fine"])
+    assert said.exit_code == 0, said.output
