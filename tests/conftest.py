@@ -51,6 +51,16 @@ def mlperf_logs() -> Path:
 
 
 @pytest.fixture(scope="session")
+def mlperf_rounds() -> Path:
+    """The folder of whole MLPerf rounds, as archives, with their scores in expected.csv."""
+    path = Path(os.environ.get("ASSAY_MLPERF_ROUNDS", ROOT.parent / "shared" / "mlperf-rounds"))
+    require(
+        "mlperf-rounds", (path / "expected.csv").is_file(), f"no rounds in {path}; set ASSAY_MLPERF_ROUNDS"
+    )
+    return path
+
+
+@pytest.fixture(scope="session")
 def published() -> dict[str, Any]:
     """Figures as the papers print them."""
     path = Path(os.environ.get("ASSAY_PUBLISHED", ROOT.parent / "shared" / "facts" / "published.json"))

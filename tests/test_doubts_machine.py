@@ -259,7 +259,8 @@ def test_bandwidth_against_the_links(
     ("node", "facts", "words"),
     [
         ({"env.NCCL_IB_DISABLE": "1"}, {}, "NCCL_IB_DISABLE=1 switches off InfiniBand"),
-        ({"env.NCCL_NET_GDR_LEVEL": "LOC"}, {}, "GPUDirect"),
+        ({"env.NCCL_NET_GDR_LEVEL": "LOC"}, {}, "switches off GPUDirect"),
+        ({"env.NCCL_NET_GDR_LEVEL": 1}, {}, "only between a GPU and an adapter behind the same PCIe switch"),
         ({"env.NCCL_P2P_DISABLE": "1"}, {}, "NVLink"),
         ({"env.NCCL_IB_DISABLE": "0"}, {}, ""),
         ({}, {"device": "cuda", "backend": "gloo"}, "the backend is gloo"),

@@ -26,19 +26,21 @@ _MEANT = {  # what NCCL is told by a mode, and the ways that this leaves
     "gpudirect": ("GPUDirect RDMA",),
 }
 
-_SWITCHED_OFF = {  # variable → values that switch the path off, the path
-    "env.NCCL_P2P_DISABLE": (("1",), "NVLink and PCIe between GPUs"),
-    "env.NCCL_P2P_LEVEL": (("LOC", "0"), "NVLink and PCIe between GPUs"),
-    "env.NCCL_SHM_DISABLE": (("1",), "shared memory between processes"),
-    "env.NCCL_IB_DISABLE": (("1",), "InfiniBand and RoCE"),
-    "env.NCCL_NET": (("Socket", "socket"), "InfiniBand and RoCE"),
-    "env.NCCL_NET_GDR_LEVEL": (("LOC", "0"), "GPUDirect between GPU and network"),
-    "env.NCCL_DMABUF_ENABLE": (("0",), "GPUDirect by DMA-BUF"),
-}
+_ONE_SWITCH = "allows GPUDirect only between a GPU and an adapter behind the same PCIe switch"
+_RESTRICTIONS = (  # variable, its values, what they do; NCCL reads levels 0 to 4 as LOC, PIX, PXB, PHB, SYS
+    ("env.NCCL_P2P_DISABLE", ("1",), "switches off NVLink and PCIe between GPUs"),
+    ("env.NCCL_P2P_LEVEL", ("LOC", "0"), "switches off NVLink and PCIe between GPUs"),
+    ("env.NCCL_SHM_DISABLE", ("1",), "switches off shared memory between processes"),
+    ("env.NCCL_IB_DISABLE", ("1",), "switches off InfiniBand and RoCE"),
+    ("env.NCCL_NET", ("Socket", "socket"), "switches off InfiniBand and RoCE"),
+    ("env.NCCL_NET_GDR_LEVEL", ("LOC", "0"), "switches off GPUDirect between GPU and network"),
+    ("env.NCCL_NET_GDR_LEVEL", ("PIX", "1"), _ONE_SWITCH),
+    ("env.NCCL_DMABUF_ENABLE", ("0",), "switches off GPUDirect by DMA-BUF"),
+)
 
 
 def fast_path_off(case: Case) -> Doubt | None:
-    """Variables that switch a fast path between GPUs or nodes off, or a backend that has none."""
+    """Variables that switch off or restrict a fast path between GPUs or nodes, or a backend without one."""
     for side in case.sides:
         found: dict[str, None] = {}
         for sample in side.group.samples:
@@ -48,9 +50,9 @@ def fast_path_off(case: Case) -> Doubt | None:
             for table in probed(sample.result):
                 if not table.get("gpu.count"):
                     continue
-                for name, (values, path) in _SWITCHED_OFF.items():
+                for name, values, effect in _RESTRICTIONS:
                     if str(table.get(name)) in values:
-                        found[f"{name.removeprefix('env.')}={table[name]} switches off {path}"] = None
+                        found[f"{name.removeprefix('env.')}={table[name]} {effect}"] = None
         if found:
             return Doubt(
                 "fast-path-off",

@@ -80,8 +80,8 @@ EXPLANATIONS: dict[str, Explanation] = {
     ),
     "fast-path-off": Explanation(
         "biased",
-        "A variable switches off NVLink, shared memory, InfiniBand or GPUDirect, or GPUs exchange through "
-        "gloo.",
+        "A variable switches off or restricts NVLink, shared memory, InfiniBand or GPUDirect, or GPUs "
+        "exchange through gloo.",
         "Communication is measured, and waited for, over a slower path than the machine has.",
         "Unset it unless that path is what is to be measured; `NCCL_DEBUG=INFO` names the path taken.",
     ),
