@@ -1,0 +1,1 @@
+"""Ways to make Assay fail on one machine; each returns checks, which name what did not hold."""
