@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from assay.cli import assay, doctor
 from assay.cli.systems import named
 from assay.cluster import machine, software
-from assay.cluster.check import Check
+from assay.cluster.check import PLACE, Check, placed
 from assay.cluster.doctor import CHECKS, examine
 from assay.cluster.probe_here import facts_here
 from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, InputError
@@ -295,6 +295,68 @@ def test_every_check_can_be_fine_and_can_not_know(check: object) -> None:
 def test_what_is_wrong_comes_with_a_remedy(case: tuple[object, dict[str, Scalar], str, str, str]) -> None:
     found = case[0]({name: value for name, value in case[1].items() if value is not None})  # type: ignore[operator]
     assert found.remedy
+
+
+@pytest.mark.parametrize(
+    ("check", "facts", "of_place"),
+    [
+        (
+            software.torch_import,
+            {**PYTHON, "python.virtual_environment": False, "torch.import_error": "ModuleNotFoundError"},
+            {
+                "ssh": "on that host: /env/bin/python -m venv",
+                "slurm": "once, on a disk that the nodes share: /env/bin/python -m venv",
+                "container": "assay stack containerfile",
+                "pod": "assay stack containerfile",
+            },
+        ),
+        (
+            software.communication,
+            {"torch.gloo": True, "torch.gloo_error": "can't resolve", "host": "n7"},
+            {"ssh": "on that host, as root: echo", "pod": "give the system `env: {GLOO_SOCKET_IFNAME: lo}`"},
+        ),
+        (
+            software.gpu,
+            {**TORCH, "pci.nvidia_gpus": 1, "container": "kubernetes"},
+            {"container": "`devices: [nvidia.com/gpu=all]`", "pod": "{accelerator: {nvidia.com/gpu: 1}}"},
+        ),
+        (
+            machine.cores,
+            {"cpu.allowed": 8, "cpu.quota": 2.5},
+            {"container": "`cpuset: 0-7`", "pod": "`pin_cpus: true`"},
+        ),
+        (
+            machine.locked_memory,
+            {"limits.memlock_bytes": 65536, "container": "kubernetes", **INFINIBAND},
+            {"container": "`ulimits: {memlock: -1}`", "pod": "`capabilities: [IPC_LOCK]`"},
+        ),
+        (
+            machine.shared_memory,
+            {"shm.size_bytes": 2**26, "shm.free_bytes": 2**26, "container": "kubernetes"},
+            {"container": "`shm_size: 1g`", "pod": "`shm: 1Gi`"},
+        ),
+        (
+            machine.governor,
+            {"cpu.governor": "powersave"},
+            {
+                "ssh": "on that host, as root",
+                "slurm": "on that node, as root",
+                "container": "outside of the container, as root",
+                "pod": "on the node, as root",
+            },
+        ),
+    ],
+)
+def test_a_remedy_fits_where_the_check_ran(
+    check: object, facts: dict[str, Scalar], of_place: dict[str, str]
+) -> None:
+    for place, words in of_place.items():
+        there: dict[str, Scalar] = {**facts, PLACE: place}
+        made: Check = placed(there, check(there))  # type: ignore[operator]
+        assert words in made.remedy
+        if place in ("container", "pod"):
+            assert not any(of_host in made.remedy for of_host in ("docker run", "-m venv", "/etc/"))
+    assert check(facts).remedy not in of_place.values()  # type: ignore[operator]
 
 
 def test_nothing_known_is_never_called_fine_except_what_is_seen_to_be_missing() -> None:

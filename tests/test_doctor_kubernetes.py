@@ -19,8 +19,10 @@ from assay.cluster import rbac
 from assay.cluster.check import Check
 from assay.cluster.kubernetes import access, places, room, settings
 from assay.cluster.kubernetes.doctor import CHECKS
-from assay.cluster.kubernetes.seen import Seen, Unreadable
+from assay.cluster.kubernetes.platform import is_openshift
+from assay.cluster.kubernetes.seen import Refused, Seen, Unreadable
 from assay.launch.kubernetes.client import Object
+from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.manifests import as_yaml
 from assay.launch.kubernetes.options import KubernetesSystem
 from test_kubernetes_rights import kubeconfig
@@ -76,6 +78,7 @@ def seen(**but: Any) -> Seen:
         version="v1.34.4",
         rights=dict.fromkeys(rbac.needed("auto"), True),
         kinds={"pod": True, "job": True},
+        admitted=admitted(),
         is_openshift=False,
         space={"metadata": {"name": "bench", "labels": {}}},
         quotas=[],
@@ -93,6 +96,14 @@ def seen(**but: Any) -> Seen:
         kubelets={"n1": kubelet},
     )
     return replace(healthy, **but)
+
+
+def admitted(resources: dict[str, Any] | None = None, **annotations: str) -> Object:
+    """A pod as the API server would take it."""
+    named = {
+        name.replace("_", "/").replace("openshift/", "openshift.io/"): v for name, v in annotations.items()
+    }
+    return {"metadata": {"annotations": named}, "spec": {"containers": [{"resources": resources or {}}]}}
 
 
 def stamp(at: float) -> str:
@@ -145,6 +156,8 @@ WITH_CLAIM = system(volumes=[{"mountPath": "/data", "persistentVolumeClaim": "da
 PINNED = system(pin_cpus=True, resources={"accelerator": {"cpu": "4", "memory": "8Gi"}})
 STATIC = {"cpuManagerPolicy": "static", "topologyManagerPolicy": "single-numa-node"}
 RDMA = system(runAsUser="assigned", capabilities=["IPC_LOCK"])
+
+REFUSED = Refused("can't create Pod assay-doctor: no")
 
 # check, what is not as in a healthy cluster, state, what evidence and remedy say
 CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
@@ -199,8 +212,37 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         "enforce=privileged",
     ),
     (access.level, {"system": RDMA, "space": enforcing("privileged")}, "ok", "enforces privileged", ""),
+    (access.admission, {}, "ok", "would take a pod of the system's", ""),
+    (
+        access.admission,
+        {"admitted": Refused("can't create Pod x: exceeded quota: team — the quota is used up: free some")},
+        "fail",
+        "refuses the pods: can't create Pod x: exceeded quota: team",
+        "the quota is used up: free some",
+    ),
+    (
+        access.admission,
+        {"admitted": Refused("can't create Pod x: no")},
+        "fail",
+        "can't create Pod x: no",
+        "ask whoever administers the namespace",
+    ),
+    (
+        access.admission,
+        {"admitted": Unreadable("create pods", "", forbidden=True)},
+        "unknown",
+        "this user may not create pods",
+        "assay cluster rbac SYSTEM",
+    ),
     (access.constraints, {}, "ok", "not OpenShift", ""),
     (access.constraints, {"is_openshift": True}, "fail", "user id 1000", "runAsUser: assigned"),
+    (
+        access.constraints,
+        {"is_openshift": True, "admitted": admitted(openshift_scc="anyuid")},
+        "ok",
+        "the pods are admitted under anyuid",
+        "",
+    ),
     (
         access.constraints,
         {"is_openshift": True, "system": system(runAsUser="assigned")},
@@ -228,26 +270,61 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
     (room.quota, {}, "ok", "none in the namespace", ""),
     (
         room.quota,
-        {"system": WITH_GPU, "quotas": [quota({"requests.nvidia.com/gpu": ("8", "6")})]},
+        {
+            "system": WITH_GPU,
+            "admitted": admitted({"requests": GPU}),
+            "quotas": [quota({"requests.nvidia.com/gpu": ("8", "6")})],
+        },
         "ok",
         "has 2 of 8 left, for 2 pods of one accelerator",
         "",
     ),
     (
         room.quota,
-        {"system": WITH_GPU, "quotas": [quota({"requests.nvidia.com/gpu": ("8", "8")})]},
+        {
+            "system": WITH_GPU,
+            "admitted": REFUSED,
+            "quotas": [quota({"requests.nvidia.com/gpu": ("8", "8")})],
+        },
         "fail",
         "has 0 of 8 left",
         "describe quota",
     ),
     (
         room.quota,
-        {"quotas": [quota({"requests.cpu": ("8", "0")})]},
+        {"admitted": REFUSED, "quotas": [quota({"requests.cpu": ("8", "0")})]},
         "fail",
-        "wants cpu stated",
+        "wants requests.cpu stated",
         "ask for less",
     ),
-    (room.quota, {"quotas": [quota({"pods": ("4", "4")})]}, "fail", "pods has 0 of 4 left", "describe quota"),
+    (
+        room.quota,
+        {
+            "admitted": REFUSED,
+            "system": system(resources={"pod": {"cpu": "2"}, "limit_cpu": False}),
+            "quotas": [quota({"limits.cpu": ("8", "0"), "requests.cpu": ("8", "0")})],
+        },
+        "fail",
+        "team wants limits.cpu stated, and the pods don't state it",
+        "ask for less",
+    ),
+    (
+        room.quota,
+        {
+            "admitted": admitted({"limits": {"cpu": "500m"}, "requests": {"cpu": "100m"}}),
+            "quotas": [quota({"limits.cpu": ("8", "0"), "requests.cpu": ("8", "0")})],
+        },
+        "ok",  # the namespace's LimitRange has added them
+        "team: limits.cpu has 8 of 8 left, for 16 pods of one accelerator; team: requests.cpu",
+        "",
+    ),
+    (
+        room.quota,
+        {"admitted": REFUSED, "quotas": [quota({"pods": ("4", "4")})]},
+        "fail",
+        "pods has 0 of 4 left",
+        "describe quota",
+    ),
     (room.claims, {}, "ok", "mounts none", ""),
     (room.claims, {"claims": {"data": None}}, "fail", "data is not there", "kubectl -n bench"),
     (
@@ -406,6 +483,31 @@ def test_what_can_t_be_read_is_never_guessed(what: str) -> None:
     assert {check.state for check in named} == {"unknown"}
 
 
+@pytest.mark.parametrize(
+    ("kinds", "annotations", "expected"),
+    [
+        ([], {}, False),
+        (["SecurityContextConstraints"], {}, False),  # a definition that some operator brought
+        (["SecurityContextConstraints", "PodSecurityPolicySubjectReview"], {}, True),
+        (["SecurityContextConstraints"], {"openshift.io/sa.scc.uid-range": "1000700000/10000"}, True),
+    ],
+)
+def test_openshift_is_where_its_own_server_or_its_controller_acts(
+    kinds: list[str], annotations: dict[str, str], expected: bool
+) -> None:
+    class There:
+        namespace = "bench"
+
+        def kinds(self, api_version: str) -> dict[str, str]:
+            assert api_version == "security.openshift.io/v1"
+            return dict.fromkeys(kinds, "plural")
+
+        def find(self, *_: Any, **__: Any) -> Object:
+            return {"metadata": {"annotations": annotations}}
+
+    assert is_openshift(There()) is expected  # type: ignore[arg-type]
+
+
 # On a cluster
 
 
@@ -448,6 +550,7 @@ def as_account(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
 def test_an_administrator_is_told_all_of_a_real_cluster(lab: Lab) -> None:
     code, checks = lab.doctor()
     assert code == 0
+    assert checks.pop("image").state == "unknown"
     assert {check.state for check in checks.values()} <= {"ok", "warn"}, checks
     assert "enforces restricted, and the pods pass restricted" in checks["pod security"].evidence
     assert "topology manager none" in checks["CPU manager"].evidence
@@ -462,6 +565,8 @@ def test_a_namespaced_account_is_told_what_it_may_not_read_and_by_which_verb(as_
     assert unknown["nodes"] == "not readable: this user may not list nodes"
     assert unknown["pod security"] == "not readable: this user may not get namespaces"
     assert unknown["quota"] == "not readable: this user may not list resourcequotas"
+    assert " SYSTEM" not in "".join(check.remedy for check in checks.values())
+    assert "assay cluster rbac --doctor lab --systems" in checks["quota"].remedy
     assert unknown["DNS"] == "not readable: this user may not list pods in all namespaces"
     assert checks["rights"].state == "ok"
     assert checks["API server's clock"].state == "ok"
@@ -483,7 +588,7 @@ def test_with_the_doctors_role_only_the_kubelets_stay_unread(
         name = f"{rbac.DOCTOR}-{lab.namespace}"
         cluster.kubectl("delete", "clusterrolebinding,clusterrole", name)
     assert code == 0
-    assert {name for name, check in checks.items() if check.state == "unknown"} == {"CPU manager"}
+    assert {name for name, check in checks.items() if check.state == "unknown"} == {"CPU manager", "image"}
 
 
 @pytest.mark.kubernetes
@@ -505,9 +610,46 @@ def test_a_quota_a_role_and_a_claim_show_on_a_real_cluster(lab: Lab) -> None:
     code, checks = lab.doctor(resources=resources, volumes=volumes)
     assert code == 5
     failed = {name for name, check in checks.items() if check.state == "fail"}
-    assert failed == {"quota", "claims"}
+    assert failed == {"quota", "claims", "admission"}
+    assert "exceeded quota: small" in checks["admission"].evidence
     assert "requests.cpu has 1 of 1 left, for 0 pods" in checks["quota"].evidence
     assert "get secrets, create pods" in checks["pods' account"].evidence
+
+
+@pytest.mark.kubernetes
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rule", "resources", "said"),
+    [
+        ("quota", {"pod": {"cpu": "1"}, "limit_cpu": False}, "must specify limits.cpu"),
+        ("limits", {"pod": {"cpu": "2", "memory": "1Gi"}}, "maximum cpu usage per Container is 100m"),
+    ],
+)
+def test_what_the_namespace_admits_no_pod_by_is_never_fine(
+    lab: Lab, rule: str, resources: dict[str, Any], said: str
+) -> None:
+    if rule == "quota":
+        cluster.kubectl("-n", lab.namespace, "create", "quota", "small", "--hard=limits.cpu=4")
+    else:
+        limits = {"limits": [{"type": "Container", "max": {"cpu": "100m"}}]}
+        least = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "tiny"}, "spec": limits}
+        cluster.kubectl("-n", lab.namespace, "apply", "-f", "-", stdin=json.dumps(least))
+    code, checks = lab.doctor(resources=resources)
+    assert code == 5
+    assert checks["admission"].state == "fail"
+    assert said in checks["admission"].evidence
+    assert checks["admission"].remedy
+    assert checks["quota"].state == ("fail" if rule == "quota" else "ok")
+
+
+@pytest.mark.kubernetes
+@pytest.mark.slow
+def test_a_cluster_that_has_only_openshifts_kinds_is_not_openshift(lab: Lab) -> None:
+    assert "SecurityContextConstraints" in connect(None, lab.namespace).kinds("security.openshift.io/v1")
+    _, checks = lab.doctor(runAsUser=1000)
+    assert checks["SCC"].state == "ok"
+    assert "not OpenShift" in checks["SCC"].evidence
+    assert "OpenShift" not in checks["API server"].evidence
 
 
 @pytest.mark.kubernetes

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options
-from assay.cli.systems import SYSTEMS, named
+from assay.cli.systems import SYSTEMS, named, on_command_line
 from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, HostError, InputError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def command(
         raise click.UsageError("--at-least: of what is read by --data DIR; name that too")
     if data is not None and not data.startswith("/"):
         raise click.UsageError(f"--data: found {data!r}; expected an absolute path, as the trials see it")
-    facts, checks = _examined(named(system, systems_file), _existing(runs_dir), deep, data)
+    facts, checks = _examined(named(system, systems_file), systems_file, _existing(runs_dir), deep, data)
     if data is not None:
         checks = (*checks, *_data_speed(facts, at_least))
     if as_json:
@@ -98,7 +98,7 @@ def command(
 
 
 def _examined(
-    system: System, directory: Path, deep: bool, data: str | None
+    system: System, systems_file: Path | None, directory: Path, deep: bool, data: str | None
 ) -> tuple[Mapping[str, Any], Sequence[Check]]:
     """What was found out about a system, and what the checks make of it."""
     from assay.launch.kubernetes.options import KubernetesSystem
@@ -115,7 +115,7 @@ def _examined(
             told, seen = slurm_facts.facts_of(asked, directory, data)
         return {**told, **seen}, slurm.examine(told, seen)
     if isinstance(asked, KubernetesSystem):
-        return _cluster(asked, deep, data)
+        return _cluster(asked, on_command_line(system.name, systems_file), deep, data)
     if isinstance(asked, ContainerSystem):
         from assay.cluster import container, container_facts
 
@@ -138,13 +138,13 @@ def _examined(
 
 
 def _cluster(
-    asked: KubernetesSystem, deep: bool, data: str | None
+    asked: KubernetesSystem, words: str, deep: bool, data: str | None
 ) -> tuple[Mapping[str, Any], Sequence[Check]]:
     from assay.cluster.kubernetes import doctor
 
     running = ", running pods" if deep or data is not None else ""
     with _progress(f"Asking the cluster{running} …"):
-        return doctor.examine(asked, deep, data)
+        return doctor.examine(asked, words, deep, data)
 
 
 def _data_speed(facts: Mapping[str, Any], at_least: float | None) -> tuple[Check, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from assay.cli import options
-from assay.cli.systems import SYSTEMS, on_kubernetes
+from assay.cli.systems import SYSTEMS, on_command_line, on_kubernetes
 from assay.errors import EXIT_INPUT, EXIT_OK, EXIT_WORSE, InputError, Problem
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ def prepare(
         _print(wanted, as_json)
         return
     cluster = connect(chosen.context, wanted.target.namespace)
-    code = _carry_out(action, cluster, wanted, as_json=as_json, yes=yes, may_restart=restart_nodes)
+    words = on_command_line(system, systems_file)
+    code = _carry_out(action, cluster, wanted, words, as_json=as_json, yes=yes, may_restart=restart_nodes)
     lacks = (
         openshift.lacks(written, chosen) if wanted.target.is_openshift and "pods" in wanted.names() else ""
     )
@@ -160,13 +161,12 @@ def _parts(
 def _target(system: KubernetesSystem, platform: Platform | None) -> Target:
     """The cluster is asked only for what is not said here."""
     from assay.cluster.components.part import Target
-    from assay.cluster.openshift import SECURITY
+    from assay.cluster.kubernetes.platform import is_openshift
     from assay.launch.kubernetes.connection import connect
 
     namespace = system.namespace or connect(system.context).namespace
     if platform is None:
-        has = SECURITY in connect(system.context, namespace).groups()
-        platform = "openshift" if has else "kubernetes"
+        platform = "openshift" if is_openshift(connect(system.context, namespace)) else "kubernetes"
     return Target(platform, namespace, system)
 
 
@@ -193,6 +193,7 @@ def _carry_out(
     action: Action,
     cluster: Cluster,
     wanted: Preparation,
+    words: str,
     *,
     as_json: bool,
     yes: bool,
@@ -201,11 +202,11 @@ def _carry_out(
     from assay.cluster import prepare as work
 
     if action == "check":
-        return _checked(cluster, wanted, as_json)
+        return _checked(cluster, wanted, words, as_json)
     parts = None if wanted.whole else wanted.names()
     steps = work.revert_plan(cluster, parts) if action == "revert" else work.plan(cluster, wanted)
     if not as_json:
-        _show(wanted if action != "revert" else None, steps)
+        _show(cluster, wanted if action != "revert" else None, steps)
     if action in ("apply", "revert"):
         if not may_restart:
             _refuse_restarts(steps)
@@ -247,13 +248,16 @@ def _told(wanted: Preparation) -> dict[str, Any]:
     return {"platform": wanted.target.platform, "namespace": wanted.target.namespace, "parts": parts}
 
 
-def _show(wanted: Preparation | None, steps: Sequence[Step]) -> None:
+def _show(cluster: Cluster, wanted: Preparation | None, steps: Sequence[Step]) -> None:
     """The steps, and with the parts what people have to do themselves."""
     for part in () if wanted is None else wanted.parts:
         click.echo(f"{part.name}: {part.about}")
         assert wanted is not None
         for reference in part.references(wanted.target):
-            click.echo(f"  first, {reference.of} ({reference.pin}):\n    {reference.command}")
+            if part.sign is not None and part.sign[1] in cluster.kinds(part.sign[0]):
+                click.echo(f"  {reference.of} is there: the cluster has {part.sign[1]} of {part.sign[0]}")
+            else:
+                click.echo(f"  first, {reference.of} ({reference.pin}):\n    {reference.command}")
         for file in part.node_files(wanted.target):
             click.echo(f"  on each node, {file.path}:")
             click.echo("".join(f"    {line}\n" for line in file.text.splitlines()), nl=False)
@@ -266,10 +270,11 @@ def _show(wanted: Preparation | None, steps: Sequence[Step]) -> None:
             click.echo(f"         {line}")
 
 
-def _checked(cluster: Cluster, wanted: Preparation, as_json: bool) -> int:
+def _checked(cluster: Cluster, wanted: Preparation, words: str, as_json: bool) -> int:
+    from assay.cluster.check import for_system
     from assay.cluster.components.requirements import check_all
 
-    found = check_all(cluster, wanted)
+    found = [(part, for_system(one, words)) for part, one in check_all(cluster, wanted)]
     if as_json:
         rows = [{"part": name, **asdict(one)} for name, one in found]
         options.echo_json({"schema": "assay.prepare/1", **_told(wanted), "checks": rows})

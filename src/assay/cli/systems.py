@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,11 @@ def named(name: str | None, file: Path | None) -> System:
     if name not in found:
         raise InputError(f"{unknown('system', name, found)} ({path}{'' if written else ' does not exist'})")
     return found[name]
+
+
+def on_command_line(name: str, file: Path | None) -> str:
+    """The words that name a system of this file to a command, as a shell takes them."""
+    return shlex.join([name, *(["--systems", str(file)] if file is not None else [])])
 
 
 def every(file: Path | None) -> list[System]:

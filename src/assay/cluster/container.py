@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.cluster import doctor
-from assay.cluster.check import Check, Facts, text
+from assay.cluster.check import PLACE, Check, Facts, text
 
 
 def examine(facts: Facts) -> tuple[Check, ...]:
@@ -13,7 +13,7 @@ def examine(facts: Facts) -> tuple[Check, ...]:
         made.append(check(facts))
         if made[-1].state != "ok":  # nothing after it was looked at
             return tuple(made)
-    return (*made, *doctor.examine(facts))
+    return (*made, *doctor.examine({**facts, PLACE: "container"}))
 
 
 def engine(facts: Facts) -> Check:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from assay.cluster import machine, software
-from assay.cluster.check import Check, Facts
+from assay.cluster.check import Check, Facts, placed
 from assay.cluster.host import checks as host
 
 SOFTWARE: tuple[Callable[[Facts], Check], ...] = (
@@ -34,9 +34,10 @@ CHECKS = (*SOFTWARE, *MACHINE)
 
 def examine(facts: Facts) -> tuple[Check, ...]:
     """All checks over one table of facts: what trials run with, the machine, its way to its hardware."""
-    return (*(check(facts) for check in SOFTWARE), *examine_machine(facts))
+    return (*(placed(facts, check(facts)) for check in SOFTWARE), *examine_machine(facts))
 
 
 def examine_machine(facts: Facts) -> tuple[Check, ...]:
     """Those that ask nothing of the interpreter."""
-    return (*(check(facts) for check in MACHINE), *host.examine(facts))
+    made = (*(check(facts) for check in MACHINE), *host.examine(facts))
+    return tuple(placed(facts, check) for check in made)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from assay.cluster import doctor
-from assay.cluster.check import Check, Facts, State, number, text
+from assay.cluster.check import PLACE, Check, Facts, State, number, text
 from assay.units import human_seconds
 
 Hosts = Mapping[str, Facts]
@@ -26,7 +26,12 @@ def examine(hosts: Hosts) -> tuple[Check, ...]:
     there = {host: facts for host, facts in hosts.items() if "ssh.error" not in facts}
     if not there:
         return (reachable(hosts),)
-    return (reachable(hosts), clocks(there), alike(there), *each(there, doctor.examine))
+    return (reachable(hosts), clocks(there), alike(there), *each(placed_at(there, "ssh"), doctor.examine))
+
+
+def placed_at(hosts: Hosts, place: str) -> Hosts:
+    """The facts of each host, with how it was reached."""
+    return {host: {**facts, PLACE: place} for host, facts in hosts.items()}
 
 
 def reachable(hosts: Hosts) -> Check:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.cluster.check import Check, Facts, State, number, text
+from assay.cluster.check import Check, Facts, State, fitting, number, text
 from assay.units import human
 
 GIB = 2**30
@@ -25,9 +25,12 @@ def cores(facts: Facts) -> Check:
         return Check("cores", "unknown", "how many are allowed could not be read")
     evidence = f"{allowed:g} allowed" + ("" if logical is None else f" of {logical:g}")
     if quota is not None and quota < allowed:
-        remedy = (
-            "give whole cores: docker --cpuset-cpus in place of --cpus; in Kubernetes the static CPU manager "
-            "with equal whole-number requests and limits"
+        remedy = fitting(
+            facts,
+            here="give whole cores in place of a share of time: docker --cpuset-cpus, or cpuset.cpus",
+            container="give the system `cpuset: 0-7` in place of cpus in systems.yaml",
+            pod="give the system `pin_cpus: true` and a whole number of cpu under resources; it takes nodes "
+            "with the static CPU manager",
         )
         return Check("cores", "warn", f"{evidence}, throttled to {quota:g} cores' worth of time", remedy)
     if allowed < 2:
@@ -149,11 +152,14 @@ def locked_memory(facts: Facts) -> Check:
     evidence = f"{human(number(facts, 'limits.memlock_bytes') or 0.0, 'B')} allowed"
     if not any(name.startswith("infiniband.") for name in facts):
         return Check("locked memory", "ok", f"{evidence}; enough without InfiniBand")
-    remedy = "as root: echo '* - memlock unlimited' >> /etc/security/limits.conf, then log in again"
-    if text(facts, "container") is not None:
-        remedy = (
-            "start the container with docker run --ulimit memlock=-1 …; a pod needs the capability IPC_LOCK"
-        )
+    by_hand = "start the container with docker run --ulimit memlock=-1 …"
+    of_host = "as root: echo '* - memlock unlimited' >> /etc/security/limits.conf, then log in again"
+    remedy = fitting(
+        facts,
+        here=of_host if text(facts, "container") is None else by_hand,
+        container="give the system `ulimits: {memlock: -1}` in systems.yaml",
+        pod="give the system `capabilities: [IPC_LOCK]` in systems.yaml",
+    )
     return Check("locked memory", "fail", f"{evidence}, but InfiniBand locks every buffer it uses", remedy)
 
 
@@ -169,11 +175,14 @@ def shared_memory(facts: Facts) -> Check:
         return Check(name, "ok", evidence)
     if size >= needed:
         return Check(name, "warn", evidence, "see what fills it: ls -lS /dev/shm | head")
-    remedy = f"as root: mount -o remount,size={needed / GIB:g}G /dev/shm"
-    if text(facts, "container") is not None:
-        remedy = (
-            f"docker run --shm-size={needed / GIB:g}g …; in a pod mount an emptyDir of medium Memory there"
-        )
+    gib = f"{needed / GIB:g}"
+    of_host = f"as root: mount -o remount,size={gib}G /dev/shm"
+    remedy = fitting(
+        facts,
+        here=of_host if text(facts, "container") is None else f"docker run --shm-size={gib}g …",
+        container=f"give the system `shm_size: {gib}g` in systems.yaml",
+        pod=f"give the system `shm: {gib}Gi` in systems.yaml, and memory that allows it",
+    )
     return Check(name, "warn", f"{evidence}; processes that exchange through it may fail", remedy)
 
 

@@ -36,11 +36,17 @@ class Ask:
 
 def pod_of(options: KubernetesSystem) -> dict[str, Any]:
     """The spec of a worker's pod, patched as the system asks. Raises InputError as rendering does."""
+    spec: dict[str, Any] = template_of(options)["spec"]
+    return spec
+
+
+def template_of(options: KubernetesSystem) -> dict[str, Any]:
+    """The template of a worker's pod. Raises InputError as rendering does."""
     task = Task(("true",), image="image")  # stands for any: what is asked does not depend on it
     job = Job("token", "trial", Shape(1, 1), task, 0, 60.0)
     rendered = render(job, with_host_python(options), KINDS["pod"])
-    spec: dict[str, Any] = rendered.job["spec"]["template"]["spec"]
-    return spec
+    template: dict[str, Any] = rendered.job["spec"]["template"]
+    return template
 
 
 def asks(spec: dict[str, Any]) -> tuple[Ask, ...]:

@@ -16,7 +16,11 @@ def examine(facts: Facts, seen: hosts.Hosts | None = None) -> tuple[Check, ...]:
     first = commands(facts), controller(facts)
     if any(check.state == "fail" for check in first):
         return tuple(check for check in first if check.state != "unknown")
-    return (*first, *(check(facts) for check in CHECKS), *hosts.each(seen or {}, doctor.examine_machine))
+    return (*first, *(check(facts) for check in CHECKS), *_on_nodes(seen or {}))
+
+
+def _on_nodes(seen: hosts.Hosts) -> list[Check]:
+    return hosts.each(hosts.placed_at(seen, "slurm"), doctor.examine_machine)
 
 
 def commands(facts: Facts) -> Check:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from assay.cluster.check import Check, Facts, number, text
+from assay.cluster.check import PLACE, Check, Facts, fitting, number, text
 from assay.units import human_seconds
 
 OLDEST_PYTHON = (3, 10)  # of the releases that current torch still supports
@@ -73,10 +73,9 @@ def communication(facts: Facts) -> Check:
         return Check(name, "fail", evidence, _install(facts, "--force-reinstall torch torchvision"))
     if not facts.get("torch.gloo_works"):
         host = text(facts, "host") or "HOSTNAME"
-        remedy = (
-            f"as root: echo '127.0.0.1 {host}' >> /etc/hosts; "
-            "or give the system `env: {GLOO_SOCKET_IFNAME: lo}` in systems.yaml"
-        )
+        loopback = "give the system `env: {GLOO_SOCKET_IFNAME: lo}` in systems.yaml"
+        by_name = f"as root: echo '127.0.0.1 {host}' >> /etc/hosts; or {loopback}"
+        remedy = fitting(facts, here=by_name, container=loopback, pod=loopback)
         return Check(name, "fail", f"gloo does not start: {text(facts, 'torch.gloo_error')}", remedy)
     if (number(facts, "torch.gpus") or 0) > 1 and facts.get("torch.nccl") is False:
         evidence = "gloo works, but torch was built without NCCL: GPUs can't exchange at full speed"
@@ -113,9 +112,7 @@ def _gpu_without_driver(facts: Facts) -> Check:
     if nvidia:
         evidence = f"{nvidia:g} NVIDIA GPU on the PCI bus, but no driver answers: trials would run on the CPU"
         if text(facts, "container") is not None:
-            return Check(
-                "gpu", "warn", evidence, "start the container with the GPUs: docker run --gpus all …"
-            )
+            return Check("gpu", "warn", evidence, gpu_for_container(facts))
         return Check("gpu", "warn", evidence, "as root: install the driver, https://www.nvidia.com/drivers")
     if amd and not number(facts, "torch.gpus"):
         evidence = f"{amd:g} AMD GPU on the PCI bus, but torch can't use it: trials would run on the CPU"
@@ -123,6 +120,16 @@ def _gpu_without_driver(facts: Facts) -> Check:
     if amd:
         return Check("gpu", "ok", f"{number(facts, 'torch.gpus'):g} AMD GPU, used by torch")
     return Check("gpu", "ok", "none; trials run on the CPU")
+
+
+def gpu_for_container(facts: Facts) -> str:
+    """How the container that the facts are from gets GPUs."""
+    return fitting(
+        facts,
+        here="start the container with the GPUs: docker run --gpus all …",
+        container="give the system `devices: [nvidia.com/gpu=all]` in systems.yaml",
+        pod="give the system `resources: {accelerator: {nvidia.com/gpu: 1}}` in systems.yaml",
+    )
 
 
 def gpu_driver(facts: Facts) -> Check:
@@ -155,11 +162,18 @@ def _install(facts: Facts, what: str) -> str:
     index = (
         "" if number(facts, "gpu.count") or number(facts, "pci.nvidia_gpus") else f" --index-url {CPU_INDEX}"
     )
+    place = text(facts, PLACE)
+    if place in ("container", "pod"):  # what is installed inside is gone with it
+        return (
+            "name another image in the system: `assay stack containerfile WORKLOAD > Containerfile` writes "
+            f"one; or add to yours: pip install {what}{index}"
+        )
+    where = {"ssh": "on that host: ", "slurm": "once, on a disk that the nodes share: "}.get(place or "", "")
     python = shlex.quote(text(facts, "python.executable") or "python3")
     if facts.get("python.virtual_environment") is False:  # a system's Python refuses, or should
-        make = f"{python} -m venv .venv && .venv/bin/pip install {what}{index}"
+        make = f"{where}{python} -m venv .venv && .venv/bin/pip install {what}{index}"
         return f"{make}; then give the system in systems.yaml `python:` with the full path of that python"
-    return f"{python} -m pip install {what}{index}"
+    return f"{where}{python} -m pip install {what}{index}"
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ class GpuOperator(olm.Subscribed, Part):
     name: ClassVar = "gpu-operator"
     about: ClassVar = "NVIDIA GPU Operator: driver, container toolkit, device plug-in, metrics"
     brings: ClassVar = ("nvidia.com",)
+    sign: ClassVar = ("nvidia.com/v1", "ClusterPolicy")
 
     version: str = Field("v26.7.1", description="Of the Helm chart, on Kubernetes.")
     channel: str = Field("v26.7", description=f"Of the OLM package {PACKAGE}, on OpenShift.")

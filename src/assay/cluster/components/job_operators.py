@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from assay.cluster.components.part import Part, Reference, Requirement, Rolled, Target
+from assay.launch.kubernetes.kinds import KINDS
 
 MPI_COMMIT = "101db144e019e1de65aaded07745e9d805c2852a"  # v0.8.0
 MPI_SHA256 = "b38def13a94abe60b2a4b3485239d77f64892b8fbd202e9e435a6031b7500a8f"
@@ -34,6 +35,7 @@ class MPIOperator(JobOperator):
     name: ClassVar = "mpi-operator"
     about: ClassVar = "MPI Operator 0.8: MPIJob v2beta1, for `kind: mpijob`"
     brings: ClassVar = ("kubeflow.org",)
+    sign: ClassVar = KINDS["mpijob"].job_ref[:2]
     reference: ClassVar = Reference(
         "MPI Operator",
         f"v0.8.0, sha256 {MPI_SHA256[:12]}…",
@@ -50,6 +52,7 @@ class JobSet(JobOperator):
     name: ClassVar = "jobset"
     about: ClassVar = "JobSet 0.12: JobSet v1alpha2, for `kind: jobset`"
     brings: ClassVar = ("jobset.x-k8s.io",)
+    sign: ClassVar = KINDS["jobset"].job_ref[:2]
     reference: ClassVar = Reference(
         "JobSet",
         "release v0.12.0",
@@ -65,6 +68,7 @@ class Trainer(JobOperator):
     name: ClassVar = "trainer"
     about: ClassVar = "Kubeflow Trainer 2.3: TrainJob v1alpha1, for `kind: trainjob`; needs the part jobset"
     brings: ClassVar = ("trainer.kubeflow.org",)
+    sign: ClassVar = KINDS["trainjob"].job_ref[:2]
     reference: ClassVar = Reference(
         "Kubeflow Trainer",
         "chart 2.3.0",

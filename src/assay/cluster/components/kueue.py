@@ -21,6 +21,7 @@ class Kueue(Part):
     name: ClassVar = "kueue"
     about: ClassVar = "Kueue 0.19, and one queue with a quota for the pods' namespace"
     brings: ClassVar = ("kueue.x-k8s.io",)
+    sign: ClassVar = (VERSION, "LocalQueue")
 
     quota: dict[str, Quantity] = Field(
         min_length=1,

@@ -52,6 +52,7 @@ class NetworkOperator(olm.Subscribed, Part):
     name: ClassVar = "network-operator"
     about: ClassVar = "NVIDIA Network Operator: InfiniBand and RoCE adapters as resources rdma/NAME"
     brings: ClassVar = ("mellanox.com",)
+    sign: ClassVar = ("mellanox.com/v1alpha1", "NicClusterPolicy")
 
     version: str = Field("v26.4.1", description="Of the operator and of the device plug-in's image.")
     channel: str = Field("v26.4", description=f"Of the OLM package {PACKAGE}, on OpenShift.")

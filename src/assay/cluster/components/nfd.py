@@ -28,6 +28,7 @@ class NodeFeatureDiscovery(olm.Subscribed, Part):
     name: ClassVar = "nfd"
     about: ClassVar = "labels of the nodes' devices: pci-10de (NVIDIA GPUs), pci-15b3 (Mellanox adapters)"
     brings: ClassVar = ("nfd.k8s-sigs.io", "nfd.openshift.io")
+    sign: ClassVar = ("nfd.k8s-sigs.io/v1alpha1", "NodeFeatureRule")
 
     version: str = Field("0.19.0", description="Of the Helm chart, on Kubernetes.")
     channel: str = Field("stable", description="Of the OLM package nfd, on OpenShift.")

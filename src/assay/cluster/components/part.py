@@ -102,12 +102,14 @@ class Part(Options):
     about      one line for people
     platforms  what it can be given to
     brings     API groups that the cluster has only once the part's operator is installed
+    sign       API version and kind that show that what `references` name is installed
     """
 
     name: ClassVar[str]
     about: ClassVar[str]
     platforms: ClassVar[tuple[Platform, ...]] = ("kubernetes", "openshift")
     brings: ClassVar[tuple[str, ...]] = ()
+    sign: ClassVar[tuple[str, str] | None] = None
 
     def objects(self, target: Target) -> list[Manifest]:
         """What is applied, in the order in which it is made. Pure."""

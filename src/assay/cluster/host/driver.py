@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from assay.cluster.check import Check, Facts, State, number, text
+from assay.cluster.software import gpu_for_container
 
 NOUVEAU_OFF = (
     "as root: printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' > /etc/modprobe.d/nouveau.conf, "
@@ -61,9 +62,7 @@ def devices(facts: Facts) -> Check | None:
         lacks = ", ".join(f"/dev/{one}" for one in (missing or "").split(",") if one)
         remedy = "as root: nvidia-modprobe -c 0 -u"
         if text(facts, "container") is not None:
-            remedy = (
-                "start the container with the GPUs: docker run --gpus all …; in a pod ask for nvidia.com/gpu"
-            )
+            remedy = gpu_for_container(facts)
         state: State = "fail" if not there or "nvidiactl" in lacks else "warn"
         return Check("GPU devices", state, f"{evidence}; missing: {lacks or 'all'}", remedy)
     return Check("GPU devices", "ok", evidence)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from assay.cluster import openshift, pod_security
 from assay.cluster.check import Check, State
-from assay.cluster.kubernetes.seen import Seen, Unreadable
+from assay.cluster.kubernetes.seen import Refused, Seen, Unreadable
 from assay.launch.kubernetes.client import Object
 from assay.launch.kubernetes.kinds import KINDS
 
@@ -19,6 +20,8 @@ CONTROLLERS = {
     "pytorchjob": r"training-operator",
 }
 SELDOM = ("node lost", "clean", "validate")  # what runs do without, as a rule
+USED = "openshift.io/scc"  # on a pod: the constraints that admitted it
+GRANT_RUN = "assay cluster rbac SYSTEM | kubectl apply -f -"
 UNPREPARED = "assay cluster prepare --for openshift SYSTEM prints what to grant"
 
 
@@ -37,9 +40,22 @@ def rights(seen: Seen) -> Check:
         return Check("rights", "ok", f"all {len(seen.rights)} that a run needs")
     what = ", ".join(f"{right} ({right.why})" for right in missing)
     lines = " ".join(right.rule() for right in missing)
-    remedy = f"assay cluster rbac SYSTEM | kubectl apply -f -; or add to a Role: {lines}"
+    remedy = f"{GRANT_RUN}; or add to a Role: {lines}"
     state: State = "warn" if all(right.when in SELDOM for right in missing) else "fail"
     return Check("rights", state, f"missing: {what}", remedy)
+
+
+def admission(seen: Seen) -> Check:
+    """Whether the API server would take a pod of the system's now."""
+    name = "admission"
+    if isinstance(seen.admitted, Unreadable):
+        told = seen.admitted.check(name)
+        return replace(told, remedy=GRANT_RUN) if seen.admitted.forbidden else told
+    if isinstance(seen.admitted, Refused):
+        said, _, remedy = seen.admitted.said.partition(" — ")
+        change = "change what it names in systems.yaml, or ask whoever administers the namespace"
+        return Check(name, "fail", f"the API server refuses the pods: {said}", remedy or change)
+    return Check(name, "ok", "the API server would take a pod of the system's (dry run)")
 
 
 def operator(seen: Seen) -> Check:
@@ -105,7 +121,9 @@ def constraints(seen: Seen) -> Check:
     name = "SCC"
     beyond = openshift.beyond_restricted_v2(pod_security.pod_of(seen.system))
     if not seen.is_openshift:
-        return Check(name, "ok", "not OpenShift")
+        return Check(name, "ok", "not OpenShift: constraints don't act on pods here")
+    if isinstance(seen.admitted, dict) and (by := seen.admitted["metadata"].get("annotations", {}).get(USED)):
+        return Check(name, "ok", f"the pods are admitted under {by}")
     if not beyond:
         return Check(name, "ok", "the pods pass restricted-v2, which every account may use")
     asked = f"the pods ask for {', '.join(beyond)}"

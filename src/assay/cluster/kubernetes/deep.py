@@ -6,12 +6,19 @@ They go the way of every trial; the doctor's programs tell the facts, and the ch
 from __future__ import annotations
 
 from assay.cluster import doctor, programs
-from assay.cluster.check import Check, Facts
+from assay.cluster.check import PLACE, Check, Facts
 from assay.cluster.kubernetes import pod, smoke
 from assay.cluster.kubernetes.seen import Seen
 from assay.cluster.kubernetes.settings import offset
 
 NAME = "test pod"
+
+
+def not_looked_into(seen: Seen) -> Check:
+    """That nothing is known of what is in the image."""
+    image = seen.system.image or "the workload's image"
+    remedy = "assay doctor SYSTEM --deep runs a pod that tells"
+    return Check("image", "unknown", f"{image}: not checked whether it has Python and torch", remedy)
 
 
 def examine(seen: Seen, data: str | None = None) -> tuple[Facts, tuple[Check, ...]]:
@@ -26,7 +33,7 @@ def examine(seen: Seen, data: str | None = None) -> tuple[Facts, tuple[Check, ..
     ran = pod.run(system, pod.job(*programs.asked(data)))
     if ran.problem:
         return {}, (Check(NAME, "fail", ran.problem, "kubectl describe pod; see what fails above"),)
-    facts = programs.all_told(programs.sections(ran.said))
+    facts = {**programs.all_told(programs.sections(ran.said)), PLACE: "pod"}
     if "python.version" not in facts:
         return facts, (Check(NAME, "fail", str(facts.get("unreadable"))),)
     fine = Check(NAME, "ok", "ran with the system's options; what follows is seen from inside")

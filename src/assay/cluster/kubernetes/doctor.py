@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from assay.cluster.check import Check, Facts
+from assay.cluster.check import Check, Facts, for_system
 from assay.cluster.kubernetes import access, places, room, settings
 from assay.cluster.kubernetes import deep as inside
 from assay.cluster.kubernetes.look import look
@@ -15,6 +15,7 @@ from assay.launch.kubernetes.refusals import ApiError
 CHECKS: tuple[Callable[[Seen], Check], ...] = (
     access.server,
     access.rights,
+    access.admission,
     access.operator,
     access.level,
     access.constraints,
@@ -33,12 +34,18 @@ CHECKS: tuple[Callable[[Seen], Check], ...] = (
 
 
 def examine(
-    system: KubernetesSystem, deep: bool = False, data: str | None = None
+    system: KubernetesSystem, words: str, deep: bool = False, data: str | None = None
 ) -> tuple[Facts, tuple[Check, ...]]:
     """What the cluster tells, and what the checks make of it; where nothing answers, only that.
 
-    deep  also run pods and look from inside; data: directory there whose files are to be read
+    words  that name the system on a command line, for the commands in remedies
+    deep   also run pods and look from inside; data: directory there whose files are to be read
     """
+    facts, checks = _examined(system, deep, data)
+    return facts, tuple(for_system(check, words) for check in checks)
+
+
+def _examined(system: KubernetesSystem, deep: bool, data: str | None) -> tuple[Facts, tuple[Check, ...]]:
     try:
         seen = look(system)
     except ApiError as error:
@@ -46,6 +53,6 @@ def examine(
     facts = {"kubernetes.version": seen.version, **places.facts(seen)}
     checks = tuple(check(seen) for check in CHECKS)
     if not (deep or data is not None):
-        return facts, checks
+        return facts, (*checks, inside.not_looked_into(seen))
     told, more = inside.examine(seen, data)
     return {**facts, **told}, (*checks, *more)

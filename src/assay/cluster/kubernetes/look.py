@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from assay.cluster import openshift, rbac
+from assay.cluster import openshift, pod_security, rbac
 from assay.cluster.kubernetes.places import hindrance
-from assay.cluster.kubernetes.seen import Seen, Unreadable
+from assay.cluster.kubernetes.platform import NAMESPACES, is_openshift
+from assay.cluster.kubernetes.seen import Refused, Seen, Unreadable
 from assay.launch.kubernetes.client import NODES, PODS, Cluster, Object, Resource
 from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.refusals import ApiError
+from assay.launch.kubernetes.refusals import FORBIDDEN, ApiError
 from assay.launch.kubernetes.times import moment
 
-NAMESPACES = Resource("v1", "namespaces")
 QUOTAS = Resource("v1", "resourcequotas")
 CLAIMS = Resource("v1", "persistentvolumeclaims")
 ACCOUNTS = Resource("v1", "serviceaccounts")
@@ -25,6 +25,7 @@ CLASSES = Resource("storage.k8s.io/v1", "storageclasses")
 LEASES = Resource("coordination.k8s.io/v1", "leases")
 CONSTRAINTS = Resource(f"{openshift.SECURITY}/v1", "securitycontextconstraints")
 HEARTBEATS = "metadata.namespace=kube-node-lease"
+MISSING_RIGHT = 'cannot create resource "pods"'
 STILL_THERE = "status.phase!=Succeeded,status.phase!=Failed"
 MOST_KUBELETS = 16  # asked one by one: each answer comes from its node
 # verb, group, resource: what lets a program in a pod reach beyond its own work
@@ -36,9 +37,9 @@ T = TypeVar("T")
 def look(system: KubernetesSystem) -> Seen:
     """All of it. Raises InputError for a kubeconfig that can't be used, ApiError where nothing answers."""
     cluster = connect(system.context, system.namespace)
-    version, groups = cluster.version(), cluster.groups()
+    version = cluster.version()
     wide = "get securitycontextconstraints.security.openshift.io"
-    is_openshift = openshift.SECURITY in groups
+    openshift_answers = is_openshift(cluster)
     nodes = _told("list nodes", lambda: cluster.list(NODES, everywhere=True).items)
     leases = _told(
         "list leases.coordination.k8s.io",
@@ -53,15 +54,18 @@ def look(system: KubernetesSystem) -> Seen:
         version=version,
         rights={right: _may(cluster, right) for right in rbac.needed(system.kind)},
         kinds={name: _is_known(cluster, name) for name in rbac.kinds_of(system.kind)},
-        is_openshift=is_openshift,
+        admitted=_admitted(cluster, system),
+        is_openshift=openshift_answers,
         space=_one("get namespaces", cluster, NAMESPACES, cluster.namespace, everywhere=True),
         quotas=_told("list resourcequotas", lambda: cluster.list(QUOTAS).items),
         account=_one("get serviceaccounts", cluster, ACCOUNTS, _account(system)),
         account_may=_told(_REVIEW, lambda: _wide(cluster, _account(system))),
         constraints=_one(wide, cluster, CONSTRAINTS, _scc(cluster), everywhere=True)
-        if is_openshift
+        if openshift_answers
         else None,
-        may_use_scc=_told(_REVIEW, lambda: _may_use(cluster, _account(system))) if is_openshift else False,
+        may_use_scc=_told(_REVIEW, lambda: _may_use(cluster, _account(system)))
+        if openshift_answers
+        else False,
         nodes=nodes,
         pods=_told("list pods in all namespaces", lambda: _pods(cluster)),
         deployments=_told(
@@ -89,7 +93,7 @@ def _told(tried: str, ask: Callable[[], T]) -> T | Unreadable:
     try:
         return ask()
     except ApiError as error:
-        return Unreadable(tried, str(error), error.code == 403)
+        return Unreadable(tried, str(error), error.code == FORBIDDEN)
 
 
 def _one(
@@ -164,6 +168,21 @@ def _server_ahead_s(cluster: Cluster) -> tuple[float, float]:
     return at - ended, at + 1.0 - began
 
 
+def _admitted(cluster: Cluster, system: KubernetesSystem) -> Object | Refused | Unreadable:
+    """A pod as a trial sends it, by a dry run, on which quota, LimitRange, Pod Security and webhooks act."""
+    template = pod_security.template_of(system)
+    metadata = {**template["metadata"], "name": "assay-doctor", "namespace": cluster.namespace}
+    sent = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+    try:
+        return cluster.create(sent, dry_run=True)
+    except ApiError as error:
+        if MISSING_RIGHT in str(error):
+            return Unreadable("create pods", str(error), forbidden=True)
+        if 400 <= error.code < 500:
+            return Refused(str(error))
+        return Unreadable("create pods", str(error), forbidden=False)
+
+
 def _kubelets(cluster: Cluster, nodes: list[Object]) -> dict[str, Object]:
     """Settings by node, of the first few. A kubelet that does not answer is left out."""
     found = {}
@@ -172,7 +191,7 @@ def _kubelets(cluster: Cluster, nodes: list[Object]) -> dict[str, Object]:
         try:
             told = cluster.get(NODES, f"{name}/proxy/configz", everywhere=True, patience_s=0.0)
         except ApiError as error:
-            if error.code == 403:
+            if error.code == FORBIDDEN:
                 raise
             continue  # a node that is down, or only simulated
         found[name] = told["kubeletconfig"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
+from assay.cluster import pod_security
 from assay.cluster.check import Check
 from assay.cluster.kubernetes.seen import Seen, Unreadable
 from assay.launch.kubernetes import quantities
@@ -29,7 +31,7 @@ def quota(seen: Seen) -> Check:
         return Check("quota", "ok", "none in the namespace")
     lines = [line for of in seen.quotas for line in _left(seen, of)]
     short = [words for words, fits in lines if not fits]
-    if short:
+    if short and not isinstance(seen.admitted, dict):  # else the server has said that they fit
         remedy = f"free some, have it raised, or ask for less: kubectl -n {seen.namespace} describe quota"
         return Check("quota", "fail", "; ".join(short), remedy)
     return Check("quota", "ok", "; ".join(words for words, _ in lines) or "none that concerns the pods")
@@ -37,19 +39,30 @@ def quota(seen: Seen) -> Check:
 
 def _left(seen: Seen, of: Object) -> Iterator[tuple[str, bool]]:
     """What each line of a quota leaves, in words, and whether a pod of one accelerator fits."""
-    asked = {**seen.system.resources.accelerator, **seen.system.resources.pod}
+    requests, limits = _stated(seen)
     name, hard, used = of["metadata"]["name"], of["status"].get("hard", {}), of["status"].get("used", {})
     for key, most in hard.items():
         resource = key.removeprefix("requests.").removeprefix("limits.")
-        amount = asked.get(resource)
-        wanted = COUNTED.get(key) if amount is None else quantities.number(amount)
+        wanted = COUNTED.get(key, (limits if key.startswith("limits.") else requests).get(resource))
         if wanted is None:
             if resource in ("cpu", "memory"):
-                yield f"{name} wants {resource} stated, and the system's resources don't", False
+                yield f"{name} wants {key} stated, and the pods don't state it", False
             continue
         free = quantities.number(most) - quantities.number(used.get(key, "0"))
         fits = int(free // wanted) if wanted else 0
         yield f"{name}: {key} has {free:g} of {most} left, for {fits} pods of one accelerator", free >= wanted
+
+
+def _stated(seen: Seen) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """Requests and limits of a pod, with what the cluster adds where that is known."""
+    admitted = seen.admitted
+    spec = admitted["spec"] if isinstance(admitted, dict) else pod_security.pod_of(seen.system)
+    requests, limits = Counter[str](), Counter[str]()
+    for container in spec["containers"]:
+        for total, stated in ((requests, "requests"), (limits, "limits")):
+            for resource, amount in container.get("resources", {}).get(stated, {}).items():
+                total[resource] += quantities.number(amount)  # type: ignore[assignment]
+    return requests, limits
 
 
 def claims(seen: Seen) -> Check:

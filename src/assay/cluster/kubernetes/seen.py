@@ -28,6 +28,13 @@ class Unreadable:
         return Check(name, "unknown", f"not readable: {self.said}")
 
 
+@dataclass(frozen=True)
+class Refused:
+    """That the API server does not admit the system's pods, in its own words."""
+
+    said: str
+
+
 Objects = Sequence[Object] | Unreadable
 Maybe = Object | None | Unreadable
 """An object, None where there is none of its name."""
@@ -39,7 +46,8 @@ class Seen:
 
     rights         each that a run needs, and whether this user has it
     kinds          job kinds that the system may send → whether the API server knows them
-    is_openshift   it has security context constraints
+    admitted       a pod of the system's as the API server would take it, with what it adds; from a dry run
+    is_openshift   OpenShift itself answers, not a cluster that only has some of its kinds
     space          the namespace; account: the pods' ServiceAccount; claims: those that are mounted
     account_may    what the pods' ServiceAccount may do, of what a benchmark never needs
     may_use_scc    whether that account may use the prepared constraints
@@ -54,6 +62,7 @@ class Seen:
     version: str
     rights: Mapping[Right, bool]
     kinds: Mapping[str, bool]
+    admitted: Object | Refused | Unreadable
     is_openshift: bool
     space: Maybe
     quotas: Objects
