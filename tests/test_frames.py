@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 
@@ -23,14 +25,22 @@ NOISE = b"\x00\xff\r\n:::ASSAY-FRAME rank-0 0 3 00000000\nno\n" * 3
 
 def spec(argv: list[str], cwd: Path, **more: object) -> dict[str, object]:
     usual = {"token": "t0", "argv": argv, "cwd": str(cwd), "env": {}, "ranks": 1, "nodes": 1, "seed": 1}
-    limits = {"timeout_s": 60, "grace_s": 1, "pin_cpus": False, "probe": None, "probe_timeout_s": 5}
-    return {**usual, **limits, "outputs": [], **more}
+    limits = {"timeout_s": 60, "grace_s": 1, "start_timeout_s": 60, "probe_timeout_s": 5}
+    return {**usual, **limits, "pin_cpus": False, "probe": None, "outputs": [], **more}
 
 
-def relayed(directory: Path, *options: str) -> tuple[int, bytes]:
+def relayed(directory: Path, *options: str, **env: str) -> tuple[int, bytes]:
     argv = [sys.executable, "-I", "-S", str(RELAY), str(directory), *options]
-    done = subprocess.run(argv, stdout=subprocess.PIPE, check=False, env={**os.environ, "NODE": "1"})
+    done = subprocess.run(argv, stdout=subprocess.PIPE, check=False, env={**os.environ, **env})
     return done.returncode, done.stdout
+
+
+def let_start(first_node: socket.socket) -> None:
+    """As the keeper of node 0 does when all others have come."""
+    connection, _ = first_node.accept()
+    with connection:
+        assert connection.recv(100) == b"t0 1\n"
+        connection.sendall(b"{}\n")
 
 
 def put_together(text: bytes, taken: dict[str, int] | None = None) -> tuple[dict[str, bytes], Joiner]:
@@ -158,11 +168,12 @@ def test_a_pod_lays_out_its_files_runs_its_share_and_ends_as_its_rank_did(tmp_pa
         archive.addfile(member, BytesIO(b"here"))
     (source / "files.tar.gz.0").write_bytes(packed.getvalue()[:50])
     (source / "files.tar.gz.1").write_bytes(packed.getvalue()[50:])
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29500")
-    try:
-        code_, text = relayed(kept, "--keep", "--unpack", str(source), "--node-from", "NODE")
-    finally:
-        del os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
+    with socket.create_server(("127.0.0.1", 0)) as first_node, ThreadPoolExecutor(1) as meanwhile:
+        started = meanwhile.submit(let_start, first_node)
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(first_node.getsockname()[1])}
+        asked_for = ("--keep", "--unpack", str(source), "--node-from", "NODE")
+        code_, text = relayed(kept, *asked_for, NODE="1", **meeting)
+        started.result()
     streams, _ = put_together(text)
     assert code_ == 7
     ended = json.loads(streams["ended-1"])

@@ -497,18 +497,3 @@ def test_a_sigterm_to_every_process_at_once_is_a_wish_to_end_not_a_failure(
     os.kill(keeper, signal.SIGTERM)
     follow_to_end(launcher, handle)
     assert launcher.status(handle).state is JobState.CANCELLED
-
-
-def test_a_meeting_place_that_nobody_knows_is_waited_for_and_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(keeper_program, "NAME_WAIT_S", 0.3)
-    monkeypatch.setattr(keeper_program, "NAME_TOLD_S", 0.1)
-    assert keeper_program.await_name("127.0.0.1", tmp_path) is None
-    assert not (tmp_path / "waiting.json").exists()
-    began = time.monotonic()
-    state, cause = keeper_program.await_name("no-such-pod.invalid", tmp_path) or ("", "")
-    assert time.monotonic() - began >= 0.3
-    assert state == "failed"
-    assert "no-such-pod.invalid" in cause
-    assert "no-such-pod.invalid" in json.loads((tmp_path / "waiting.json").read_text())["for"]

@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -128,6 +129,17 @@ def test_cancelling_ends_the_ranks_of_both_nodes(launcher: SlurmLauncher) -> Non
     assert left(asked.token) == []
     assert launcher.status(handle).state is JobState.CANCELLED
     assert eventually(lambda: in_slurm(asked.token) == "", 10)
+
+
+def test_no_rank_starts_before_the_last_node_is_there(tmp_path: Path) -> None:
+    there, late = tmp_path / "there", tmp_path / "late-python"
+    comes = f'case "$SLURMD_NODENAME $*" in "snode2 "*keeper.py*) sleep 1; touch {there};; esac'
+    late.write_text(f'#!/bin/sh\n{comes}\nexec {sys.executable} "$@"\n')
+    late.chmod(0o755)
+    tell = f"import os; print(os.path.exists({str(there)!r}))"
+    status, streams = run(made(tmp_path, python=str(late)), job(python(tell), 2))
+    assert status.state is JobState.SUCCEEDED, (status, streams)
+    assert (streams["rank-0"], streams["rank-1"]) == (b"True\n", b"True\n")
 
 
 # What waits

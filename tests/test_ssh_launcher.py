@@ -151,7 +151,23 @@ def test_a_host_that_is_not_heard_of_for_longer_than_the_job_may_take_is_lost(
     launcher.forget(handle)
 
 
-# How jobs end on several hosts
+# How jobs start and end on several hosts
+
+
+def test_no_rank_starts_before_the_last_host_is_there(tmp_path: Path) -> None:
+    launcher = make(tmp_path)
+
+    def comes_late(token: str, node: int, what: str, *arguments: str, **more: Any) -> Any:
+        if (what, node) == ("begin", 0):
+            time.sleep(1)
+            (tmp_path / "there").touch()
+        return ask(token, node, what, *arguments, **more)
+
+    ask, launcher._ask = launcher._ask, comes_late  # type: ignore[method-assign]
+    tell = f"import os; print(os.path.exists({str(tmp_path / 'there')!r}))"
+    status, streams = run(launcher, job(python(tell), 3))
+    assert status.state is JobState.SUCCEEDED, (status, streams)
+    assert {streams[f"rank-{rank}"] for rank in range(3)} == {b"True\n"}
 
 
 def test_a_share_whose_keeper_is_killed_ends_the_job_on_all_hosts(tmp_path: Path) -> None:

@@ -116,6 +116,11 @@ class KeptJob:
         started = _read(self.directory / "started.json")
         return None if started is None else float(started["started_at"])
 
+    def waits_for(self) -> str:
+        """What its keeper waits for before it starts its ranks; "" where it does not, or not for long."""
+        waiting = None if self.started_at() is not None else _read(self.directory / "waiting.json")
+        return "" if waiting is None else str(waiting["for"])
+
     def ended(self) -> JobStatus | None:
         """How it ended, as its keeper wrote; None until then, and where that was killed."""
         end = _read(self.directory / "ended.json")

@@ -17,6 +17,7 @@ from assay.payloads.relay import Stamp
 from assay.records import Job
 
 PROBE_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 90.0  # where all nodes are there before a job is sent: a keeper's start and its probe
 OWN_VARIABLES = frozenset({
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK",
     "MASTER_ADDR", "MASTER_PORT", "ASSAY_TOKEN", "ASSAY_SEED",
@@ -67,6 +68,7 @@ def spec(
     probe: str,
     nodes: int,
     grace_s: float,
+    start_timeout_s: float,
     pin_cpus: bool,
     files_before: Mapping[str, Stamp],
 ) -> dict[str, Any]:
@@ -74,6 +76,7 @@ def spec(
 
     python  the interpreter there; probe: where the probe lies there
     env     the system's variables; the task's come on top
+    start_timeout_s  longest that a node waits for the others before its ranks start
     """
     return {
         "token": job.token,
@@ -86,6 +89,7 @@ def spec(
         "seed": job.seed,
         "timeout_s": job.timeout_s,
         "grace_s": grace_s,
+        "start_timeout_s": start_timeout_s,
         "pin_cpus": pin_cpus,
         "probe": [python, probe],
         "probe_timeout_s": PROBE_TIMEOUT_S,

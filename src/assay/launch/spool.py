@@ -101,6 +101,7 @@ def write(
     grace_s: float,
     pin: bool,
     nodes: int = 1,
+    start_timeout_s: float = sent.START_TIMEOUT_S,
 ) -> None:
     """All that the keeper of each node needs, into the job's directory; `spec.json` comes last."""
     sent.write_files(job, kept.work)
@@ -115,6 +116,7 @@ def write(
         probe=str(kept.directory / "probe.py"),
         nodes=nodes,
         grace_s=grace_s,
+        start_timeout_s=start_timeout_s,
         pin_cpus=pin,
         files_before=stamps(cwd, job.task.outputs),
     )

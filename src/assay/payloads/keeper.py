@@ -39,10 +39,10 @@ sys.path.insert(0, str(Path(__file__).parent))  # which -I leaves out
 import cgroups
 from counters import between, look
 from file_tree import Tree
+from meeting import Meeting
 from processes import WAKING, Processes, Program, prctl, stat_fields
 
 PR_SET_CHILD_SUBREAPER = 36
-NAME_WAIT_S, NAME_EVERY_S, NAME_TOLD_S = 60.0, 0.2, 2.0
 EXIT_NOT_OURS, EXIT_TIMED_OUT, EXIT_CANCELLED = 75, 124, 143
 
 Spec = dict[str, Any]
@@ -53,12 +53,13 @@ argv, cwd  of every rank; env: added to the keeper's own environment
 ranks      how many on this node; nodes: how many nodes run as many each
 seed       what ranks get as ASSAY_SEED
 timeout_s  from the start of the ranks; grace_s: between SIGTERM and SIGKILL
+start_timeout_s  longest that a node waits for the others before its ranks start
 pin_cpus   each rank on its own cores
 rank_env   a directory with LOCAL_RANK.json for each rank: variables of that rank alone; may be left out
 probe      argv that is run before the ranks, or null; probe_timeout_s
 
 A job of one node meets at the loopback address and a free port; one of several at MASTER_ADDR and
-MASTER_PORT (or PET_MASTER_ADDR, PET_MASTER_PORT) of the keeper's environment.
+MASTER_PORT (or PET_MASTER_ADDR, PET_MASTER_PORT) of the keeper's environment, its keepers first (meeting.py).
 """
 
 
@@ -96,11 +97,15 @@ def keep(spec: Spec, directory: Path, node: int) -> dict[str, Any]:
     env = job_environment(spec, node, meeting)
     if sets:
         env["ASSAY_PINNED_CORES"] = "|".join(",".join(map(str, own)) for own in sets)
+    try:
+        others = Meeting(spec, node, meeting, directory)
+    except OSError as error:
+        return outcome("failed", f"rank 0 is to be met at port {meeting[1]} of its node: {error.strerror}")
     probe = run_probe(spec, env, directory / "streams" / f"probe-{node}.log") if spec["probe"] else None
     if probe is not None and probe["state"] == "cancelled":
         return outcome("cancelled", "cancelled before the ranks started", probe=probe)
-    if (unknown := await_name(meeting[0], directory)) is not None:
-        return outcome(*unknown, probe=probe)
+    if (not_met := others.wait()) is not None:
+        return outcome(*not_met, probe=probe)
     programs = [rank_program(spec, env, directory, node, local, sets) for local in range(ranks)]
     job = Processes(programs, "rank {}", first=node * ranks)
     before = look()
@@ -213,30 +218,6 @@ def given_meeting() -> tuple[str, str] | None:
         if address and port:
             return address, port
     return None
-
-
-def await_name(address: str, directory: Path) -> tuple[str, str] | None:
-    """Wait until the address of rank 0 is known here; state and cause where it is not, or one is to end.
-
-    In a cluster the name of a pod that has just started is known a moment later than the pod runs. A longer
-    wait is told in `waiting.json`.
-    """
-    began = time.monotonic()
-    while True:
-        try:
-            socket.getaddrinfo(address, None)
-        except socket.gaierror as error:
-            said = error.strerror
-        else:
-            return None
-        waited_s = time.monotonic() - began
-        if waited_s > NAME_WAIT_S:
-            return "failed", f"rank 0 is to be met at {address}, and after {NAME_WAIT_S:g} s: {said}"
-        if waited_s > NAME_TOLD_S:
-            write_whole(directory / "waiting.json", {"for": f"the name of rank 0, {address}: {said}"})
-        info = signal.sigtimedwait(WAKING - {signal.SIGCHLD}, NAME_EVERY_S)
-        if info is not None and info.si_signo in (signal.SIGTERM, signal.SIGINT):
-            return "cancelled", "cancelled before the ranks started"
 
 
 def reserve_port() -> socket.socket:

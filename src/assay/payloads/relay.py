@@ -52,7 +52,8 @@ def relay(directory: Path, node: int, taken: dict[str, int], runs: Callable[[], 
     """Say everything beyond what was taken, until the job does not run any more."""
     over, waits_for = False, None
     while True:
-        if waits_for is None and (waiting := read_json(directory / "waiting.json")):
+        waiting = read_json(directory / "waiting.json")
+        if waiting is not None and waiting["for"] != waits_for:
             waits_for = waiting["for"]
             print(f"{WAITS}{waits_for}", flush=True)
         moved = say_new(directory, node, taken)

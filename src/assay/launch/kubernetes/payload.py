@@ -90,6 +90,7 @@ def _spec(job: Job, options: KubernetesSystem) -> Manifest:
         probe=f"{PROGRAM_DIR}/probe.py",
         nodes=job.shape.workers,
         grace_s=options.grace,
+        start_timeout_s=options.start_timeout,
         pin_cpus=options.pin_cpus,
         files_before=nothing_before,
     )

@@ -73,6 +73,7 @@ class SlurmLauncher:
                 grace_s=self.system.grace,
                 pin=self.system.pin_cpus,
                 nodes=nodes_of(job, self.system),
+                start_timeout_s=self.system.startup,
             )
             script = kept.directory / "job.sh"
             script.write_text(batch_script(job, self.system, self._python(), NAME + job.token))

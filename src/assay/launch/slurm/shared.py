@@ -53,6 +53,10 @@ class SharedJob(KeptJob):
         end = joined(whole)
         return end if end.state is JobState.FAILED else None
 
+    def waits_for(self) -> str:
+        """What the keepers that have begun wait for, as the first of them says."""
+        return next(filter(None, (share.waits_for() for share in self.shares())), "")
+
     def started_at(self) -> float | None:
         """When the first ranks were started."""
         times = (share.started_at() for share in self.shares())

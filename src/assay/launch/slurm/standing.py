@@ -67,7 +67,7 @@ def without_word(job: SharedJob, asked: Asked, failed_nodes: Sequence[str]) -> J
     if told.state in WAITS:
         return JobStatus(JobState.PENDING, _why_waits(told))
     if not told.over:
-        return JobStatus(JobState.PENDING, f"starting on {told.nodes}")
+        return JobStatus(JobState.PENDING, job.waits_for() or f"starting on {told.nodes}")
     return _over(job, told, failed_nodes, started_at)
 
 

@@ -135,7 +135,8 @@ class SshLauncher:
         """From what the keepers wrote; while the job is followed, from what was heard."""
         listeners = self._followed.get(handle.token, [])
         if not all(listener.over for listener in listeners):
-            waits = "; ".join(filter(None, (listener.trouble for listener in listeners)))
+            waits = "; ".join(filter(None, (one.trouble for one in listeners)))
+            waits = waits or next(filter(None, (one.waits_for for one in listeners)), "")
             running = all(listener.started for listener in listeners)
             return JobStatus(JobState.RUNNING if running else JobState.PENDING, waits)
         shares = on_each(lambda node: self._share(handle.token, node), _nodes_of(handle))
@@ -208,6 +209,7 @@ class SshLauncher:
             probe="probe.py",
             nodes=self._nodes(job),
             grace_s=self.system.grace,
+            start_timeout_s=sent.START_TIMEOUT_S,
             pin_cpus=self.system.pin_cpus,
             files_before={},
         )

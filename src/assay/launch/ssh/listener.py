@@ -13,10 +13,12 @@ from typing import IO, Any
 from assay.launch.frames import Frame, FrameReader, Joiner
 from assay.launch.ssh import refusals
 from assay.launch.ssh.connection import Connection
+from assay.payloads import relay
 from assay.payloads.ssh_host import MARK
 from assay.records import Output
 
 READ_BYTES = 1 << 18
+WAITS = relay.WAITS.encode()
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 
 
@@ -25,6 +27,7 @@ class Listener:
 
     over     it has ended, or nothing of it is left; nothing more will come
     ended    how, as its keeper wrote; None until then, and where no keeper is left to write it
+    waits_for  what its keeper waits for before it starts the ranks; "" where it does not
     trouble  why nothing comes at the moment, in words; "" while it is connected
     heard_at  monotonic time at which the host was last heard of
     """
@@ -33,7 +36,7 @@ class Listener:
         self.connection, self.directory, self.node = connection, directory, node
         self.over = self.started = False
         self.ended: dict[str, Any] | None = None
-        self.trouble = ""
+        self.trouble = self.waits_for = ""
         self.heard_at = time.monotonic()
         self._joiner = Joiner({name: size for name, size in kept.items() if _is_output(name)})
         self._end_said = b""
@@ -75,6 +78,8 @@ class Listener:
                 new = self._join(item)
                 if new is not None:
                     yield new
+            elif item.line.startswith(WAITS):
+                self.waits_for = item.line.removeprefix(WAITS).decode(errors="replace")
             elif item.line.startswith(MARK.encode()):
                 self._came_to_its_end()
 
@@ -106,7 +111,7 @@ class Listener:
 
     def _join(self, frame: Frame) -> Output | None:
         if frame.stream == f"started-{self.node}":
-            self.started = True
+            self.started, self.waits_for = True, ""
         elif frame.stream == f"ended-{self.node}":
             self._end_said = self._end_said[: frame.offset] + frame.data
         elif _is_output(frame.stream):

@@ -1,0 +1,219 @@
+"""Where the keepers of a job's nodes meet: no rank of any node starts before all nodes are there.
+
+Runs with the standard library alone (3.9 or newer), beside keeper.py. The keeper of node 0 listens where
+rank 0 is to be met, before rank 0 does, so a job needs no port and no right beside its own. Each other keeper
+connects and states the job's token and its number. When all are there, each gets one line: `{}` to start, or
+`{"cause": …}` where not all came in time. The others close their connections first, so that node 0 leaves
+its port free for rank 0.
+
+What is waited for is in `waiting.json` of the keeper's directory.
+"""
+
+from __future__ import annotations
+
+import json
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+CONNECT_S, CLOSE_S = 2.0, 1.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.5
+LOOK_EVERY_S = 0.1  # whether this keeper is to end, while it waits for the others
+STATED_AFTER_S = 2.0
+ANSWER_SLACK_S = 10.0  # for the word of node 0, beyond its own patience
+HELLO_BYTES = 512
+ENDING = {signal.SIGTERM, signal.SIGINT}
+
+Ended = tuple[str, str]
+"""State and cause of a share that ended before its ranks started."""
+
+
+class Meeting:
+    """One node's part in it, begun when it is made.
+
+    spec  of the keeper; address: where rank 0 is to be met
+    """
+
+    def __init__(self, spec: dict[str, Any], node: int, address: tuple[str, str], directory: Path) -> None:
+        self.nodes, self.node, self.ranks = spec["nodes"], node, spec["ranks"]
+        self.token, self.limit_s = spec["token"], spec["start_timeout_s"]
+        self.address, self.directory = address, directory
+        self.began = time.monotonic()
+        self._stated = ""
+        self._arrived: dict[int, socket.socket] = {}
+        self._listener = listen(int(address[1])) if node == 0 and self.nodes > 1 else None
+
+    def wait(self) -> Ended | None:
+        """Wait until the ranks may start; how the share ended where they may not."""
+        try:
+            self._await_name()
+            if self._listener is not None:
+                self._await_others(self._listener)
+            elif self.nodes > 1:
+                self._join()
+        except Interrupted:
+            return "cancelled", "cancelled before the ranks started"
+        except TooLate as error:
+            return "failed", str(error)
+        finally:
+            self.close()
+        return None
+
+    def close(self) -> None:
+        """Leave the port and all connections."""
+        for one in (*self._arrived.values(), *filter(None, [self._listener])):
+            one.close()
+
+    def _await_name(self) -> None:
+        """Wait until the address of rank 0 is known here.
+
+        In a cluster the name of a pod that has just started is known a moment later than the pod runs.
+        """
+        while True:
+            try:
+                socket.getaddrinfo(self.address[0], None)
+            except socket.gaierror as error:
+                where = f"its name {self.address[0]}: {error.strerror}"
+            else:
+                return
+            if self._waited_s() > self.limit_s:
+                raise TooLate(self._late([0], where))
+            self._pause(0.2, f"{self._call([0])} ({where})")
+
+    def _await_others(self, listener: socket.socket) -> None:
+        """As node 0: wait until all other nodes are connected, then let them start."""
+        with selectors.DefaultSelector() as readable:
+            readable.register(listener, selectors.EVENT_READ)
+            while missing := set(range(1, self.nodes)) - self._arrived.keys():
+                if self._waited_s() > self.limit_s:
+                    late = self._late(missing)
+                    self._answer({"cause": late})
+                    raise TooLate(late)
+                for key, _ in readable.select(LOOK_EVERY_S):
+                    if key.fileobj is listener:
+                        connection, _ = listener.accept()
+                        connection.settimeout(CONNECT_S)
+                        readable.register(connection, selectors.EVENT_READ)
+                    else:
+                        assert isinstance(key.fileobj, socket.socket)
+                        self._hear(key.fileobj, readable)
+                self._pause(0.0, self._call(missing))
+        self._answer({})
+
+    def _hear(self, connection: socket.socket, readable: selectors.BaseSelector) -> None:
+        """What a connection says: which node it is, or that its keeper has gone."""
+        try:
+            word = connection.recv(HELLO_BYTES).decode(errors="replace").split()
+        except OSError:
+            word = []
+        number = int(word[1]) if len(word) == 2 and word[1].isdecimal() else 0
+        if len(word) == 2 and word[0] == self.token and 0 < number < self.nodes:
+            self._arrived[number] = connection
+            return
+        self._arrived = {node: one for node, one in self._arrived.items() if one is not connection}
+        readable.unregister(connection)
+        connection.close()
+
+    def _answer(self, word: dict[str, str]) -> None:
+        """Say it to all that have come, and wait a moment for them to close."""
+        assert self._listener is not None
+        self._listener.close()  # first: a rank that starts at once finds rank 0's listener or none
+        for connection in self._arrived.values():
+            try:
+                connection.sendall(json.dumps(word).encode() + b"\n")
+            except OSError:  # it has just gone, and its platform ends the others
+                continue
+        until = time.monotonic() + CLOSE_S
+        for connection in self._arrived.values():
+            connection.settimeout(max(0.01, until - time.monotonic()))
+            try:
+                connection.recv(1)
+            except OSError:
+                continue
+
+    def _join(self) -> None:
+        """As any other node: connect to node 0, and wait for its word."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                with socket.create_connection(
+                    (self.address[0], int(self.address[1])), timeout=CONNECT_S
+                ) as there:
+                    there.sendall(f"{self.token} {self.node}\n".encode())
+                    word = self._await_word(there)
+                why = "it left before all nodes had come"
+            except OSError as error:
+                word, why = None, error.strerror or str(error)
+            if word is not None:
+                if "cause" in word:
+                    raise TooLate(word["cause"])
+                return
+            where = f"at {':'.join(self.address)}: {why}"
+            if self._waited_s() > self.limit_s:
+                raise TooLate(self._late([0], where))
+            self._pause(pause_s, f"{self._call([0])} ({where})")
+            pause_s = min(1.5 * pause_s, LONGEST_PAUSE_S)
+
+    def _await_word(self, there: socket.socket) -> dict[str, str] | None:
+        """The word of node 0; None where the connection ended without one."""
+        give_up, said = time.monotonic() + self.limit_s + ANSWER_SLACK_S, b""
+        there.settimeout(LOOK_EVERY_S)
+        while not said.endswith(b"\n"):
+            try:
+                data = there.recv(HELLO_BYTES)
+            except socket.timeout:  # noqa: UP041  (another class than TimeoutError before Python 3.10)
+                if time.monotonic() > give_up:
+                    raise TooLate(
+                        f"{self._call([0])} was met, and gave no word that all have started"
+                    ) from None
+                self._pause(0.0, "the other nodes")
+                continue
+            if not data:
+                return None
+            said += data
+        word: dict[str, str] = json.loads(said)
+        return word
+
+    def _pause(self, pause_s: float, waits_for: str) -> None:
+        """Wait a moment; state what for. Raises Interrupted where this keeper is to end."""
+        if self._waited_s() > STATED_AFTER_S and waits_for != self._stated:
+            self._stated = waits_for
+            beside = self.directory / "waiting.part"
+            beside.write_text(json.dumps({"for": waits_for}))
+            beside.replace(self.directory / "waiting.json")
+        if signal.sigtimedwait(ENDING, pause_s) is not None:
+            raise Interrupted
+
+    def _waited_s(self) -> float:
+        return time.monotonic() - self.began
+
+    def _late(self, nodes: Collection[int], where: str = "") -> str:
+        late = f"{self._call(nodes)} did not start within {self.limit_s:g} s"
+        return f"{late} ({where})" if where else late
+
+    def _call(self, nodes: Collection[int]) -> str:
+        """The ranks of these nodes: `rank 1 of 2`, `ranks 4 to 7, 12 to 15 of 16`."""
+        spans = [(node * self.ranks, (node + 1) * self.ranks - 1) for node in sorted(nodes)]
+        words = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in spans[:4])
+        more = f" and {len(spans) - 4} nodes more" if len(spans) > 4 else ""
+        plural = "s" if self.ranks > 1 or len(spans) > 1 else ""
+        return f"rank{plural} {words}{more} of {self.nodes * self.ranks}"
+
+
+class Interrupted(Exception):  # noqa: N818  (not an error)
+    """The keeper was asked to end."""
+
+
+class TooLate(Exception):  # noqa: N818  (named by what is wrong)
+    """Not all nodes came in time; the words say which."""
+
+
+def listen(port: int) -> socket.socket:
+    """Listen at a port of all addresses. Raises OSError where something else does."""
+    both = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both else socket.AF_INET
+    return socket.create_server(("", port), family=family, backlog=4096, dualstack_ipv6=both)
