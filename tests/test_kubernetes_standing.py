@@ -56,6 +56,16 @@ def test_the_node_that_failed_is_the_cause_and_not_the_one_that_was_ended_for_it
     assert (status.state, status.cause) == (JobState.FAILED, "rank 1 exited 3")
 
 
+def test_ranks_that_never_came_are_named_with_what_their_pod_waited_for() -> None:
+    waited = {**end(0, "failed", "rank 1 of 2 did not start within 60 s"), "exits": [], "started_at": None}
+    full = Cause("unschedulable", "no node can take pod p-1", "1 Insufficient cpu", "free nodes", final=False)
+    status = outcome(seen(waited, causes=[full], pods=[pod("p-0", exit_code=1)]))
+    assert status.state is JobState.FAILED
+    assert status.cause == (
+        "rank 1 of 2 did not start within 60 s: no node can take pod p-1 (1 Insufficient cpu); free nodes"
+    )
+
+
 def test_a_keeper_that_said_nothing_makes_no_success() -> None:
     status = outcome(seen(end(0), pods=[pod("p-0", exit_code=0), pod("p-1", exit_code=0)]))
     assert status.state is JobState.LOST

@@ -105,7 +105,8 @@ def keep(spec: Spec, directory: Path, node: int) -> dict[str, Any]:
     if probe is not None and probe["state"] == "cancelled":
         return outcome("cancelled", "cancelled before the ranks started", probe=probe)
     if (not_met := others.wait()) is not None:
-        return outcome(*not_met, probe=probe)
+        state, cause = not_met
+        return outcome(state, cause, probe=probe)
     programs = [rank_program(spec, env, directory, node, local, sets) for local in range(ranks)]
     job = Processes(programs, "rank {}", first=node * ranks)
     before = look()

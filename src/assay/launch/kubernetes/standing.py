@@ -52,7 +52,8 @@ def outcome(seen: Seen) -> JobStatus:
     told = kept.joined([kept.job_status(end) for end in seen.ends]) if seen.ends else None
     whole = told is not None and len(seen.ends) == seen.nodes
     if told is not None and told.state in (JobState.FAILED, JobState.TIMED_OUT):
-        return _with(told, told.state, told.cause, seen)
+        others = seen.causes if told.started_at is None and not whole else ()  # for whom the ranks waited
+        return _with(told, told.state, ": ".join([told.cause, *map(str, others[:1])]), seen)
     if told is not None and whole and told.state is JobState.SUCCEEDED:
         return _with(told, told.state, "", seen)
     state, cause = (JobState.CANCELLED, "cancelled") if seen.asked else _by_the_cluster(seen)
