@@ -61,7 +61,7 @@ def test_sizes_that_do_not_show_both_ends_have_no_line(sizes: list[int]) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runs", [3, 5])
+@pytest.mark.parametrize("runs", [3, pytest.param(5, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("own", "common", "tail"), [(0.02, 0.0, 0), (0.02, 0.1, 0), (0.1, 0.02, 0), (0.02, 0.02, 3)]
 )

@@ -299,7 +299,9 @@ def test_unequal_numbers_and_spreads_cost_little_even_where_the_noisy_side_is_sh
     assert least <= covered <= 0.985
 
 
-@pytest.mark.parametrize("n", [3, 5, 10])
+@pytest.mark.parametrize(
+    "n", [3, pytest.param(5, marks=pytest.mark.long), pytest.param(10, marks=pytest.mark.long)]
+)
 def test_no_difference_is_called_faster_or_slower_in_at_most_55_of_1000(n: int) -> None:
     """Through the whole comparison; a margin of nearly nothing, so that only the interval protects."""
     rng, sets, called = np.random.default_rng(n), 1500, 0

@@ -12,7 +12,7 @@ from assay.launch.kubernetes.order import LABEL_TOKEN
 from assay.launch.launcher import Launcher
 from assay.records import JobState, RankExit, RunState
 from cli_contract import PATIENCE_S, assay, runs
-from launcher_contract import LauncherContract, job, python, run
+from launcher_contract import LauncherContract, RanksContract, job, python, run
 from test_kubernetes_launcher import OnCluster, make, namespace, running
 
 __all__ = ["namespace"]  # a fixture
@@ -34,6 +34,12 @@ if "fail" in sys.argv[1:]:
     time.sleep(60)
 mpi.MPI_Finalize()
 """
+
+
+class TestAuto(OnCluster, RanksContract):
+    """One worker is one pod."""
+
+    kind = "auto"
 
 
 @pytest.mark.long  # the tests below it run always

@@ -23,8 +23,6 @@ from assay.launch.launcher import Launcher
 from assay.records import Handle, JobState
 from cli_contract import CliContract
 from launcher_contract import (
-    LauncherContract,
-    RanksContract,
     follow_to_end,
     job,
     python,
@@ -75,16 +73,6 @@ class OnCluster:
         while (found := self.left(token)) and time.monotonic() < give_up:
             time.sleep(0.2)
         return found
-
-
-class TestJob(OnCluster, LauncherContract):
-    kind = "job"
-
-
-class TestAuto(OnCluster, RanksContract):
-    """One worker is one pod."""
-
-    kind = "auto"
 
 
 class TestCommandLine(CliContract):

@@ -239,8 +239,14 @@ def fits_and_reads_well(opened: Opened, path: Path) -> None:
         assert axe_finds(shown) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [375, 1280])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (375, "dark"),
+        (1280, "light"),
+        *(pytest.param(*other, marks=pytest.mark.long) for other in ((375, "light"), (1280, "dark"))),
+    ],
+)
 def test_axe_finds_nothing_to_mend(opened: Opened, scheme: str, width: int) -> None:
     shown, _ = opened(width=width, color_scheme=scheme, bypass_csp=True)  # axe itself is a script
     assert axe_finds(shown) == []

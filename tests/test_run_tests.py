@@ -17,6 +17,9 @@ from pathlib import Path
 @pytest.mark.kubernetes
 def test_cluster(): pass
 
+@pytest.mark.slurm
+def test_slurm(): pass
+
 @pytest.mark.ssh
 def test_hosts(): pytest.skip("no sshd")
 
@@ -47,7 +50,7 @@ def test_flaky(number):
 
 def test_what_passes_alone_is_named_and_does_not_fail_the_run(tmp_path: Path) -> None:
     code, said = run(tmp_path, FLAKY.format(flaky=2))
-    assert (code, said[-1]) == (0, "6 passed, 0 failed, 1 skipped")
+    assert (code, said[-1]) == (0, "7 passed, 0 failed, 1 skipped")
     named = [line for line in said if line.startswith("failed next to others, passed alone: ")]
     assert [line.rsplit(": ", 1)[1] for line in named] == [
         "tests/test_parts.py::test_flaky[0]",
@@ -58,13 +61,13 @@ def test_what_passes_alone_is_named_and_does_not_fail_the_run(tmp_path: Path) ->
 
 def test_three_that_pass_only_alone_fail_the_run(tmp_path: Path) -> None:
     code, said = run(tmp_path, FLAKY.format(flaky=3))
-    assert (code, said[-1]) == (1, "7 passed, 0 failed, 1 skipped")
+    assert (code, said[-1]) == (1, "8 passed, 0 failed, 1 skipped")
     assert "3 tests passed only alone; at most 2 may" in said
 
 
 def test_what_fails_alone_as_well_fails_the_run_and_only_all_runs_the_long_ones(tmp_path: Path) -> None:
     code, said = run(tmp_path, "\ndef test_other(): pass\n", "--all")
-    assert (code, said[-1]) == (1, "5 passed, 1 failed, 1 skipped")
+    assert (code, said[-1]) == (1, "6 passed, 1 failed, 1 skipped")
     assert (tmp_path / "marked").exists()
 
 

@@ -32,7 +32,9 @@ def only(crowds: tuple[Crowd, ...]) -> Crowd:
 
 
 @pytest.mark.parametrize("law", ["normal", "t3"])
-@pytest.mark.parametrize(("nodes", "runs"), [(8, 1), (15, 3), (64, 3), (1_000, 1), (1_000, 3)])
+@pytest.mark.parametrize(
+    ("nodes", "runs"), [(8, 1), (15, 3), (64, 3), (1_000, 1), pytest.param(1_000, 3, marks=pytest.mark.long)]
+)
 def test_of_healthy_sweeps_at_most_as_many_name_a_node_as_is_stated(law: str, nodes: int, runs: int) -> None:
     sweeps = 300
     named = sum(

@@ -109,12 +109,13 @@ def run_parts(choose: str) -> tuple[list[Part], list[int]]:
     """All parts and their exit codes; `choose` formats the expression of a part's tests."""
     with ThreadPoolExecutor() as pool:
         cluster = Part("cluster", choose.format("kubernetes and not disruptive"), at_once=3)
+        slurm = Part("slurm", choose.format("slurm and not (kubernetes or torch or disruptive)"))
         hosts = Part(
-            "hosts", choose.format("(slurm or ssh or podman) and not (kubernetes or torch or disruptive)")
+            "hosts", choose.format("(ssh or podman) and not (slurm or kubernetes or torch or disruptive)")
         )
         apart = "kubernetes or slurm or ssh or podman or torch or disruptive"
         others = Part("others", choose.format(f"not ({apart})"), at_once=2, output=None)
-        ended = [pool.submit(part.run) for part in (cluster, hosts, others)]
+        ended = [pool.submit(part.run) for part in (cluster, slurm, hosts, others)]
         # a training takes a core, which tests that time something cannot spare; some trainings use the hosts
         trainings = Part(
             "trainings",
@@ -124,10 +125,10 @@ def run_parts(choose: str) -> tuple[list[Part], list[int]]:
             output=None,
         )
         cluster_broken = Part("cluster-broken", choose.format("kubernetes and disruptive"), after=ended[:1])
-        hosts_slowed = Part("hosts-slowed", choose.format("disruptive and not kubernetes"), after=ended[:2])
+        hosts_slowed = Part("hosts-slowed", choose.format("disruptive and not kubernetes"), after=ended[:3])
         later = (trainings, cluster_broken, hosts_slowed)
         ended += [pool.submit(part.run) for part in later]
-        return [cluster, hosts, others, *later], [future.result() for future in ended]
+        return [cluster, slurm, hosts, others, *later], [future.result() for future in ended]
 
 
 def main() -> int:

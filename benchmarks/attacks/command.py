@@ -115,8 +115,8 @@ def write_suite(
         "argv": ["{python}", str(folder / "program.py")],
         "metrics": {"value": {"pattern": pattern, "better": "higher"}},
     }
-    suite = {"suite": "attack", "workload": "command", "params": params, "systems": ["here"], **keys}
-    (folder / "suite.yaml").write_text(json.dumps(suite))
+    suite = {"suite": "attack", "workload": "command", "params": params, "systems": ["here"], "repeats": 1}
+    (folder / "suite.yaml").write_text(json.dumps(suite | keys))
     (folder / "systems.yaml").write_text(json.dumps({"here": {"launcher": "local"}}))
 
 

@@ -17,7 +17,7 @@ print("seen", *sys.argv[1:], os.environ["DATABASE_URL"], os.environ["SERVICE_URL
 """
 SPOKEN = (
     ("plan", "suite.yaml"),
-    ("plan", "suite.yaml", "--show"),
+    ("plan", "suite.yaml", "--show", "command-1x1-r01"),
     ("run", "suite.yaml"),
     ("show", "attack"),
     ("show", "attack", "--json"),
