@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--timm-script", type=Path, help="benchmark.py of pytorch-image-models")
-    options = parse(parser, **SMALLEST, image_size=64)
+    options = parse(parser, **SMALLEST, image_size=64, only="fp32")
     options.device = "cpu"
     print(f"batch {options.batch_size}, {options.image_size}×{options.image_size}, {options.threads} threads")
     tables(options, found(options), sample="images")
