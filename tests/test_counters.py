@@ -223,6 +223,28 @@ def test_slow_downs_of_two_packages(tmp_path: Path) -> None:
     assert counters.heat(Tree(str(tmp_path / "none")), {0, 1}) == {}
 
 
+def test_pressure_is_that_of_the_jobs_own_group_where_the_kernel_counts_it(tmp_path: Path) -> None:
+    mount = "30 29 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
+    files = {
+        "proc/self/mountinfo": mount,
+        "proc/self/cgroup": "0::/pods/worker\n",
+        "proc/pressure/cpu": "some avg10=9.00 total=9000000\n",
+        "sys/fs/cgroup/pods/cpu.pressure": "some avg10=5.00 total=5000000\n",
+    }
+    assert counters.pressures(laid_out(tmp_path / "above", **files)) == {"cpu_wait_s": 5.0}
+    own = files | {"sys/fs/cgroup/pods/worker/cpu.pressure": "some avg10=1.00 total=1000000\n"}
+    assert counters.pressures(laid_out(tmp_path / "own", **own)) == {"cpu_wait_s": 1.0}
+
+
+def test_the_waiting_in_the_queues_of_the_jobs_cpus_is_summed(tmp_path: Path) -> None:
+    cpus = "cpu0 0 0 0 0 0 0 900 2000000000 5\ndomain0 3 7 0\ncpu1 0 0 0 0 0 0 800 500000000 5\n"
+    tree = laid_out(tmp_path, **{"proc/schedstat": f"version 15\ntimestamp 4294892296\n{cpus}"})
+    assert counters.queues(tree, {0, 1}) == {"queue_wait_s": 2.5}
+    assert counters.queues(tree, {1}) == {"queue_wait_s": 0.5}
+    assert counters.queues(tree, {1, 2}) == {}  # of one of them nothing is known
+    assert counters.queues(Tree(str(tmp_path / "none")), {0}) == {}
+
+
 def test_pressure_and_swap(tmp_path: Path) -> None:
     tree = laid_out(
         tmp_path,

@@ -224,13 +224,13 @@ def test_the_first_words_name_the_doubts_under_which_the_answers_do_not_hold() -
     sides = by_system(results)
     assert "does not hold" not in lead(gather(sides, made_results.metrics, plan=plan))
     for benchmarks, words in (
-        (made_results.BENCHMARKS, "2 of the 10 probably do not hold as they stand: different-work."),
-        (("resnet50",), "That probably does not hold as it stands: different-work."),
+        (made_results.BENCHMARKS, " 2 of the 10 probably do not hold: different-work."),
+        (("resnet50",), " That probably does not hold: different-work."),
     ):
         plan, results = quickstart(benchmarks=benchmarks)
         sides = by_system([_with_facts(r, global_batch_size=16) for r in results])
         sides["here-again"] = [_with_facts(r, global_batch_size=32) for r in sides["here-again"]]
-        assert lead(gather(sides, made_results.metrics, plan=plan)).endswith(words)
+        assert words in lead(gather(sides, made_results.metrics, plan=plan))
 
 
 def _with_facts(result: Result, **facts: int) -> Result:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from assay.analyse.doubts.meanwhile import BUSY_ERROR_S, lost_to_others
+from assay.records import NodeCounts, Result
+from stated_runs import result
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
@@ -53,9 +60,9 @@ def test_the_document_holds_the_table_of_a_full_run_in_which_every_target_is_met
     listing = (
         "import sys, json\n"
         f"sys.path.insert(0, {str(BENCHMARKS / 'statistics')!r})\n"
-        "import many_claims, many_looks, one_look, replication, today\n"
+        "import busy_machine, many_claims, many_looks, one_look, replication, today\n"
         "groups = (one_look.fixed, one_look.dependent, many_looks.sequential, many_claims.families,\n"
-        "          replication.sessions, replication.needed, today.common_practice)\n"
+        "          replication.sessions, replication.needed, today.common_practice, busy_machine.busy)\n"
         "words = lambda e: e.target.words if e.target else '–'\n"
         "print(json.dumps([[e.group, e.name, words(e)] for g in groups for e in g()]))\n"
     )
@@ -63,3 +70,27 @@ def test_the_document_holds_the_table_of_a_full_run_in_which_every_target_is_met
     assert [[row[0], row[1], row[-2]] for row in rows] == json.loads(ran.stdout)
     assert {row[-1] for row in rows} == {"yes", "–"}
     assert " NO |" not in document
+
+
+def test_the_loss_that_the_simulation_allows_for_is_that_of_assay() -> None:
+    sys.path.insert(0, str(BENCHMARKS / "statistics"))
+    try:
+        busy_machine = importlib.import_module("busy_machine")
+    finally:
+        sys.path.remove(str(BENCHMARKS / "statistics"))
+    rng = np.random.default_rng(1)
+    for threads, load in ((1, 0.0), (1, 1.0), (1, 4.0), (2, 0.05), (2, 0.15), (2, 1.0), (2, 4.0)):
+        drawn = busy_machine._beside(rng, 20, 3, threads, load)
+        for runs, lost in zip(
+            zip(drawn.used, drawn.others, drawn.waited, strict=True), drawn.lost(), strict=True
+        ):
+            results = [_run_with(*map(float, counted)) for counted in zip(*runs, strict=True)]
+            assert lost_to_others(results, busy_machine.MARGIN) == pytest.approx(float(lost))
+
+
+def _run_with(used: float, others: float, waited: float) -> Result:
+    """10 s, so that what is taken off for the kernel's coarse counting has to be added here."""
+    busy = 10 * (used + others) + 2 * BUSY_ERROR_S
+    node = NodeCounts(10.0, 2, busy_cpu_s=busy, job_cpu_s=10 * used, cpu_wait_s=10 * waited)
+    made = result()
+    return replace(made, run=replace(made.run, nodes=(node,)))

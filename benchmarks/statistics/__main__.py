@@ -17,6 +17,7 @@ from itertools import chain
 
 import agreement
 import numpy as np
+from busy_machine import busy
 from experiment import RUNS, Experiment, Target
 from many_claims import FAMILIES_LESS, families
 from many_looks import sequential
@@ -28,7 +29,7 @@ SEED = 20260301
 SETS, QUICK_SETS = 40_000, 2_000
 
 
-GROUPS = (fixed, dependent, sequential, families, sessions, needed, common_practice)
+GROUPS = (fixed, dependent, sequential, families, sessions, needed, common_practice, busy)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from assay.analyse import bands, doubts, power, rank
+from assay.analyse import bands, doubts, lost_time, power, rank
 from assay.analyse.doubts import percent
 from assay.analyse.groups import Group, Key, Metrics, group
+from assay.analyse.lost_time import NOTHING_LOST, Lost, allowing_for
 from assay.analyse.ratio import Ratio, has_ratio, looks_of, ratio
 from assay.analyse.sequential import allowance
 from assay.errors import InputError
@@ -155,13 +156,15 @@ def _compare_point(
     names: tuple[str, str],
     about_runs: dict[doubts.Runs, tuple[Doubt, ...]],
 ) -> Comparison:
-    interval, estimate = found.interval, found.estimate
-    verdict, reason = decide(estimate, margin, found.a.point.better)
+    interval, estimate, better = found.interval, found.estimate, found.a.point.better
+    sides = (doubts.Side(names[0], found.a), doubts.Side(names[1], found.b))
+    case = doubts.Case(sides, estimate, margin, found.paired, found.dropped)
+    raised = doubts.of(case, about_runs)
+    lost = lost_time.lost_to_others(*(_results(side) for side in sides), margin, raised)
+    verdict, reason = decide(estimate, margin, better, lost)
     looks = looks_of((*found.a.samples, *found.b.samples))
     if looks and not interval.why and found.replication == "runs":
         reason += f" ({allowance(found.confidence, looks)})"
-    sides = (doubts.Side(names[0], found.a), doubts.Side(names[1], found.b))
-    case = doubts.Case(sides, estimate, margin, found.paired, found.dropped)
     mean_a, mean_b = found.means
     return Comparison(
         point=found.a.point,
@@ -176,15 +179,20 @@ def _compare_point(
         verdict=verdict,
         reason=f"{interval.why}: no interval" if interval.why else reason,
         smallest_visible=None if interval.half is None else math.expm1(interval.half),
-        doubts=doubts.of(case, about_runs),
-        by_margin=beyond(estimate, margin),
+        doubts=raised,
+        by_margin=surely_beyond(estimate, margin, better, lost),
         replication=found.replication,
         sessions=found.sessions,
         error=interval.error,
         degrees=interval.degrees,
-        runs_needed=_runs_needed(found, margin) if more_would_decide(verdict, estimate) else None,
+        runs_needed=_runs_needed(found, margin) if more_would_decide(verdict, estimate, lost) else None,
         rank=_rank(found),
+        lost_to_others=lost,
     )
+
+
+def _results(side: doubts.Side) -> list[Result]:
+    return [sample.result for sample in side.group.samples]
 
 
 def _runs_needed(found: Ratio, margin: float) -> RunsNeeded:
@@ -204,9 +212,14 @@ def _rank(found: Ratio) -> Estimate | None:
     return rank.unpaired(a, b, found.confidence)
 
 
-def more_would_decide(verdict: Verdict, estimate: Estimate) -> bool:
-    """Whether the interval is too wide to say: it holds 1, and more runs make it narrower."""
+def more_would_decide(verdict: Verdict, estimate: Estimate, lost: Lost = NOTHING_LOST) -> bool:
+    """Whether the interval is too wide to say: it holds 1, and more runs make it narrower.
+
+    More runs beside the same neighbours do not.
+    """
     low, high = estimate.low, estimate.high
+    if lost != NOTHING_LOST:
+        return False
     return verdict == "undecided" and low is not None and high is not None and low <= 1 <= high
 
 
@@ -216,23 +229,40 @@ def beyond(estimate: Estimate, margin: float) -> bool:
     return low is not None and high is not None and (low > 1 + margin or high < 1 / (1 + margin))
 
 
-def decide(estimate: Estimate, margin: float, better: Better | None) -> tuple[Verdict, str]:
-    """The verdict on B from the interval alone, and why, in words.
+def surely_beyond(estimate: Estimate, margin: float, better: Better | None, lost: Lost) -> bool:
+    """Whether it lies outside the margin whatever the sides may have lost to others."""
+    return not lost_time.too_much(lost) and beyond(allowing_for(lost, estimate, better), margin)
+
+
+def decide(
+    estimate: Estimate, margin: float, better: Better | None, lost: Lost = NOTHING_LOST
+) -> tuple[Verdict, str]:
+    """The verdict on B from the interval, and why, as text.
+
+    lost  shares of their time that A and B may have lost to others, for which the interval is stretched
 
     Inside [1/(1 + margin), 1 + margin] it is `equivalent`; else, where the interval excludes 1, `faster` or
-    `slower`; else, and where there is no interval, `undecided`.
+    `slower`; else, and where there is no interval or too much may be lost, `undecided`.
     """
-    low, high = estimate.low, estimate.high
+    stretched = allowing_for(lost, estimate, better)
+    low, high = stretched.low, stretched.high
     if low is None or high is None:
         return "undecided", "there is no interval"
+    if lost_time.too_much(lost):
+        limit = f"above {percent(lost_time.MOST_LOST)} there is no verdict"
+        return "undecided", f"{lost_time.words(lost)}; {limit}: run again alone"
     least, most = 1 / (1 + margin), 1 + margin
-    reach = f"the interval {_written(low)} to {_written(high)}"
+    reach, remedy = f"the interval {_written(low)} to {_written(high)}", "more runs"
+    if lost != NOTHING_LOST:
+        reach += f", stretched because {lost_time.words(lost)},"
+        remedy = "run again alone"
     if least <= low and high <= most:
         return "equivalent", f"{reach} lies within the margin of ±{percent(margin)}"
     if low <= 1 <= high:
         if high / low > most / least:
-            return "undecided", f"{reach} is wider than the margin of ±{percent(margin)}: more runs"
-        return "undecided", f"{reach} holds 1 and reaches beyond the margin of ±{percent(margin)}: more runs"
+            return "undecided", f"{reach} is wider than the margin of ±{percent(margin)}: {remedy}"
+        beyond_it = f"holds 1 and reaches beyond the margin of ±{percent(margin)}"
+        return "undecided", f"{reach} {beyond_it}: {remedy}"
     if better is None:
         return "undecided", f"{reach} excludes 1, but no direction of this metric is declared better"
     verdict: Verdict = "faster" if (low > 1) == (better == "higher") else "slower"

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from assay.analyse.compare import decide
+from assay.analyse.doubts.meanwhile import lost_to_others
 from assay.analyse.groups import Place, Sample, place_of
 from assay.analyse.likeness import Likeness, likeness
 from assay.analyse.lmdi import Factor, Factors, factors, log_mean
+from assay.analyse.lost_time import Lost
 from assay.analyse.pairing import pairing
 from assay.analyse.ratio import looked_at
 from assay.analyse.training_sets import (
@@ -119,7 +121,8 @@ def decompose(
         )
         sets = (training_set(names[0], side_a, unit), training_set(names[1], side_b, unit))
         alike = likeness(side_a, side_b, names=names, unit=unit)
-        made.append(_decomposition(benchmark, sets, found, margin, alike, by_session=by_session))
+        lost = lost_to_others(side_a, margin), lost_to_others(side_b, margin)
+        made.append(_decomposition(benchmark, sets, found, margin, alike, lost, by_session=by_session))
     return tuple(made), tuple(not_made)
 
 
@@ -154,13 +157,14 @@ def _decomposition(
     found: Factors,
     margin: float,
     alike: Likeness,
+    lost: Lost,
     *,
     by_session: bool,
 ) -> Decomposition:
     a, b = sets
     censored = _censored(sets)
     tied = a.tied and b.tied
-    verdict, reason = _verdict(found, margin, alike)
+    verdict, reason = _verdict(found, margin, alike, lost)
     convergence = found.convergence.estimate("", found.confidence)
     if tied:
         convergence = replace(convergence, low=None, high=None)
@@ -182,13 +186,13 @@ def _decomposition(
     )
 
 
-def _verdict(found: Factors, margin: float, alike: Likeness) -> tuple[Verdict, str]:
+def _verdict(found: Factors, margin: float, alike: Likeness, lost: Lost) -> tuple[Verdict, str]:
     """Of the system factor, where it compares the systems at all."""
     if alike.stands == "none":
         return "undecided", alike.claim
     if found.system.why:
         return "undecided", f"{found.system.why}: no interval"
-    return decide(found.system.estimate("", found.confidence), margin, "lower")
+    return decide(found.system.estimate("", found.confidence), margin, "lower", lost)
 
 
 def _censored(sets: Sequence[TrainingSet]) -> str:

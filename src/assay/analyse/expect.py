@@ -10,7 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from assay.analyse import doubts, intervals
+from assay.analyse.doubts import meanwhile
+from assay.analyse.doubts.timing import DEFAULT_MARGIN
 from assay.analyse.groups import Group, Metrics, group, place_of
+from assay.analyse.lost_time import MOST_LOST
 from assay.analyse.ratio import logs, looks_of, one_side
 from assay.analyse.sequential import allowance
 from assay.records import Estimate, Expectation, Point, Requirement, Result
@@ -76,19 +79,22 @@ def _of_system(
 def _verdict(system: str, found: Group, expectation: Expectation) -> Requirement:
     estimate, why = _estimate(found)
     needed = convert(expectation.value, expectation.unit, found.point.unit)
-    verdict, reason = decide(estimate, expectation.relation, needed)
+    case = doubts.Case((doubts.Side(system, found),), estimate)
+    lost = meanwhile.lost_to_others([sample.result for sample in found.samples], DEFAULT_MARGIN)
+    verdict, reason = decide(estimate, expectation.relation, needed, lost)
     if looks := looks_of(found.samples):
         reason += f" ({allowance(estimate.confidence, looks)})"
-    case = doubts.Case((doubts.Side(system, found),), estimate)
     return Requirement(system, found.point, expectation, estimate, verdict, why or reason, doubts.of(case))
 
 
 def decide(
-    estimate: Estimate, relation: Literal[">=", "<="], needed: float
+    estimate: Estimate, relation: Literal[">=", "<="], needed: float, lost: float = 0.0
 ) -> tuple[Literal["holds", "fails", "undecided"], str]:
     """Whether the requirement holds by the one-sided bounds at the interval's ends, and why, in words.
 
     needed  in the estimate's unit
+    lost    share of their time that the runs may have lost to others: a requirement that they do not meet
+            beside others fails only where they would not meet it alone
     """
     low, high, unit = estimate.low, estimate.high, estimate.unit
     if low is None or high is None:
@@ -98,6 +104,11 @@ def decide(
     safe, hopeful = (low, high) if relation == ">=" else (high, low)
     if sign * (safe - needed) >= 0:
         return "holds", f"the 95 % bound {human(safe, unit)} is {asked}"
+    if sign * (hopeful - needed) < 0 and lost:
+        alone = hopeful / (1 - lost) ** sign if lost <= MOST_LOST else None
+        if alone is None or sign * (alone - needed) >= 0:
+            taken = f"these runs may have lost {doubts.percent(lost)} of their time to others on their CPUs"
+            return "undecided", f"{human(hopeful, unit)} is not {asked}, but {taken}: run again alone"
     if sign * (hopeful - needed) < 0:
         return "fails", f"even the favourable 95 % bound {human(hopeful, unit)} is not {asked}"
     between = f"{human(low, unit)} and {human(high, unit)}"

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from assay.analyse import power
-from assay.analyse.compare import beyond, decide, more_would_decide
+from assay.analyse.compare import decide, more_would_decide, surely_beyond
 from assay.analyse.intervals import t_quantile
 from assay.analyse.sequential import ALPHA, IN_FAMILY
 from assay.records import Comparison, Estimate, Family, RunsNeeded
@@ -116,8 +116,11 @@ def _t(c: Comparison) -> float:
 def _held(c: Comparison, more: _Tail, less: _Tail, at: int) -> Comparison:
     low, high = more.bound(at, c), -less.bound(at, c, sign=-1)
     together = Estimate(c.ratio.value, math.exp(low), math.exp(high), c.ratio.n, "", c.ratio.confidence)
-    verdict, reason = decide(together, c.margin, c.point.better)
-    if verdict in ("faster", "slower") and beyond(c.ratio, c.margin) and not beyond(together, c.margin):
+    better, lost = c.point.better, c.lost_to_others
+    verdict, reason = decide(together, c.margin, better, lost)
+    by_margin = surely_beyond(together, c.margin, better, lost)
+    alone = surely_beyond(c.ratio, c.margin, better, lost)
+    if verdict in ("faster", "slower") and alone and not by_margin:
         reason += "; taken alone it lies wholly beyond the margin"
     size = len(more.rejected)
     tails = more.level + less.level if c.along is None else more.of_band + less.of_band
@@ -125,8 +128,8 @@ def _held(c: Comparison, more: _Tail, less: _Tail, at: int) -> Comparison:
         c,
         verdict=verdict,
         reason=f"{_with_others(c, size)}, {reason}",
-        by_margin=beyond(together, c.margin),
-        runs_needed=_runs_needed(c, 1 - tails) if more_would_decide(verdict, together) else None,
+        by_margin=by_margin,
+        runs_needed=_runs_needed(c, 1 - tails) if more_would_decide(verdict, together, lost) else None,
         family=Family(size, "holm" if c.along is None else "band", together, c.verdict),
     )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from assay.analyse.doubts import percent
+from assay.analyse.lost_time import allowing_for, too_much, words
 from assay.records import Comparison, Estimate
 
 Answer = Literal["holds", "worse", "undecided"]
@@ -32,17 +33,21 @@ def judge(comparison: Comparison) -> Judged:
     A metric without a better direction is not to move by more than the margin either way.
     """
     c = comparison
-    alone, together = _span(c.ratio), _span(c.family.ratio if c.family else c.ratio)
+    alone, together = (
+        _span(allowing_for(c.lost_to_others, ratio, c.point.better))
+        for ratio in (c.ratio, c.family.ratio if c.family else c.ratio)
+    )
     least, most = 1 / (1 + c.margin), 1 + c.margin
     width = f"the margin of {percent(c.margin)}"
-    if alone is None or together is None:
+    remedy = f"{words(c.lost_to_others)}: run again alone" if any(c.lost_to_others) else "more runs"
+    if alone is None or together is None or too_much(c.lost_to_others):
         return Judged(c, "undecided", c.reason)
     below, above = c.point.better in ("higher", None), c.point.better in ("lower", None)
     if (not below or alone[0] >= least) and (not above or alone[1] <= most):
         return Judged(c, "holds", f"the interval {_told(alone)} is not worse by more than {width}")
     if (below and together[1] < least) or (above and together[0] > most):
         return Judged(c, "worse", f"the whole interval {_told(together)} is worse by more than {width}")
-    return Judged(c, "undecided", f"the interval {_told(alone)} reaches beyond {width}: more runs")
+    return Judged(c, "undecided", f"the interval {_told(alone)} reaches beyond {width}: {remedy}")
 
 
 def overall(judged: Sequence[Judged], missing: int) -> Answer:

@@ -21,7 +21,7 @@ from assay.units import human
 
 _TROUBLES: Final[tuple[tuple[str, str, Callable[[NodeCounts], float | None]], ...]] = (
     ("a CPU quota stopped it for {} of its CPU time", "stops by a CPU quota", meanwhile.throttled_share),
-    ("other processes took up to {} of its CPU time", "other processes", meanwhile.neighbours_share),
+    ("other processes contended for {} of the CPU time", "other processes", meanwhile.neighbours_share),
     ("the host withheld {} of its CPU time", "CPU time withheld by the host", meanwhile.stolen_share),
     ("its CPUs were slowed down for heat {} of the time", "heat", meanwhile.heat_share),
     ("it waited for swapped memory {} of the time", "swapping", meanwhile.swap_share),

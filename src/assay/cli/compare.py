@@ -160,6 +160,7 @@ def _plain(c: Comparison, *, primary: bool) -> dict[str, Any]:
         "by_margin": c.by_margin,
         "replication": c.replication,
         "sessions": list(c.sessions),
+        "lost_to_others": list(c.lost_to_others),
         "runs_needed": None if c.runs_needed is None else to_plain(c.runs_needed),
         "rank": None if c.rank is None else to_plain(c.rank),
         "family": None if c.family is None else to_plain(c.family),

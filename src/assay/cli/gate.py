@@ -90,7 +90,7 @@ def _write(file: Path, name: str, judged: Sequence[Judged], missing: Sequence[tu
 
 
 def _show(answer: Answer, held: Held, judged: Sequence[Judged], missing: Sequence[tuple[Point, str]]) -> None:
-    from assay.report import figures
+    from assay.report import figures, sentences
 
     for one in judged:
         c = one.comparison
@@ -102,7 +102,8 @@ def _show(answer: Answer, held: Held, judged: Sequence[Judged], missing: Sequenc
     codes = sorted({doubt.code for one in judged for doubt in one.comparison.doubts})
     if codes:
         click.echo(f"doubts: {', '.join(codes)} (`assay compare` says more)")
-    click.echo(f"{answer} at a margin of {figures.percent(held.margin)}")
+    reserved = sentences.reservations(sentences.questions([one.comparison for one in judged]))
+    click.echo(" ".join(filter(None, (f"{answer} at a margin of {figures.percent(held.margin)}.", reserved))))
 
 
 def _document(

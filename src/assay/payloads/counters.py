@@ -5,7 +5,7 @@ not count is absent, never 0, and so is a count that ran backwards (CPUs taken o
 Times are in seconds.
 
 Sources: proc(5) for /proc/stat and /proc/vmstat; the kernel's Documentation/accounting/psi.rst,
-scheduler/sched-bwc.rst; arch/x86/kernel/cpu/mce/therm_throt.c.
+scheduler/sched-bwc.rst, scheduler/sched-stats.rst; arch/x86/kernel/cpu/mce/therm_throt.c.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ def look(tree: Tree | None = None) -> Look:
         **job_use(),
         **cpu_times(tree, allowed),
         **pressures(tree),
+        **queues(tree, allowed),
         **swapping(tree),
         **heat(tree, allowed),
         **cpu_set(tree),
@@ -105,13 +106,28 @@ def cpu_times(tree: Tree, cpus: set[int]) -> dict[str, float]:
 
 
 def pressures(tree: Tree) -> dict[str, float]:
-    """Seconds in which some task of the node waited for a CPU, and for memory."""
-    found = {}
-    for name, kind in (("cpu_wait_s", "cpu"), ("memory_wait_s", "memory")):
-        total = re.search(r"some .*total=(\d+)", tree.text(f"/proc/pressure/{kind}") or "")
-        if total is not None:
-            found[name] = int(total[1]) / 1e6
-    return found
+    """Seconds in which some task waited for a CPU, and for memory.
+
+    For a CPU: of the innermost group around this process whose pressure is counted, else of the node.
+    """
+    groups = (tree.text(f"{path}/cpu.pressure") for path in cgroups.directories(tree, "cpu"))
+    own_group = next((text for text in groups if text), None)
+    texts = {
+        "cpu_wait_s": own_group or tree.text("/proc/pressure/cpu"),
+        "memory_wait_s": tree.text("/proc/pressure/memory"),
+    }
+    totals = {name: re.search(r"some .*total=(\d+)", text or "") for name, text in texts.items()}
+    return {name: int(total[1]) / 1e6 for name, total in totals.items() if total is not None}
+
+
+def queues(tree: Tree, cpus: set[int]) -> dict[str, float]:
+    """Seconds for which tasks waited in the run queues of these CPUs, summed over tasks."""
+    waited_ns = [
+        int(fields[8])  # after the name: 7 is the time that tasks ran, 8 the time that they waited
+        for fields in map(str.split, tree.lines("/proc/schedstat"))
+        if fields and fields[0][:3] == "cpu" and fields[0][3:].isdigit() and int(fields[0][3:]) in cpus
+    ]
+    return {"queue_wait_s": sum(waited_ns) / 1e9} if len(waited_ns) == len(cpus) else {}
 
 
 def swapping(tree: Tree) -> dict[str, int]:

@@ -97,7 +97,9 @@ class NodeCounts:
     busy_cpu_s          of all processes, the job's own too
     beside_cpu_s        of the job's other parts that have the same CPUs: in busy_cpu_s, and no others
     stolen_cpu_s        wanted on a virtual machine, and withheld by its host
-    cpu_wait_s          in which some task of the node waited for a CPU; memory_wait_s: for memory
+    cpu_wait_s          in which some task of the job's control group, or else of the node, waited for a CPU
+    queue_wait_s        for which tasks waited in the run queues of these CPUs, summed over tasks
+    memory_wait_s       in which some task of the node waited for memory
     job_cpu_s           of the job's own processes
     job_major_faults    pages that they had to wait for
     quota_cores         cores' worth of time that the tightest cgroup allows; None without a quota too
@@ -115,6 +117,7 @@ class NodeCounts:
     beside_cpu_s: float | None = None
     stolen_cpu_s: float | None = None
     cpu_wait_s: float | None = None
+    queue_wait_s: float | None = None
     memory_wait_s: float | None = None
     job_cpu_s: float | None = None
     job_major_faults: int | None = None

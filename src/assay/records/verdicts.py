@@ -122,6 +122,8 @@ class Comparison:
     rank         Hodges and Lehmann's estimate with its exact interval, to be read beside the ratio
     family       where several comparisons are claimed together
     along        where it is one size of a curve
+    lost_to_others  share of their time that A and B may have lost to others on their CPUs, for which the
+                 verdict allows; 0 where that was too little to matter or nobody counted
     """
 
     point: Point
@@ -146,6 +148,7 @@ class Comparison:
     rank: Estimate | None = None
     family: Family | None = None
     along: Along | None = None
+    lost_to_others: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)

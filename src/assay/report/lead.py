@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from assay.analyse import explanations
-from assay.records import Doubt
 from assay.report import figures, sentences, transport_words
 from assay.report.contents import Contents
-from assay.report.sentences import Question
 
 
 def lead(contents: Contents) -> str:
     """The whole in a sentence or two."""
     if contents.questions:
         asked = contents.questions
-        parts = (sentences.headline(asked), sentences.resolution(asked), _invalid(asked))
+        parts = (sentences.headline(asked), sentences.resolution(asked))
         return " ".join(filter(None, parts))
     held = [r.verdict for r in contents.requirements]
     if held:
@@ -24,23 +20,6 @@ def lead(contents: Contents) -> str:
     otherwise = transport_words.first_line([r for side in contents.sides.values() for r in side])
     alone = f"{next(iter(contents.sides))}, measured alone."
     return f"{alone} It was {otherwise}." if otherwise else alone
-
-
-def _invalid(asked: Sequence[Question]) -> str:
-    """The doubts under which the answers don't hold: who reads one sentence reads of them."""
-    comparisons = [c for question in asked for c in question.comparisons]
-    grave = [[doubt.code for doubt in c.doubts if _is_invalid(doubt)] for c in comparisons]
-    many = sum(map(bool, grave))
-    if not many:
-        return ""
-    codes = ", ".join(dict.fromkeys(code for found in grave for code in found))
-    if many == len(comparisons):
-        return f"That probably does not hold as it stands: {codes}."
-    return f"{many} of the {len(comparisons)} probably do not hold as they stand: {codes}."
-
-
-def _is_invalid(doubt: Doubt) -> bool:
-    return explanations.EXPLANATIONS[doubt.code].severity == "invalid"
 
 
 def together(contents: Contents) -> str:

@@ -6,6 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from assay.analyse import lost_time
+from assay.analyse.compare import surely_beyond
+from assay.analyse.explanations import EXPLANATIONS, Severity
 from assay.records import (
     Comparison,
     Doubt,
@@ -64,8 +67,31 @@ def questions(comparisons: Sequence[Comparison]) -> tuple[Question, ...]:
 
 
 def headline(asked: Sequence[Question]) -> str:
-    """`here-again against here: as fast in 5 of 6 comparisons, undecided in 1.` for each pair."""
-    return " ".join(_pair_headline(sides, asked) for sides in dict.fromkeys(q.sides for q in asked))
+    """`here-again against here: as fast in 5 of 6 comparisons, undecided in 1.` for each pair.
+
+    Then the doubts under which the answers do not hold, and those by which they may be biased.
+    """
+    pairs = dict.fromkeys(q.sides for q in asked)
+    return " ".join(filter(None, (*(_pair_headline(sides, asked) for sides in pairs), reservations(asked))))
+
+
+def reservations(asked: Sequence[Question]) -> str:
+    """Which doubts say that answers do not hold or may be biased; "" where none does."""
+    comparisons = [c for question in asked for c in question.comparisons]
+    said = []
+    for severity, alone, several in _RESERVATIONS:
+        codes = [[d.code for d in c.doubts if EXPLANATIONS[d.code].severity == severity] for c in comparisons]
+        many, named = sum(map(bool, codes)), ", ".join(dict.fromkeys(code for of in codes for code in of))
+        if many:
+            who = alone if many == len(comparisons) else f"{many} of the {len(comparisons)} {several}"
+            said.append(f"{who}: {named}.")
+    return " ".join(said)
+
+
+_RESERVATIONS: Sequence[tuple[Severity, str, str]] = (
+    ("invalid", "That probably does not hold", "probably do not hold"),
+    ("biased", "That may be biased", "may be biased"),
+)
 
 
 def resolution(asked: Sequence[Question]) -> str:
@@ -139,7 +165,7 @@ def _one(c: Comparison) -> str:
         case "equivalent":
             return f"{claim}, within {margin}."
         case "undecided":
-            return f"{claim}."
+            return f"{claim}{_why_open(c)}."
         case "faster" | "slower":
             alone = " taken alone" if c.family is not None and not c.by_margin else ""
             reach = f"by more than {margin}{alone}" if _outside(c) else f"perhaps by less than {margin}"
@@ -305,12 +331,20 @@ def _claim(c: Comparison) -> str:
             return f"{c.b} is {less} than {c.a} at {task}{direction}"
 
 
+def _why_open(c: Comparison) -> str:
+    """That others used the CPUs, where the verdict is open for that."""
+    lost = lost_time.words(c.lost_to_others, (c.a, c.b))
+    return f"; {lost}" if lost else ""
+
+
 def _left_open(c: Comparison, task: str) -> str:
     """`b is as fast as a at … or slower`: within the margin to one side, open to the other."""
     as_a, more, less = _adjectives(c.point)
+    better = c.point.better
     rests_on = c.ratio if c.family is None else c.family.ratio
-    low, high, better = rests_on.low, rests_on.high, c.point.better
-    if low is None or high is None:
+    stretched = lost_time.allowing_for(c.lost_to_others, rests_on, better)
+    low, high = stretched.low, stretched.high
+    if low is None or high is None or lost_time.too_much(c.lost_to_others):
         return f"Undecided whether {c.b} is as {as_a} as {c.a} at {task}"
     if better is None:
         return f"{c.b} may differ from {c.a} at {task}"
@@ -348,8 +382,7 @@ def _many(question: Question) -> str:
 
 def _outside(c: Comparison) -> bool:
     """Whether its own interval lies wholly beyond the margin, claimed together with others or not."""
-    low, high = c.ratio.low, c.ratio.high
-    return low is not None and high is not None and (low > 1 + c.margin or high < 1 / (1 + c.margin))
+    return surely_beyond(c.ratio, c.margin, c.point.better, c.lost_to_others)
 
 
 def _is_speed(point: Point) -> bool:

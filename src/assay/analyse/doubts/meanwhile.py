@@ -1,20 +1,23 @@
 """Doubts about what happened on the nodes while the runs ran, from what their kernels counted meanwhile.
 
-Each trouble is put as the share of a run that it may have cost, and speaks where the mean over a side's runs
-is above half of the margin: what is below moves a ratio by less than half of what counts as equal. Of a run's
-nodes the worst counts, because the others wait for it.
+Each trouble is counted as a share, and raises its doubt where the mean over a side's runs is above half of
+the margin. Of a run's nodes the worst counts, because the others wait for it.
+
+These counts give no bound on what a side lost: ranks that wait for each other lose more than the share, and
+nobody knows in which part of the run it was measured. So a doubt says what was counted and which side met
+more. What a verdict allows for is `lost_to_others`, a rule that docs/statistics.md tests by simulation.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
 from assay.analyse.doubts.case import Case, Side, counted, percent
 from assay.analyse.doubts.timing import DEFAULT_MARGIN
-from assay.records import Doubt, NodeCounts
+from assay.records import Doubt, NodeCounts, Result
 from assay.units import human
 
 # A count in steps of 10 ms, cut off at both ends, is off by 8 ms or less in 95 % of cases; a CPU's busy time
@@ -54,7 +57,7 @@ def throttled(case: Case) -> Doubt | None:
 def busy_neighbours(case: Case) -> Doubt | None:
     """Other processes used CPUs that the job may run on."""
     evidence = _evidence(
-        case, "up to {} of its CPU time went to other processes", neighbours_share, _neighbours
+        case, "other processes contended for {} of the CPU time", neighbours_share, _neighbours
     )
     if evidence is None:
         return None
@@ -121,15 +124,35 @@ def others_cpus(node: NodeCounts) -> float | None:
 
 
 def neighbours_share(node: NodeCounts) -> float | None:
-    """Share of the job's CPUs that others used: what it loses to them where they fall upon it blindly.
+    """What others used of the CPU time that they and the job used on the job's CPUs.
 
-    Never more than the share of time in which some task had to wait for a CPU, where that is counted.
+    Never more than the share of time in which the job can have waited for a CPU.
     """
     others = others_cpus(node)
-    if others is None:
-        return None
-    waited = math.inf if node.cpu_wait_s is None else node.cpu_wait_s / node.elapsed_s
-    return min(others / node.cpus, waited)
+    if not others:
+        return others
+    own = ((node.job_cpu_s or 0.0) + (node.beside_cpu_s or 0.0)) / node.elapsed_s
+    return min(others / (others + own), _waiting_share(node))
+
+
+def time_to_neighbours(node: NodeCounts) -> float | None:
+    """Share of the time in which the job may have waited for a CPU that others used.
+
+    Then others used at least one of its CPUs, all of them were busy, and some task waited: it is no more than
+    the least of the three. Ranks or threads that wait for each other lose all of it.
+    """
+    others = others_cpus(node)
+    return None if others is None else min(1.0, others, _waiting_share(node))
+
+
+def _waiting_share(node: NodeCounts) -> float:
+    """Share of the time in which a task of the job can have waited for a CPU, as far as the kernel counts it.
+
+    Without a count of the waiting it is the share in which all CPUs can have been busy.
+    """
+    waits = [wait for wait in (node.cpu_wait_s, node.queue_wait_s) if wait is not None]
+    all_busy_s = math.inf if node.busy_cpu_s is None else node.busy_cpu_s / node.cpus
+    return min(1.0, min([all_busy_s, *waits]) / node.elapsed_s)
 
 
 def stolen_share(node: NodeCounts) -> float | None:
@@ -138,6 +161,13 @@ def stolen_share(node: NodeCounts) -> float | None:
         return None
     stolen_s = max(0.0, node.stolen_cpu_s - COUNT_ERROR_S * node.cpus)
     return stolen_s / (stolen_s + node.busy_cpu_s)
+
+
+def time_stolen(node: NodeCounts) -> float | None:
+    """Share of the time in which the host may have withheld a CPU: as if never two at once."""
+    if node.stolen_cpu_s is None:
+        return None
+    return min(1.0, max(0.0, node.stolen_cpu_s - COUNT_ERROR_S * node.cpus) / node.elapsed_s)
 
 
 def heat_share(node: NodeCounts) -> float | None:
@@ -156,6 +186,20 @@ def swap_share(node: NodeCounts) -> float | None:
     return min(1.0, waited_s / node.elapsed_s) if node.swapped_in_bytes else 0.0
 
 
+def lost_to_others(results: Sequence[Result], margin: float) -> float:
+    """Share of its time that a side may have lost to others who used its CPUs: the mean over its runs.
+
+    0 where nothing was counted, or no more than half of the margin went to others: that much is the noise of
+    the system itself, and says nothing of which side is faster.
+    """
+    lost = 0.0
+    for share, time in ((neighbours_share, time_to_neighbours), (stolen_share, time_stolen)):
+        taken, met = _met("", results, share), _met("", results, time)
+        if taken is not None and met is not None and taken.share >= margin / 2:
+            lost += met.share
+    return min(1.0, lost)
+
+
 # Words ---------------------------------------------------------------------------------------------------
 
 
@@ -166,7 +210,10 @@ def _stops(node: NodeCounts) -> str:
 
 def _neighbours(node: NodeCounts) -> str:
     own = ((node.job_cpu_s or 0.0) + (node.beside_cpu_s or 0.0)) / node.elapsed_s
-    return f"others used {others_cpus(node):.2g} of {counted(node.cpus, 'CPU')} and the job {own:.2g}"
+    used = f"others used {others_cpus(node):.2g} of {counted(node.cpus, 'CPU')} and the job {own:.2g}"
+    if node.cpu_wait_s is None:
+        return used
+    return f"{used}; some task waited for a CPU {percent(node.cpu_wait_s / node.elapsed_s)} of the time"
 
 
 def _withheld(node: NodeCounts) -> str:
@@ -184,7 +231,7 @@ def _swapped(node: NodeCounts) -> str:
 def _evidence(case: Case, what: str, share: Share, words: Callable[[NodeCounts], str]) -> str | None:
     """What each side met, in figures, and whether both did; None where no side met what could matter."""
     matters = (case.margin or DEFAULT_MARGIN) / 2
-    sides = [met for side in case.sides if (met := _met(side, share)) is not None]
+    sides = [met for side in case.sides if (met := _met(side.name, _results(side), share)) is not None]
     if max((met.share for met in sides), default=0.0) < matters:
         return None
     told = [
@@ -205,19 +252,21 @@ def _between(case: Case, sides: list[_Met], matters: float) -> str:
     if unknown:
         return f"of {', '.join(sorted(unknown))} nothing was counted"
     least, most = sorted(sides, key=lambda met: met.share)
-    left, gap = 1 - most.share, most.share - least.share
-    if gap <= matters * left:
-        return "both sides about alike, so their ratio suffers less than either figure"
-    amount = f"by up to {percent(gap / left)}" if left else "by any amount"
-    return f"so the ratio may favour {least.name} {amount}"
+    if most.share - least.share <= matters:
+        return "both sides met about as much, and either may have lost more by it"
+    return f"so the ratio may favour {least.name}"
 
 
-def _met(side: Side, share: Share) -> _Met | None:
+def _results(side: Side) -> list[Result]:
+    return [sample.result for sample in side.group.samples]
+
+
+def _met(name: str, results: Iterable[Result], share: Share) -> _Met | None:
     """A side's runs by their worst nodes; None where none of them counted it."""
     costs: list[float] = []
     worst: tuple[float, NodeCounts, str] | None = None
-    for sample in side.group.samples:
-        run = sample.result.run
+    for result in results:
+        run = result.run
         known = [(cost, node) for node in run.nodes if (cost := share(node)) is not None]
         if not known:
             continue
@@ -227,4 +276,4 @@ def _met(side: Side, share: Share) -> _Met | None:
             worst = (cost, node, run.trial.id)
     if worst is None:
         return None
-    return _Met(side.name, math.fsum(costs) / len(costs), len(costs), *worst[1:])
+    return _Met(name, math.fsum(costs) / len(costs), len(costs), *worst[1:])

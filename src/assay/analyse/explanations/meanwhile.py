@@ -9,8 +9,12 @@ _RULE = (
     "compared); of a run's nodes the worst counts."
 )
 _SIDES = (
-    " Where both sides met it alike, their ratio suffers less than either figure; where one side lost "
-    "more, the ratio may favour the other by up to that."
+    " A ratio may favour the side that met less of it. By how much is not known, and not even two sides that "
+    "met as much need have lost as much."
+)
+_VERDICT = (
+    " Verdicts allow for it: they have to hold whatever either side lost, up to the time that it may have "
+    "waited, and above 20 % of its time there is no verdict but `undecided` (docs/statistics.md)."
 )
 
 EXPLANATIONS: dict[str, Explanation] = {
@@ -28,11 +32,14 @@ EXPLANATIONS: dict[str, Explanation] = {
     "busy-neighbours": Explanation(
         "biased",
         "Other processes used CPUs that the job may run on, while it ran: busy time of those CPUs less the "
-        "job's own CPU time, as a share of their whole time, and no more than the share of time in which "
-        "some task waited for a CPU, where the kernel tells that (pressure stall information)." + _RULE,
-        "Neighbours that fall upon the CPUs blindly take this share from the job. A kernel that finds them "
-        "idle CPUs takes less; a job whose ranks wait for each other loses more." + _SIDES + " Caches, "
-        "memory bandwidth and clock that neighbours take are not in it.",
+        "job's own CPU time, as a share of all CPU time that was used there, and no more than the share of "
+        "time in which some task waited for a CPU, where the kernel counts it (pressure stall information, "
+        "or the waiting times of its run queues)." + _RULE,
+        "A job that wants more CPUs loses more to the same neighbours: two threads that want two CPUs of two "
+        "wait, while one thread finds the other CPU free, and threads or ranks that wait for each other lose "
+        "the time of the slowest. What the job wanted is not counted, so a side that got less CPU time than "
+        "it wanted may look slower than it is." + _SIDES + _VERDICT + " Caches, memory bandwidth and clock "
+        "that neighbours take are not in it.",
         "Find what else runs there (other pods, other jobs of the node), and run again alone.",
         "The kernel counts in steps of 10 ms, so 18 ms a CPU (two standard deviations of the sum) are taken "
         "off first: a run of 1 s shows neighbours from 2.8 % on, one of 60 s from 1.03 %. Assay itself uses "
@@ -44,7 +51,8 @@ EXPLANATIONS: dict[str, Explanation] = {
         "The machine is virtual, and its host withheld CPU time that it wanted: stolen time, as a share of "
         "the time that its CPUs wanted." + _RULE,
         "The figure is that of the machine's share of its host at that hour; the next hour has another."
-        + _SIDES,
+        + _SIDES
+        + _VERDICT,
         "Take a machine with CPUs of its own (dedicated, not burstable), and run again.",
         "A count of the kernel's in steps of 10 ms; 8 ms a CPU are taken off first. A host that does not "
         "tell its guest steals unseen.",

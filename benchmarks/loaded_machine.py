@@ -1,0 +1,127 @@
+"""Verdicts on a loaded machine, with real processes: two threads against one, beside up to four competitors.
+
+Two truths: the threads share the work (two are nearly twice as fast), or both do all of it (two are as fast
+as one). Threads meet after each round. Everything runs on the same two CPUs through `assay run`. For each
+truth and load it prints the ratio of one thread to two, the verdict of the interval alone, and the verdict.
+
+Exit 1 where a verdict names the wrong direction.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from assay.analyse.compare import decide
+from assay.records import Estimate
+
+ASSAY = str(Path(sys.executable).with_name("assay"))
+CPUS = 2
+LOADS = (0, 1, 2, 4)
+WRONG = {"shared": {"faster", "equivalent"}, "doubled": {"faster", "slower"}}  # of one thread against two
+PROGRAM = """\
+import hashlib, os, sys, threading, time
+threads, truth, seconds = int(os.environ["THREADS"]), sys.argv[1], float(sys.argv[2])
+block, each = bytes(1 << 18), 8 // threads if truth == "shared" else 8
+rounds, end, over = 0, time.monotonic() + seconds, False
+def decide():
+    global rounds, over
+    rounds, over = rounds + 1, time.monotonic() > end
+meeting = threading.Barrier(threads, action=decide)
+def work():
+    while not over:
+        for _ in range(each):
+            hashlib.sha256(block).digest()
+        meeting.wait()
+begin = time.monotonic()
+workers = [threading.Thread(target=work) for _ in range(threads)]
+for worker in workers: worker.start()
+for worker in workers: worker.join()
+print("rate", rounds / (time.monotonic() - begin))
+"""
+
+
+def site(directory: Path, truth: str, seconds: float, repeats: int) -> Path:
+    """A suite of the program with two threads (the baseline) and with one."""
+    program = directory / "threads.py"
+    program.write_text(PROGRAM)
+    argv = [sys.executable, str(program), truth, str(seconds)]
+    metric = {"pattern": "rate (?P<value>[0-9.]+)", "unit": "rounds/s", "better": "higher"}
+    systems = {
+        name: {"launcher": "local", "env": {"THREADS": str(threads)}}
+        for name, threads in (("two-threads", 2), ("one-thread", 1))
+    }
+    suite = {
+        "suite": truth,
+        "workload": "command",
+        "params": {"argv": argv, "metrics": {"rate": metric}},
+        "systems": [*systems],
+        "baseline": "two-threads",
+        "repeats": repeats,
+    }
+    (directory / "systems.yaml").write_text(json.dumps(systems))
+    (directory / "suite.yaml").write_text(json.dumps(suite))
+    return directory / "suite.yaml"
+
+
+@contextmanager
+def competitors(count: int) -> Iterator[None]:
+    """As many processes that never rest, on the CPUs of this process."""
+    busy = [subprocess.Popen([sys.executable, "-I", "-S", "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+
+
+def compared(truth: str, load: int, seconds: float, repeats: int) -> dict[str, Any]:
+    """The comparison that `assay run` made beside this load."""
+    with tempfile.TemporaryDirectory() as place, competitors(load):
+        suite = site(Path(place), truth, seconds, repeats)
+        ran = subprocess.run(
+            [ASSAY, "run", str(suite), "--runs", f"{place}/runs", "--quiet", "--json"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    [found] = json.loads(ran.stdout)["comparisons"]
+    return dict(found)
+
+
+def main() -> None:
+    """Print a line for each truth and load."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    options.add_argument("--seconds", type=float, default=0.5, help="of each run's work")
+    options.add_argument("--repeats", type=int, default=5)
+    asked = options.parse_args()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CPUS])
+    print(f"{'threads':8} {'load':>4}  {'one over two threads':24} {'interval alone':14} verdict")
+    wrong = 0
+    for truth, not_true in WRONG.items():
+        for load in LOADS:
+            found = compared(truth, load, asked.seconds, asked.repeats)
+            ratio = Estimate(**found["ratio"])
+            alone, _ = decide(ratio, found["margin"], "higher")
+            lost = " and ".join(f"{share:.0%}" for share in found["lost_to_others"])
+            span = f"{ratio.value:.2f} ({ratio.low or 0:.2f} to {ratio.high or 0:.2f})"
+            mark = " WRONG" if found["verdict"] in not_true else ""
+            print(
+                f"{truth:8} {load:4}  {span:24} {alone:14} {found['verdict']}{mark}; lost up to {lost}",
+                flush=True,
+            )
+            wrong += bool(mark)
+    sys.exit(wrong > 0)
+
+
+if __name__ == "__main__":
+    main()
