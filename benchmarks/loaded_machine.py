@@ -9,7 +9,6 @@ Exit 1 where a verdict names the wrong direction.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -20,7 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from options import parse, sized
+
 from assay.analyse.compare import decide
+from assay.errors import EXIT_OK
 from assay.records import Estimate
 
 ASSAY = str(Path(sys.executable).with_name("assay"))
@@ -92,23 +94,29 @@ def compared(truth: str, load: int, seconds: float, repeats: int) -> dict[str, A
             [ASSAY, "run", str(suite), "--runs", f"{place}/runs", "--quiet", "--json"],
             capture_output=True,
             text=True,
-            check=True,
+            check=False,
         )
+    if ran.returncode != EXIT_OK:
+        sys.exit(f"assay run ended with {ran.returncode}: {ran.stderr}")
     [found] = json.loads(ran.stdout)["comparisons"]
     return dict(found)
 
 
 def main() -> None:
     """Print a line for each truth and load."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    options.add_argument("--seconds", type=float, default=0.5, help="of each run's work")
-    options.add_argument("--repeats", type=int, default=5)
-    asked = options.parse_args()
+    asked = parse(
+        sized(
+            __doc__,
+            seconds=(0.5, 0.02, "of each run's work"),
+            repeats=(5, 2, "of each side, in blocks"),
+            most=(max(LOADS), 1, "competitors at most"),
+        )
+    )
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CPUS])
     print(f"{'threads':8} {'load':>4}  {'one over two threads':24} {'interval alone':14} verdict")
     wrong = 0
     for truth, not_true in WRONG.items():
-        for load in LOADS:
+        for load in (load for load in LOADS if load <= asked.most):
             found = compared(truth, load, asked.seconds, asked.repeats)
             ratio = Estimate(**found["ratio"])
             alone, _ = decide(ratio, found["margin"], "higher")

@@ -160,7 +160,7 @@ def _compare_point(
     sides = (doubts.Side(names[0], found.a), doubts.Side(names[1], found.b))
     case = doubts.Case(sides, estimate, margin, found.paired, found.dropped)
     raised = doubts.of(case, about_runs)
-    lost = lost_time.lost_to_others(*(_results(side) for side in sides), margin, raised)
+    lost = lost_time.lost_to_others(_results(found.a), _results(found.b), margin, raised)
     verdict, reason = decide(estimate, margin, better, lost)
     looks = looks_of((*found.a.samples, *found.b.samples))
     if looks and not interval.why and found.replication == "runs":
@@ -191,8 +191,8 @@ def _compare_point(
     )
 
 
-def _results(side: doubts.Side) -> list[Result]:
-    return [sample.result for sample in side.group.samples]
+def _results(side: Group) -> list[Result]:
+    return [sample.result for sample in side.samples]
 
 
 def _runs_needed(found: Ratio, margin: float) -> RunsNeeded:
