@@ -61,10 +61,19 @@ def job(
     env: Mapping[str, str] | None = None,
     trial_id: str = "trial-1x1-r01",
     cwd: str | None = None,
+    max_output_bytes: int | None = None,
 ) -> Job:
     sent = tuple(TaskFile(name, data) for name, data in (files or {}).items())
     task = Task(argv, env or {}, sent, cwd, outputs)
-    return Job(uuid.uuid4().hex, trial_id, Shape(ranks, 1), task, seed=7, timeout_s=timeout_s)
+    return Job(
+        uuid.uuid4().hex,
+        trial_id,
+        Shape(ranks, 1),
+        task,
+        seed=7,
+        timeout_s=timeout_s,
+        max_output_bytes=max_output_bytes,
+    )
 
 
 def follow_to_end(
@@ -277,6 +286,12 @@ else:
         assert not any(e.first for e in status.exits)
         assert streams["rank-0"] == b"up\n"
         assert self.left_at_the_end(asked.token) == []
+
+    def test_a_job_that_floods_its_log_is_ended_for_it(self, launcher: Launcher) -> None:
+        code = "import time\nwhile True: print('x' * 999); time.sleep(0.0001)"
+        status, _ = run(launcher, job(python(code), 2, timeout_s=120, max_output_bytes=5_000_000))
+        assert status.state is JobState.FAILED
+        assert "GB on one node and max_output is 0.005 GB" in status.cause
 
     def test_a_rank_that_ignores_sigterm_is_killed_and_named(self, launcher: Launcher) -> None:
         asked = job(python(IGNORE_TERM + "time.sleep(60)"), timeout_s=1)

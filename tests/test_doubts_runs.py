@@ -120,6 +120,13 @@ def test_one_run_shows_nothing_of_what_happens_between_runs() -> None:
     )
 
 
+def test_lines_that_were_not_read_to_their_end_are_doubted_with_their_number() -> None:
+    runs = side(QUIET)
+    runs[3] = replace(runs[3], reading=replace(runs[3].reading, cut_lines=2))
+    assert "A: 2 lines of 1 run, longer than 2000 bytes" in of_side(runs)["cut-lines"].evidence
+    assert "cut-lines" not in of_values(QUIET)
+
+
 def test_the_gravest_doubt_comes_first() -> None:
     codes = list(of_values([value * (0.8 if i == 4 else 1) for i, value in enumerate(QUIET)]))
     assert codes == ["one-far-off", "one-session", "cannot-tell"]

@@ -285,7 +285,7 @@ def test_a_file_that_is_not_there_is_told_with_its_line(tmp_path: Path) -> None:
         "params: {argv: [a], files: [no.py], metrics: {loss: {pattern: '(?P<value>1)'}}}\nshapes: [1x1]\n"
     )
     suite, systems = load(path, params_models={"command": COMMAND.params}, launcher_models=LAUNCHERS)
-    with pytest.raises(InputError, match=r"suite.yaml:4: command in shape 1x1: .*no.py can't be read"):
+    with pytest.raises(InputError, match=r"suite.yaml:4: command in shape 1x1: .*no.py: can't be read"):
         plan.make(suite, systems, workloads={"command": COMMAND})
 
 

@@ -629,16 +629,18 @@ def test_the_index_follows_the_run_directories(site: Site) -> None:
     ]
 
 
-def test_a_damaged_run_is_named_left_out_and_stops_nothing(site: Site) -> None:
+def test_a_damaged_run_is_named_counts_as_failed_and_stops_nothing(site: Site) -> None:
     completed = site.run(site.suite())
     update_index(site.runs)
     record = next(completed.session.attempts()).path / "run.json"
     whole = record.read_text()
     record.write_text("{")
     problems = update_index(site.runs)
-    record.write_text(whole)
     assert [problem.where for problem in problems] == [f"{record}:1"]
-    assert len(store.known(site.runs)) == 1
+    assert [problem.where for problem in update_index(site.runs)] == [f"{record}:1"]
+    states = {row["cause"][:14]: row["state"] for row in store.listed_runs(site.runs, store.Filter(), 9)}
+    assert states == {"": "finished", "can't be read:": "failed"}
+    record.write_text(whole)
     assert not update_index(site.runs)
     assert len(store.known(site.runs)) == 2
 
@@ -648,6 +650,24 @@ def test_a_damaged_index_is_made_again(site: Site) -> None:
     store.index_path(site.runs).write_bytes(b"not an index")
     assert not update_index(site.runs)
     assert len(store.known(site.runs)) == 2
+
+
+def test_a_trial_that_floods_its_log_is_ended_and_told_by_whoever_sees_it_first(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flood = "print('v 1')\nwhile True: print('x' * 99_999)"
+    suite = site.suite(flood, repeats=1, max_output="3 MB", timeout=300)
+    (failure,) = site.run(suite).failures
+    assert "max_output is 0.003 GB: print less, or raise it" in failure.run.cause
+    monkeypatch.setattr("assay.run.execute.FLOOD_SLACK_BYTES", 0)
+    whole = LocalLauncher.submit
+    monkeypatch.setattr(
+        LocalLauncher, "submit", lambda self, job: whole(self, replace(job, max_output_bytes=None))
+    )
+    (failure,) = site.run(site.suite(flood, repeats=1, max_output="3 MB", timeout=300)).failures
+    assert "of output came, more than max_output; the rest was not kept" in failure.run.cause
+    (log,) = [a.logs()["rank-0.log"] for a in site.attempts() if a.run().id == failure.run.id]
+    assert log.stat().st_size < 5_000_000
 
 
 def test_a_log_that_lost_bytes_on_the_way_is_a_failure_and_gives_no_figure(

@@ -555,7 +555,7 @@ def test_a_command_takes_its_seed_its_files_and_its_place(tmp_path: Path) -> Non
     assert task.argv == ("{python}", "train.py", "--seed", "7")
     assert [(file.name, file.data) for file in task.files] == [("train.py", b"print(1)")]
     script.unlink()
-    with pytest.raises(InputError, match=r"train\.py can't be read: No such file"):
+    with pytest.raises(InputError, match=r"train\.py: can't be read: No such file"):
         WORKLOADS["command"].task(params, ONE, 7)
 
 

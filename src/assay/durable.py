@@ -19,10 +19,12 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from assay.errors import BusyError, HostError, InputError
+from assay.errors import BusyError, HostError
+from assay.inputs import open_plain
 from assay.units import human
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_ANOTHER_KIND = frozenset({errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ELOOP})
 _NO_PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
@@ -38,6 +40,11 @@ def writing(path: Path) -> Iterator[None]:
             raise HostError(
                 f"{path}: can't be written ({error.strerror}); give yourself write access, or choose another "
                 "directory with --runs"
+            ) from error
+        if error.errno in _ANOTHER_KIND:
+            raise HostError(
+                f"{error.filename2 or error.filename or path}: can't be written: {error.strerror}; remove or "
+                "rename what is there, or name another place"
             ) from error
         raise
 
@@ -161,13 +168,5 @@ def _holder(descriptor: int) -> str:
 
 def sha256(path: Path) -> str:
     """Hexadecimal digest of a file's bytes. Raises OSError where it can't be read."""
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def read_bytes(path: Path) -> bytes:
-    """The file's content. Raises InputError when it is missing or can't be read."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: can't be read ({error.strerror})") from error

@@ -18,7 +18,7 @@ from typing import Any
 
 from assay.digests import Place, plan_digest, point_digests, suite_digest, where_shape
 from assay.errors import InputError, Problem
-from assay.records import Plan, Shape, Task, Trial, digest_of
+from assay.records import Job, Plan, Shape, Task, Trial, digest_of
 from assay.suite import Benchmark, Point, Suite, System, Systems, requirements
 from assay.suite.findings import in_order, unknown
 from assay.suite.requirements import MetricsOf
@@ -104,6 +104,12 @@ def task_of(trial: Trial, workloads: Mapping[str, Workload] = WORKLOADS) -> Task
     return workload.task(workload.params(**trial.params), trial.shape, trial.seed)
 
 
+def job_of(trial: Trial, token: str) -> Job:
+    """What a launcher is given to run a trial, under this token. Raises InputError as `task_of` does."""
+    task = task_of(trial)
+    return Job(token, trial.id, trial.shape, task, trial.seed, trial.timeout_s, trial.max_output_bytes)
+
+
 def metrics_of(workloads: Mapping[str, Workload] = WORKLOADS) -> MetricsOf:
     """What `suite.load` wants as `metrics`: a workload's name and parameters → what it reports."""
     return lambda name, params: workloads[name].metrics(workloads[name].params(**params))
@@ -178,6 +184,7 @@ def _template(
         block=0,
         seed=0,
         timeout_s=benchmark.timeout_s,
+        max_output_bytes=benchmark.max_output_bytes,
         retries=benchmark.retries,
         digest=digest_of([task_digest, system.name, system.definition]),
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from assay.errors import InputError
 from assay.records import Metric, Reading, Result, Run, RunState, digest_of
 from assay.redact import redacted
 from assay.rundir.session import Attempt
@@ -66,7 +67,10 @@ def read(logs: Mapping[str, Path], run: Run) -> Reading:
         )
     if not logs:
         return _unread("it has no log")
-    return workload.read(logs, params)
+    try:
+        return workload.read(logs, params)
+    except InputError as error:
+        return _unread(str(error))
 
 
 def metrics(run: Run) -> Mapping[str, Metric]:

@@ -72,6 +72,17 @@ def seconds(text: str | float) -> float:
     return quantity.value * _TIME[quantity.unit or "s"]
 
 
+def size(text: str | float) -> float:
+    """A size in bytes from `4000000000`, `"4 GB"` or `"512 MiB"`. Raises ValueError otherwise."""
+    if isinstance(text, int | float):
+        return float(text)
+    quantity = parse_quantity(text)
+    scale, base = factor(quantity.unit or "B")
+    if base != "B" or quantity.unit.endswith("b"):
+        raise ValueError(f"{text!r} is not a size; write a number with MB or GB, like 4 GB")
+    return quantity.value * scale
+
+
 def fraction(text: str | float) -> float:
     """A fraction from `0.02` or `"2%"`. Raises ValueError otherwise."""
     if isinstance(text, int | float):

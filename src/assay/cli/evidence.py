@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.errors import InputError
+from assay.errors import BusyError, HostError, InputError
 
 if TYPE_CHECKING:
     from assay.records import Metric, Plan, Result, Run
@@ -35,6 +35,37 @@ def ready(runs_dir: Path) -> None:
 
     click.echo(f"assay: {store.index_path(runs_dir)}: {why}; reading the run directories again", err=True)
     for problem in update_index(runs_dir):
+        click.echo(f"assay: {problem}", err=True)
+
+
+def up_to_date(runs_dir: Path, suite: str | None, session: str | None = None) -> None:
+    """Make sure that the index has these runs as their directories are, and say where it had not.
+
+    suite, session  what is asked about; None: all
+
+    Raises InputError for runs of which no file tells what they were.
+    """
+    from assay import read, store
+    from assay.run.index import update_index
+    from assay.run.outdated import outdated
+
+    def concerned(name: str) -> bool:
+        return name == f"{suite}/{session}" if session else suite in (None, name.partition("/")[0])
+
+    changed = outdated(runs_dir, concerned, read.VERSIONS)
+    if not changed:
+        return
+    what = f"{changed[0]} has" if len(changed) == 1 else f"{changed[0]} and {len(changed) - 1} more have"
+    click.echo(f"assay: {what} changed since the index was made; reading what changed", err=True)
+    try:
+        problems = update_index(runs_dir)
+    except (HostError, BusyError) as error:
+        click.echo(f"assay: {error}; what follows is as the index has it", err=True)
+        return
+    unknown = set(changed) & set(outdated(runs_dir, concerned)) - store.known(runs_dir).keys()
+    if unknown:
+        raise InputError(problems)
+    for problem in problems:
         click.echo(f"assay: {problem}", err=True)
 
 
@@ -74,6 +105,11 @@ def named(runs_dir: Path, reference: str) -> Named:
     from assay import store
     from assay.rundir.session import Session
 
+    asked = store.parse(reference)
+    if asked is None:
+        up_to_date(runs_dir, None)
+    else:
+        up_to_date(runs_dir, asked.suite, asked.session)
     results = tuple(store.find(runs_dir, reference))
     newest = max(results, key=lambda result: result.run.session).run
     session = Session(runs_dir / newest.suite / newest.session)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.evidence import ready
+from assay.cli.evidence import ready, up_to_date
 from assay.cli.options import JSON, RUNS, SINCE, echo_json
 from assay.errors import InputError
 
@@ -81,6 +81,7 @@ def _found(runs_dir: Path, metric: str, only: Filter, since: float | None) -> li
     from assay.store import reporting
 
     ready(runs_dir)
+    up_to_date(runs_dir, only.suite)
     results = reporting(runs_dir, metric, only)
     if since is not None:
         results = _begun_since(results, since)

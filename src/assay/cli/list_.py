@@ -46,14 +46,23 @@ def command(
       assay list --suite resnet50-scaling --since 7d
       assay list --trials --state failed
     """
-    from assay.store import Filter, listed_runs, listed_sets
+    from assay.run.outdated import outdated
+    from assay.store import Filter, known, listed_runs, listed_sets
 
     ready(runs_dir)
     only = Filter(suite, system, workload, benchmark, state, since)
     rows = (listed_runs if trials else listed_sets)(runs_dir, only, limit)
+    shown = {f"{row['suite']}/{row['session']}" for row in rows}
+    indexed = {run.rpartition("/")[0] for run in known(runs_dir)}
+    changed = outdated(runs_dir, lambda session: session in shown or session not in indexed)
     if as_json:
-        echo_json({"schema": "assay.list/1", "runs" if trials else "sets": rows})
+        named = "runs" if trials else "sets"
+        echo_json({"schema": "assay.list/1", named: rows, "changed_since": changed})
         return
+    if changed:
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        what = f"changed since the index was made: {changed[0]}{more}; `assay index` reads what changed"
+        click.echo(f"assay: {what}", err=True)
     if not rows:
         click.echo("No runs. `assay run SUITE` makes some." if only == Filter() else "No runs like that.")
         return

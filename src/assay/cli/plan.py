@@ -124,10 +124,9 @@ def _launcher(trial: Trial, systems: Systems) -> Launcher:
 
 
 def _job(trial: Trial) -> Job:
-    from assay import plan
-    from assay.records import Job
+    from assay.plan import job_of
 
-    return Job(TOKEN, trial.id, trial.shape, plan.task_of(trial), trial.seed, trial.timeout_s)
+    return job_of(trial, TOKEN)
 
 
 def _checked(launcher: Launcher, job: Job) -> list[Checked]:

@@ -12,6 +12,7 @@ import click
 from assay.cli.evidence import Named, named, ready
 from assay.cli.options import JSON, MARGIN, RUNS, echo_json
 from assay.errors import InputError
+from assay.inputs import read_whole
 
 if TYPE_CHECKING:
     from assay.records import Metric, Plan, Result, Run, Scalar
@@ -198,7 +199,7 @@ def _recipe(session: Session, runs: Sequence[Run]) -> Recipe:
         suite_digest=header.suite_digest,
         assay_version=header.assay_version,
         git=_git(header.git),
-        files={name: path.read_text(encoding="utf-8") for name, path in files.items() if path.is_file()},
+        files={name: _text(path) for name, path in files.items() if path.is_file()},
         commands=_commands(session, runs),
     )
 
@@ -223,6 +224,10 @@ def _commands(session: Session, runs: Sequence[Run]) -> dict[str, str]:
         for run in list(kinds.values())[:MOST_COMMANDS]
         if run.trial.id in attempts and (attempts[run.trial.id].path / "plan.json").is_file()
     }
+
+
+def _text(path: Path) -> str:
+    return read_whole(path).decode(errors="replace")
 
 
 def _default_path(results: Sequence[Result], suffix: str) -> Path:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError, Problem
+from assay.inputs import read_json
 
 if TYPE_CHECKING:
     from assay.analyse.sweep import Measured
@@ -88,9 +88,9 @@ def _definitions(one: Named, runs_dir: Path) -> Definitions:
     run = one.results[-1].run
     path = runs_dir / run.suite / run.session / "systems.yaml"
     try:
-        made = json.loads(path.read_text(encoding="utf-8"))  # `assay sweep` writes no other YAML
+        made = read_json(path)  # `assay sweep` writes no other YAML
         return {name: made[name] for name in one.by_system() if bound(made[name])}
-    except (OSError, ValueError, KeyError):
+    except (InputError, KeyError, TypeError):
         return {}
 
 
@@ -99,12 +99,11 @@ def _shared(runs_dir: Path, session: str) -> Mapping[str, str]:
     from assay.cluster.sweep import GROUPS_FILE, PAIRS
 
     path = runs_dir / PAIRS / session / GROUPS_FILE
-    try:
-        found: Mapping[str, str] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         return {}
-    except ValueError as error:
-        raise InputError([Problem(str(path), f"{error}; expected what `assay sweep` wrote")]) from None
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise InputError([Problem(str(path), "not what `assay sweep` writes: expected an object of texts")])
     return found
 
 

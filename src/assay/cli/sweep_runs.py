@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.errors import InputError
+from assay.inputs import read_json
 
 if TYPE_CHECKING:
     from assay.analyse.sweep import Figure, Figures, Measured
@@ -148,9 +149,9 @@ class Sweep:
             if session.header.finished_at is not None or session.header.content:
                 continue
             try:
-                kept = json.loads((session.path / "systems.yaml").read_text(encoding="utf-8"))
+                kept = read_json(session.path / "systems.yaml")
                 nodes = [node for definition in kept.values() for node in sweep.bound(definition)]
-            except (OSError, ValueError, KeyError):  # somebody's own suite of this name
+            except (InputError, AttributeError, KeyError, TypeError):  # somebody's own suite of this name
                 continue
             if self._wanted.named and {*nodes} != {*there}:
                 continue

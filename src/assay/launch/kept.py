@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import LaunchError
+from assay.inputs import json_value
 from assay.launch import processes
 from assay.launch.outputs import CHUNK_BYTES
 from assay.records import JobState, JobStatus, NodeCounts, Output, RankExit, StreamEnd
@@ -223,7 +224,8 @@ def job_status(end: Mapping[str, Any]) -> JobStatus:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        value: dict[str, Any] = json.loads(path.read_bytes())
+        text = path.read_bytes()
     except FileNotFoundError:
         return None
+    value: dict[str, Any] = json_value(path, text)
     return value

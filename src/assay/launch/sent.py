@@ -88,6 +88,7 @@ def spec(
         "nodes": nodes,
         "seed": job.seed,
         "timeout_s": job.timeout_s,
+        "max_output_bytes": job.max_output_bytes,
         "grace_s": grace_s,
         "start_timeout_s": start_timeout_s,
         "pin_cpus": pin_cpus,

@@ -37,7 +37,7 @@ def deeplearningexamples(path: Path) -> Found:
     """What a log says. Raises InputError where it can't be read."""
     found = Found()
     units: dict[str, str] = {}
-    for line, text in lines(path):
+    for line, text in lines(path, found):
         if said := _JSON.search(text):
             _of_json(said[1], line, units, found)
         elif said := _LINE.search(text):

@@ -14,12 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from assay.errors import InputError, Problem
+from assay.inputs import LONGEST_LINE, Log, read_whole
 from assay.records import Scalar
 
-# Characters of a line that are searched. A pattern that backtracks takes time that grows with the line, and
-# no figure stands this far in.
-LONGEST_LINE: Final = 2000
+LARGEST_REPORT_BYTES: Final = 64 << 20
 Axis = Literal["step", "epoch"]
 _CRASH: Final = re.compile(r"Traceback \(most recent call last\)")
 
@@ -48,12 +46,14 @@ class Found:
 
     problems  why it is no result; of a search by pattern: matches that are no figure, each with its line
     skipped   lines that could not be understood
+    cut       lines that are longer than what is read of one
     facts     what the program says of itself
     """
 
     figures: list[Figure] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     skipped: int = 0
+    cut: int = 0
     facts: dict[str, Scalar] = field(default_factory=dict)
 
     def missing(self, what: str) -> Found:
@@ -63,33 +63,28 @@ class Found:
         return self
 
 
-def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Each line with its number. Raises InputError where the file can't be read.
+def lines(path: Path, found: Found) -> Iterator[tuple[int, str]]:
+    """Each line with its number, as `Log` has them; those that were cut are counted in `found`.
 
-    A carriage return ends a line as well, so that progress bars are read, but isn't counted as one.
+    Raises InputError where the file can't be read.
     """
-    try:
-        with path.open("rb") as log:
-            for line, raw in enumerate(log, 1):
-                for part in raw.rstrip(b"\r\n").split(b"\r"):
-                    yield line, part[:LONGEST_LINE].decode(errors="replace")
-    except OSError as error:
-        raise InputError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error
+    log = Log(path)
+    for line, text in log.lines():
+        yield line, text.decode(errors="replace")
+    found.cut += log.cut
 
 
-def numbered(text: str) -> Iterator[tuple[int, str]]:
+def numbered(text: str, found: Found) -> Iterator[tuple[int, str]]:
     """Each line of a report with its number, as `lines` has them of a file."""
     for line, raw in enumerate(text.split("\n"), 1):
         for part in raw.rstrip("\r").split("\r"):
+            found.cut += len(part) > LONGEST_LINE
             yield line, part[:LONGEST_LINE]
 
 
 def whole(path: Path) -> str:
-    """A report that is read at once. Raises InputError where it can't be."""
-    try:
-        return path.read_bytes().decode(errors="replace")
-    except OSError as error:
-        raise InputError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error
+    """A report that is read at once. Raises InputError where it can't be, or is too large for a report."""
+    return read_whole(path, LARGEST_REPORT_BYTES).decode(errors="replace")
 
 
 def number(text: object) -> float | None:

@@ -60,7 +60,7 @@ def report(log: str) -> Found:
     tested: int | None = None
     verdicts: dict[int, str] = {}
     wrong: set[int] = set()
-    for line, text in numbered(log):
+    for line, text in numbered(log, found):
         if _BEGIN.search(text):
             figures = _progress(text, line, wrong)
             found.skipped += figures is None

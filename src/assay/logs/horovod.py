@@ -44,7 +44,7 @@ def horovod(path: Path) -> Found:
     found = Found()
     worker: str = ""
     totals = 0
-    for line, text in lines(path):
+    for line, text in lines(path, found):
         if (said := _TOTAL.search(text)) and _is_total(worker, said):
             totals += 1
             found.figures.append(_figure("throughput", said[2], line))

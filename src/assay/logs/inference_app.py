@@ -12,9 +12,10 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
-from assay.errors import InputError, Problem
+from assay.errors import InputError
+from assay.inputs import reading
 from assay.records import InferenceRun, Measurement, Scalar, Stated
 
 TAIL_BYTES: Final = 1 << 20  # the line is among the last that the app prints
@@ -59,28 +60,24 @@ def app_run(path: Path, *, name: str) -> InferenceRun:
 
 def _found(path: Path) -> tuple[str, str, int] | None:
     """Scenario, what is said of it, and the line, of the last match."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - TAIL_BYTES))
-            tail = file.read()
-            matches = list(_LINE.finditer(tail.decode("latin-1")))
-            if not matches:
-                return None
-            match = matches[-1]
-            before = tail[: match.start()].count(b"\n")
-            return match[1], match[2], 1 + before + _newlines(path, size - len(tail))
-    except OSError as error:
-        raise InputError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error
+    with reading(path) as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - TAIL_BYTES))
+        tail = file.read(TAIL_BYTES)
+        matches = list(_LINE.finditer(tail.decode("latin-1")))
+        if not matches:
+            return None
+        match = matches[-1]
+        before = tail[: match.start()].count(b"\n")
+        return match[1], match[2], 1 + before + _newlines(file, size - len(tail))
 
 
-def _newlines(path: Path, end: int) -> int:
+def _newlines(file: BinaryIO, end: int) -> int:
     """Newlines before a place in a file."""
-    count = 0
-    with path.open("rb") as file:
-        while end > 0 and (block := file.read(min(end, TAIL_BYTES))):
-            count += block.count(b"\n")
-            end -= len(block)
+    count = file.seek(0)
+    while end > 0 and (block := file.read(min(end, TAIL_BYTES))):
+        count += block.count(b"\n")
+        end -= len(block)
     return count
 
 

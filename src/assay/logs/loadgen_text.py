@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, TypeGuard
 
 from assay.errors import InputError, Problem
+from assay.inputs import reading
 from assay.logs.mllog import EventReader
 from assay.records import Scalar, Stated
 
@@ -73,11 +74,8 @@ def stated_in_detail(path: Path) -> dict[str, Stated]:
 
 def stated_in_summary(path: Path) -> dict[str, Stated]:
     """What a summary states, under the detail log's keys. Raises InputError where it can't be read."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(LARGEST_SUMMARY_BYTES).decode("latin-1")
-    except OSError as error:
-        raise InputError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error
+    with reading(path) as file:
+        text = file.read(LARGEST_SUMMARY_BYTES).decode("latin-1")
     stated: dict[str, Stated] = {}
     per_query = parameters = False
     for number, line in enumerate(text.splitlines(), start=1):

@@ -28,6 +28,7 @@ from typing import IO, Annotated, Any, Final, Literal
 import msgspec
 
 from assay.errors import InputError, Problem
+from assay.inputs import open_plain, unreadable
 
 Kind = Literal["start", "end", "point"]
 EventType = Literal["INTERVAL_START", "INTERVAL_END", "POINT_IN_TIME"]
@@ -127,9 +128,7 @@ class EventReader:
         except _CUT_SHORT as error:
             self.problem = f"compressed file is damaged or cut short ({error}); read up to line {self._line}"
         except OSError as error:
-            raise InputError(
-                [Problem(str(self.path), f"can't be read: {error.strerror or error}")]
-            ) from error
+            raise unreadable(self.path, error) from error
         before = self.skipped
         yield from self._scan(self._rest)
         self.cut = self.skipped > before
@@ -205,7 +204,7 @@ def events(path: Path) -> Iterator[Event]:
 
 def open_log(path: Path) -> AbstractContextManager[IO[bytes]]:
     """A log opened for reading bytes, decompressed where its first bytes say gzip or xz. Raises OSError."""
-    file = path.open("rb", buffering=0)
+    file = open_plain(path)
     magic = file.read(6)
     file.seek(0)
     if magic.startswith(b"\x1f\x8b"):

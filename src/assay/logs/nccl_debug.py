@@ -13,7 +13,6 @@ Source: NVIDIA/nccl, src/transport/{net,p2p,shm}.cc, src/transport/net_ib.cc and
 
 from __future__ import annotations
 
-import mmap
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -21,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from assay.errors import InputError, Problem
+from assay.inputs import Log
 
 Kind = Literal["GPUDirect RDMA", "InfiniBand", "sockets", "network", "P2P", "shared memory"]
 """`InfiniBand`: through the host's memory; `network`: by a plugin, which it is not known how."""
@@ -32,7 +31,6 @@ _LINK: Final = re.compile(
     rb" via (direct shared memory|(?:NET|P2P|SHM)(?:/[\w()]+)*(?: pointer)?)(?=\s|$)"
 )
 _TAIL: Final = re.compile(rb" : (\d[^\n]*)\n")  # of a link's line: of few are many
-_AT_ONCE: Final = 1 << 24  # bytes
 _NETWORK: Final = re.compile(rb"NCCL INFO Using network (\w[\w ./-]{0,60})")
 _VERSION: Final = re.compile(rb"NCCL version (\d+\.\d+[\w.+]*)")
 _RANKS: Final = re.compile(rb"rank (\d+) nranks (\d+) ")
@@ -92,9 +90,8 @@ def transports(paths: Iterable[Path]) -> Transports:
     notes: dict[str, None] = {}
     network = version = ""
     ranks, skipped = 0, 0
-    for path in paths:
-        text = _text(path)
-        for tail, times in _tails(text).items():
+    for text in (block for path in paths for block in Log(path).blocks()):
+        for tail, times in Counter(_TAIL.findall(text)).items():
             if found := _LINK.match(tail):
                 link = lines.setdefault((int(found[1]), int(found[2])), Counter())
                 link[found[4].decode("latin-1"), found[3] == b"receive"] += times
@@ -119,28 +116,6 @@ def _channels(told: Mapping[tuple[str, bool], int]) -> dict[str, int]:
     return found
 
 
-def _tails(text: bytes | mmap.mmap) -> Counter[bytes]:
-    """What stands behind ` : ` in lines where it begins with a number, and how often."""
-    found: Counter[bytes] = Counter()
-    begin = 0
-    while begin < len(text):
-        end = text.find(b"\n", begin + _AT_ONCE) + 1 or len(text)
-        found.update(_TAIL.findall(text, begin, end))
-        begin = end
-    return found
-
-
-def _text(path: Path) -> bytes | mmap.mmap:
-    """The file's bytes, mapped: a job of many ranks prints hundreds of megabytes."""
-    try:
-        with path.open("rb") as log:
-            if path.stat().st_size == 0:
-                return b""
-            return mmap.mmap(log.fileno(), 0, access=mmap.ACCESS_READ)
-    except OSError as error:
-        raise InputError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error
-
-
-def _first(pattern: re.Pattern[bytes], text: bytes | mmap.mmap) -> str:
+def _first(pattern: re.Pattern[bytes], text: bytes) -> str:
     found = pattern.search(text)
     return found[1].decode("latin-1").strip() if found else ""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import InputError, Problem
+from assay.logs.figures import whole
 from assay.logs.nccl_rows import (
     GB,
     Device,
@@ -29,9 +30,9 @@ from assay.records import Scalar
 def of_json(path: Path) -> NcclTest:
     """A report of `-J`. Its list of environment variables is not looked at."""
     try:
-        told = json.loads(path.read_bytes())
+        told = json.loads(whole(path))
         rows = [_json_row(one, line) for line, one in enumerate(told["results"], 1)]
-        whole = list(agreeing(rows))
+        agreed = list(agreeing(rows))
         devices = [
             Device(one["rank"], one["hostname"], one["device"], one["device_info"]) for one in told["devices"]
         ] if "devices" in told else []  # fmt: skip
@@ -39,7 +40,7 @@ def of_json(path: Path) -> NcclTest:
         average = bandwidth(str(told.get("average_bus_bandwidth", {}).get("bandwidth")))
         operation = Path(told["args"][0]).name.removesuffix("_perf").removesuffix("_perf_mpi")
         facts: dict[str, Scalar] = {"nccl_version": version(told["nccl_version"])}
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             [Problem(str(path), f"is no whole report of nccl-tests' -J: {error}; was the test cut off?")]
         ) from error
@@ -47,8 +48,8 @@ def of_json(path: Path) -> NcclTest:
     out = None if bounds is None else (int(bounds["count"]), str(bounds["okay"]).lower() == "true")
     failures = [str(error) for error in told.get("errors") or ()]
     return NcclTest(
-        operation, tuple(whole), tuple(devices), average, facts,
-        problem(whole, out, failures), len(rows) - len(whole),
+        operation, tuple(agreed), tuple(devices), average, facts,
+        problem(agreed, out, failures), len(rows) - len(agreed),
     )  # fmt: skip
 
 

@@ -68,6 +68,7 @@ class NcclTest:
     average    bus bandwidth over all rows, bytes a second, as printed
     problem    why it is no result; "" where it is one
     skipped    lines that begin as a row does and are none
+    cut        lines that are longer than what is read of one
     """
 
     operation: str
@@ -77,6 +78,7 @@ class NcclTest:
     facts: Mapping[str, Scalar]
     problem: str
     skipped: int
+    cut: int = 0
 
 
 class Figure(NamedTuple):

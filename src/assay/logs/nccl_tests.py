@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
-from assay.errors import InputError, Problem
+from assay.inputs import Log, reading
 from assay.logs.nccl_json import of_json
 from assay.logs.nccl_rows import (
     GB,
@@ -38,7 +37,6 @@ from assay.records import Scalar
 
 __all__ = ["Device", "NcclTest", "Row", "Timing", "is_nccl_test", "nccl_test"]
 
-LONGEST_LINE: Final = 2000  # characters
 _HEADER = re.compile(r"#\s+(?:size|bytes)\s.*\balgbw\b.*\bbusbw\b")
 _UNITS = re.compile(r"#\s+\(B\)\s")
 _ROW = re.compile(r"(?:^|\s|[:>])(\d+)\s+(\d+)\s+([a-z]\w*)(?=\s)(.*)")
@@ -54,16 +52,13 @@ _FAILED = re.compile(r"Test (?:NCCL|CUDA) failure .*|: Test failure common\.\S+.
 
 def nccl_test(path: Path) -> NcclTest:
     """What a log or JSON report says. Raises InputError where it can't be read, or is half of a report."""
-    try:
-        with path.open("rb") as log:
-            begins_as_json = log.read(1) == b"{"
-            log.seek(0)
-            table = _of_table(raw[:LONGEST_LINE].decode("latin-1").rstrip("\r\n") for raw in log)
-            if not begins_as_json or table.rows:  # another program's line may come first
-                return table
-            return of_json(path)
-    except OSError as error:
-        raise InputError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error
+    with reading(path) as file:
+        begins_as_json = file.read(1) == b"{"
+    log = Log(path)
+    table = _of_table((number, line.decode("latin-1")) for number, line in log.lines())
+    if not begins_as_json or table.rows:  # another program's line may come first
+        return replace(table, cut=log.cut)
+    return of_json(path)
 
 
 def is_nccl_test(path: Path) -> bool:
@@ -87,13 +82,13 @@ class _Table:
     scale: float = 1e-3
 
 
-def _of_table(lines: Iterable[str]) -> NcclTest:
+def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
     rows: list[Printed] = []
     devices: dict[int, Device] = {}
     facts: dict[str, Scalar] = {}
     table, operation, skipped, average, failures = _Table(), "", 0, None, []
     bounds: tuple[int, bool] | None = None
-    for number, line in enumerate(lines, 1):
+    for number, line in lines:
         if found := _HEADER.search(line):
             table = _Table(_columns(line[found.start() + 1 :].split()))
         elif _UNITS.search(line):

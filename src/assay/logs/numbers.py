@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from assay.errors import InputError, Problem
+from assay.inputs import read_whole
 from assay.records import Better, Scalar, Shape
 from assay.units import factor
 
@@ -70,9 +71,7 @@ class Table:
 def load(path: Path) -> Table:
     """The table in a file. Raises InputError with every problem, each with its line."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path}: can't be read ({error.strerror})") from error
+        text = read_whole(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text ({error.reason}); save it as CSV in UTF-8") from error
     table, problems = parse(text, str(path))

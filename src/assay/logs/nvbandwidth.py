@@ -58,7 +58,7 @@ def report(text: str) -> Found:
 
 def _of_text(log: str, found: Found) -> None:
     test, unit, columns = "", "", 0
-    for line, text in numbered(log):
+    for line, text in numbered(log, found):
         if said := _RUNNING.search(text):
             test, unit, columns = said[1], "", 0
         elif said := _TITLE.search(text):

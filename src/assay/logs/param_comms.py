@@ -61,7 +61,7 @@ def param_comms(path: Path) -> Found:
     """What a log says. Raises InputError where it can't be read."""
     found = Found()
     columns: Sequence[str] = ()
-    for line, text in lines(path):
+    for line, text in lines(path, found):
         if said := _HEADER.search(text):
             columns = _columns(said[1])
         elif said := _ROW.search(text):

@@ -114,7 +114,7 @@ def report(text: str) -> Found:
 def _of_table(log: str, found: Found) -> Iterator[_Row]:
     columns: Sequence[_Column] = ()
     side = ""
-    for line, text in numbered(log):
+    for line, text in numbered(log, found):
         if "#bytes" in text and "#iterations" in text:
             columns = _columns(text[text.index("#bytes") :])
         elif said := _SIDE.match(text):

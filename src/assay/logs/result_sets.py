@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay.errors import InputError, Problem
+from assay.inputs import open_plain
 from assay.logs.benchmark_names import benchmark_name, is_known_benchmark
 from assay.logs.training_length import is_number
 
@@ -110,7 +111,8 @@ def _leaves(path: Path, problems: list[Problem]) -> Iterator[tuple[Path, list[Pa
             continue
         entered.add(here)
         inner[:] = sorted(name for name in inner if not name.startswith("."))
-        results = [here / name for name in files if _RESULT_FILE.fullmatch(name)]
+        # a folder of that name is no log, which is said where it is read as one
+        results = [here / name for name in (*files, *inner) if _RESULT_FILE.fullmatch(name)]
         if results:
             yield here, results
 
@@ -191,7 +193,7 @@ def _system_facts(directory: Path, problems: list[Problem]) -> tuple[Mapping[str
 def _json_object(path: Path, problems: list[Problem]) -> Mapping[str, Any]:
     """A small file's JSON object; {} and a problem where it holds none."""
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             data = file.read(LARGEST_JSON_BYTES + 1)
         value = json.loads(data) if len(data) <= LARGEST_JSON_BYTES else None
     except (OSError, ValueError, RecursionError) as error:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from assay.errors import InputError, Problem
+from assay.inputs import read_whole
 from assay.logs.benchmark_names import benchmark_name
 
 COLUMNS: Final = ("system", "benchmark", "minutes")
@@ -61,13 +62,9 @@ def sheet(path: Path) -> tuple[StatedScore, ...]:
     Raises InputError, with all problems, where a column or a figure is missing.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST_BYTES + 1)
-        text = data.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_whole(path, _LARGEST_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise InputError(f"{path}: can't be read as text: {error}") from None
-    if len(data) > _LARGEST_BYTES:
-        raise InputError(f"{path}: is larger than 1 MiB; a sheet of scores has one row a set")
     lines = text.splitlines()
     rows = csv.DictReader(lines)
     missing = [name for name in COLUMNS if name not in (rows.fieldnames or ())]

@@ -22,10 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from assay.errors import InputError, Problem
+from assay.inputs import Log
 from assay.records import Scalar
 
-LONGEST_LINE: Final = 2000  # characters; TensorFlow's own warnings can be far longer
 _STEP = re.compile(
     r"(?<![\w.])(\d+)\s+images/sec: (\S+) \+/- (\S+) \(jitter = ([^)\s]+)\)(?:\s+(\S+))?(?:\s+(\S+)\s+(\S+))?"
 )
@@ -70,6 +69,7 @@ class CnnRun:
     facts    what it says of itself before it begins: model, global_batch_size, mode, devices …
     problem  why it is no result; "" where it is one
     skipped  lines with figures that could not be understood
+    cut      lines that are longer than what is read of one
     """
 
     steps: tuple[Step, ...]
@@ -77,6 +77,7 @@ class CnnRun:
     facts: Mapping[str, Scalar]
     problem: str
     skipped: int
+    cut: int = 0
 
 
 def is_cnn_log(path: Path) -> bool:
@@ -87,30 +88,26 @@ def is_cnn_log(path: Path) -> bool:
     found = cnn_run(path)
     if not (found.totals or found.steps):
         return False
-    with path.open("rb") as log:
-        return not any(b":::ML" in line for line in log)
+    return not any(b":::ML" in block for block in Log(path).blocks())
 
 
 def cnn_run(path: Path) -> CnnRun:
     """What a log says. Raises InputError where it can't be read."""
     steps, totals, skipped = [], [], 0
     facts: dict[str, Scalar] = {}
-    try:
-        with path.open("rb") as log:
-            for number, raw in enumerate(log, 1):
-                line = raw[:LONGEST_LINE].decode("latin-1").rstrip()
-                if found := _TOTAL.search(line):
-                    total = _number(found[1])
-                    totals.append((math.nan if total is None else total, number))
-                elif found := _STEP.search(line):
-                    step = _step(found, number)
-                    skipped += step is None
-                    steps += [step] if step else []
-                else:
-                    _take_fact(line, facts)
-    except OSError as error:
-        raise InputError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error
-    return CnnRun(tuple(steps), tuple(totals), facts, _problem(steps, totals), skipped)
+    log = Log(path)
+    for number, raw in log.lines():
+        line = raw.decode("latin-1").rstrip()
+        if found := _TOTAL.search(line):
+            total = _number(found[1])
+            totals.append((math.nan if total is None else total, number))
+        elif found := _STEP.search(line):
+            step = _step(found, number)
+            skipped += step is None
+            steps += [step] if step else []
+        else:
+            _take_fact(line, facts)
+    return CnnRun(tuple(steps), tuple(totals), facts, _problem(steps, totals), skipped, log.cut)
 
 
 def _step(found: re.Match[str], line: int) -> Step | None:

@@ -54,7 +54,7 @@ def timm(path: Path) -> Found:
     """What a log says. Raises InputError where it can't be read."""
     found = Found()
     begun = False
-    for line, text in lines(path):
+    for line, text in lines(path, found):
         if said := _FAILED.match(text):
             found.problems.append(f"line {line}: {said[1]}")
         elif why := crash(text):

@@ -9,7 +9,8 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from assay.errors import InputError, Problem
+from assay.errors import InputError
+from assay.inputs import Log
 from assay.logs import (
     deeplearningexamples,
     gpu_burn,
@@ -22,10 +23,12 @@ from assay.logs import (
 )
 from assay.logs.figures import Figure, Found
 from assay.logs.nccl_tests import nccl_test
+from assay.logs.patterns import searcher
 from assay.records import Metric, Scalar
 
 Pick = Callable[[Sequence[float]], float]
 _SAME: Final = 0.01  # server and client print one measurement, each as its own clock has it
+LONGEST_MARKED: Final = 1 << 16  # bytes of a line that may hold a mark: a JSON report may be one line
 _OF_MLPERF: Final = b":::ML"  # such a log is MLPerf's, whatever else its program prints
 
 
@@ -51,11 +54,12 @@ class Tool:
 
 def tools_of(path: Path) -> list[Tool]:
     """The programs whose marks stand in a file. Raises InputError where it can't be read."""
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise InputError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error
-    return [] if _OF_MLPERF in text else [tool for tool in TOOLS.values() if tool.mark.search(text)]
+    unseen = {name: searcher(tool.mark) for name, tool in TOOLS.items()}
+    for block in Log(path, LONGEST_MARKED).blocks():
+        if _OF_MLPERF in block:
+            return []
+        unseen = {name: stands_in for name, stands_in in unseen.items() if not stands_in(block)}
+    return [tool for name, tool in TOOLS.items() if name not in unseen]
 
 
 # nccl-tests, which its workload reads with more care than figures alone ----------------------------------
@@ -78,7 +82,7 @@ def _nccl_tests(path: Path) -> Found:
         if not path.is_file():
             raise
         return Found(problems=[problem.what for problem in error.problems])
-    found = Found(problems=[test.problem] if test.problem else [], skipped=test.skipped)
+    found = Found(problems=[test.problem] if test.problem else [], skipped=test.skipped, cut=test.cut)
     found.facts |= test.facts
     found.facts |= {"operation": test.operation} if test.operation else {}
     found.facts |= {"nodes": len({device.host for device in test.devices})} if test.devices else {}

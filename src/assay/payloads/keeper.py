@@ -54,6 +54,7 @@ ranks      how many on this node; nodes: how many nodes run as many each
 seed       what ranks get as ASSAY_SEED
 timeout_s  from the start of the ranks; grace_s: between SIGTERM and SIGKILL
 start_timeout_s  longest that a node waits for the others before its ranks start
+max_output_bytes  that its ranks may print together before they are ended; null: any amount
 pin_cpus   each rank on its own cores
 rank_env   a directory with LOCAL_RANK.json for each rank: variables of that rank alone; may be left out
 probe      argv that is run before the ranks, or null; probe_timeout_s
@@ -113,7 +114,7 @@ def keep(spec: Spec, directory: Path, node: int) -> dict[str, Any]:
     job.start()
     stated = {"meeting": ":".join(meeting), "omp_num_threads": env["OMP_NUM_THREADS"], "cores": sets}
     write_whole(directory / "started.json", {"started_at": job.started_at, **stated})
-    state, cause = job.run_to_end(spec["timeout_s"], spec["grace_s"])
+    state, cause = job.run_to_end(spec["timeout_s"], spec["grace_s"], spec["max_output_bytes"])
     met = between(before, look())
     return {**outcome(state, cause, job, probe), "node": met, "streams": digests(directory / "streams")}
 

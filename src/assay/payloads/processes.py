@@ -20,6 +20,7 @@ from file_tree import Tree
 
 WAKING = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 PR_SET_PDEATHSIG = 1
+LOOK_EVERY_S = 0.25  # at the size of logs: costs 20 µs, and a disk takes 1 GB a second
 KILL_WAIT_S = 5.0  # SIGKILL needs no consent; what is left then hangs in the kernel (a driver, a dead NFS)
 USUAL_MEANING = {126: "a program could not be executed", 127: "a program was not found"}
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -57,12 +58,14 @@ class Processes:
         for rank, program in enumerate(self.programs, self.first):
             self.running[spawn(program, rank, self.reporter)] = rank
 
-    def run_to_end(self, timeout_s: float, grace_s: float) -> tuple[str, str]:
+    def run_to_end(
+        self, timeout_s: float, grace_s: float, max_output_bytes: int | None = None
+    ) -> tuple[str, str]:
         """Wait for the end or make it: state and cause. Afterwards nothing of them runs."""
-        state, cause = self._watch(timeout_s)
+        state, cause = self._watch(timeout_s, max_output_bytes)
         self.duration_s = time.monotonic() - self.began
         left = self._end_all(grace_s)
-        if state == "failed":
+        if self.first_failed is not None:
             cause = self._why_it_failed()
         elif state == "timed out":
             killed = sorted(r for r, status in self.ended.items() if how(status)["signal"] == "SIGKILL")
@@ -89,7 +92,7 @@ class Processes:
             if pid in self.running:
                 self.ended[self.running.pop(pid)] = status
 
-    def _watch(self, timeout_s: float) -> tuple[str, str]:
+    def _watch(self, timeout_s: float, max_output_bytes: int | None) -> tuple[str, str]:
         while True:
             self.reap()
             failed = [rank for rank, status in self.ended.items() if status != 0]
@@ -104,9 +107,20 @@ class Processes:
             if left_s <= 0:
                 still = self._call(*sorted(self.running.values()))
                 return "timed out", f"{still} still ran at the time limit of {timeout_s:g} s"
+            if max_output_bytes is not None:
+                if (printed := self._printed_bytes()) > max_output_bytes:
+                    return "failed", too_much(printed, max_output_bytes)
+                left_s = min(left_s, LOOK_EVERY_S)
             info = signal.sigtimedwait(WAKING, left_s)
             if info is not None and info.si_signo in (signal.SIGTERM, signal.SIGINT):
                 return "cancelled", "cancelled"
+
+    def _printed_bytes(self) -> int:
+        sizes = 0
+        for program in self.programs:
+            with contextlib.suppress(FileNotFoundError):  # it has not begun
+                sizes += program.log.stat().st_size
+        return sizes
 
     def _end_all(self, grace_s: float) -> list[int]:
         """End everything below this process, gently, then not; the process ids that even so are left."""
@@ -168,6 +182,12 @@ class Processes:
 
     def _call(self, *ranks: int) -> str:
         return self.called.format(", ".join(str(rank) for rank in ranks))
+
+
+def too_much(printed_bytes: int, max_output_bytes: int) -> str:
+    """Why a job whose ranks printed more than they may was ended."""
+    printed, most = (f"{size / 1e9:.3g} GB" for size in (printed_bytes, max_output_bytes))
+    return f"its ranks printed {printed} on one node and max_output is {most}: print less, or raise it"
 
 
 def asked_to_end(statuses: Iterable[int]) -> bool:

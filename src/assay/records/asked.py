@@ -119,6 +119,7 @@ class Trial:
     block      repetition, from 1; all systems and points of a block ran shuffled together
     seed       for the program; equal for all systems and shapes of a block
     digest     of everything that defines the trial except block and seed, the bytes of its programs too
+    max_output_bytes  that the ranks of one node may print; None in runs of before there was a limit
 
     What it runs is not kept here: `plan.task_of(trial)` makes it again; the digest says that it is the same.
     """
@@ -136,6 +137,7 @@ class Trial:
     timeout_s: float
     retries: int
     digest: str
+    max_output_bytes: int | None = None
 
 
 @dataclass(frozen=True)

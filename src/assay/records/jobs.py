@@ -12,7 +12,10 @@ from assay.records.scalar import Scalar
 
 @dataclass(frozen=True)
 class Job:
-    """What a launcher is given. The token is unique and on disk before anything is submitted."""
+    """What a launcher is given. The token is unique and on disk before anything is submitted.
+
+    max_output_bytes  that the ranks of one node may print; more ends the job. None: any amount
+    """
 
     token: str
     trial_id: str
@@ -20,6 +23,7 @@ class Job:
     task: Task
     seed: int
     timeout_s: float
+    max_output_bytes: int | None = None
 
 
 @dataclass(frozen=True)

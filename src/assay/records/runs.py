@@ -75,6 +75,7 @@ class Reading:
     facts          what the program stated of itself: global_batch_size, precision, device, versions
     problems       why this is not a result although the job ended well; empty when it is one
     skipped_lines  lines that looked like the reader's own and could not be understood
+    cut_lines      lines that are longer than what is read of one
     confusion      of the last evaluation, where the program prints one
     links          how its ranks were connected, where the library between them says it
     """
@@ -84,6 +85,7 @@ class Reading:
     facts: Mapping[str, Scalar] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     skipped_lines: int = 0
+    cut_lines: int = 0
     training: TrainingRun | None = None
     confusion: ConfusionMatrix | None = None
     links: tuple[Links, ...] = ()

@@ -7,6 +7,7 @@ handle; or a final one whose job is yet to be forgotten. `take_over` goes on fro
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -16,11 +17,11 @@ from typing import Protocol
 
 from assay import durable, provenance, read
 from assay.errors import AssayError, LaunchError, UnansweredError
+from assay.inputs import read_whole
 from assay.launch.launcher import Launcher
-from assay.plan import task_of
+from assay.plan import job_of, task_of
 from assay.records import (
     Handle,
-    Job,
     JobState,
     JobStatus,
     Output,
@@ -35,7 +36,9 @@ from assay.records import (
 from assay.run.last_words import own_cause
 from assay.run.stopping import StopRequest
 from assay.rundir.session import Attempt, Session
+from assay.units import human
 
+FLOOD_SLACK_BYTES = 1 << 30  # a keeper looks four times a second at what disks take at 2 GB a second
 WHY_EVERY_S = 2.0  # between looks at what a silent job waits for
 
 
@@ -71,8 +74,8 @@ def begin(execution: Execution, trial: Trial) -> tuple[Attempt, Run]:
     Raises InputError for a trial that can't be run there, HostError when this machine can't go on,
     UnansweredError where the platform does not say whether it took the job: `take_over` finds out.
     """
-    task = task_of(trial)
-    job = Job(uuid.uuid4().hex, trial.id, trial.shape, task, trial.seed, trial.timeout_s)
+    job = job_of(trial, uuid.uuid4().hex)
+    task = job.task
     attempt, run = execution.session.begin(trial, job.token, execution.launcher.render(job))
     try:
         handle = execution.launcher.submit(job)
@@ -109,14 +112,26 @@ def _bring_in(execution: Execution, attempt: Attempt, run: Run, handle: Handle, 
     """Keep what the job prints until it has ended, then settle it."""
     attempt.append("rank-0", b"")  # a program that prints nothing has an empty log, not none
     try:
-        _follow(execution, attempt, handle)
+        flood = _follow(execution, attempt, handle, _most_bytes(run.trial))
     except AssayError:
         execution.launcher.cancel(handle)  # a job whose output can't be kept is not left running unseen
         raise
-    return _settle(execution, attempt, run, execution.launcher.status(handle), task)
+    status = execution.launcher.status(handle)
+    if flood and status.state is not JobState.FAILED:
+        status = replace(status, state=JobState.FAILED, cause=flood)
+    return _settle(execution, attempt, run, status, task)
 
 
-def _follow(execution: Execution, attempt: Attempt, handle: Handle) -> None:
+def _most_bytes(trial: Trial) -> float:
+    """What may be kept of a trial's output: all its nodes', and what comes before a keeper ends a flood."""
+    if trial.max_output_bytes is None:
+        return math.inf
+    return trial.max_output_bytes * trial.shape.workers + FLOOD_SLACK_BYTES
+
+
+def _follow(execution: Execution, attempt: Attempt, handle: Handle, most_bytes: float) -> str:
+    """Keep what is printed until the job has ended; why it was ended for its output, "" where it was not."""
+    kept, flood = sum(attempt.kept().values()), ""
     cancelled, why, looked_at = False, "", time.monotonic()
     for output in execution.launcher.follow(handle, attempt.kept()):
         if output is None:
@@ -124,12 +139,16 @@ def _follow(execution: Execution, attempt: Attempt, handle: Handle) -> None:
                 status, looked_at = execution.launcher.status(handle), time.monotonic()
                 why = "" if status.state.final else status.cause
             execution.watcher.waited(why)
-        else:
+        elif not flood:
             attempt.append(output.stream, output.data)
             execution.watcher.printed(output)
-        if execution.stop.made and not cancelled:
+            kept += len(output.data)
+            if kept > most_bytes:  # its keeper should have ended it
+                flood = f"{human(kept, 'B')} of output came, more than max_output; the rest was not kept"
+        if (execution.stop.made or flood) and not cancelled:
             execution.launcher.cancel(handle)
             cancelled = True  # what it printed to its end is kept all the same
+    return flood
 
 
 def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus, task: Task) -> Run:
@@ -176,7 +195,7 @@ def _nodes(execution: Execution, attempt: Attempt, status: JobStatus) -> Iterato
                 **status.facts,
                 **status.node_facts.get(name.removesuffix(".log"), {}),
             }
-            yield from provenance.parse([log.read_text(errors="replace")], known).nodes
+            yield from provenance.parse([read_whole(log).decode(errors="replace")], known).nodes
 
 
 def _not_whole(attempt: Attempt, status: JobStatus) -> tuple[str, ...]:

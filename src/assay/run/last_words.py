@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from assay.inputs import reading
 from assay.records import RankExit
 from assay.rundir.session import Attempt
 
@@ -25,7 +26,7 @@ def last_lines(attempt: Attempt, exits: Sequence[RankExit]) -> list[str]:
     path = attempt.logs().get(f"rank-{rank}.log")
     if path is None:
         return []
-    with path.open("rb") as file:
+    with reading(path) as file:
         file.seek(max(path.stat().st_size - _BYTES, 0))
         text = file.read().decode(errors="replace")
     lines = [line for line in text.splitlines() if line.strip()][-_LINES:]

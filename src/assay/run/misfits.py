@@ -9,8 +9,8 @@ from pathlib import Path
 from assay import launch
 from assay.errors import InputError, OptionsError, Problem
 from assay.launch.launcher import Launcher
-from assay.plan import task_of
-from assay.records import Job, Plan, Trial
+from assay.plan import job_of
+from assay.records import Plan, Trial
 from assay.suite import Suite, System, Systems
 from assay.suite.findings import in_order
 
@@ -49,7 +49,7 @@ def _of_system(system: System, trials: list[Trial], suite: Suite, systems: Syste
 
 
 def _render(launcher: Launcher, trial: Trial) -> None:
-    launcher.render(Job("check", trial.id, trial.shape, task_of(trial), trial.seed, trial.timeout_s))
+    launcher.render(job_of(trial, "check"))
 
 
 def _located(error: OptionsError, system: System, systems: Systems) -> Iterator[Problem]:

@@ -104,7 +104,7 @@ class LastFigure:
             elif key == "tracked_stats":
                 figures = [f"{name} {float(figure):.4g}" for name, figure in value.items()]
                 self.text = "".join(c for c in ", ".join(figures) if c.isprintable())[:_LONGEST_TEXT]
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from assay import __version__
-from assay.durable import read_bytes
 from assay.errors import InputError, Problem
+from assay.inputs import json_value, read_whole
 from assay.records import Reading, Rendered, Scalar, Trial, from_json, to_plain
 from assay.redact import REDACTED, redacted, secrets_in
 
@@ -86,7 +86,7 @@ def word(text: str) -> str:
 
 def read_record(path: Path, kind: type[T]) -> T:
     """The record that a file holds. Raises InputError when it is missing, damaged or of a newer Assay."""
-    text = read_bytes(path)
+    text = read_whole(path)
     try:
         record = from_json(kind, text)
     except ValueError as error:
@@ -106,16 +106,16 @@ def _newer(path: Path, found: int) -> Problem:
 
 def _damage(path: Path, text: bytes, error: ValueError) -> Problem:
     """Why a record can't be read, and what to do."""
-    mend = "restore the file, or remove its directory to have it done again"
+    fix = "restore the file, or remove its directory to have it done again"
     try:
-        plain = json.loads(text)
-    except ValueError as wrong:
-        where = f"{path}:{wrong.lineno}" if isinstance(wrong, json.JSONDecodeError) else str(path)
-        return Problem(where, f"not JSON ({wrong}): {mend}")
+        plain = json_value(path, text)
+    except InputError as wrong:
+        [problem] = wrong.problems
+        return replace(problem, what=f"{problem.what}: {fix}")
     if isinstance(plain, dict) and isinstance(plain.get("schema"), int) and plain["schema"] > SCHEMA:
         return _newer(path, plain["schema"])
     first = str(error).split("\n")[1:3]
-    return Problem(str(path), f"not what Assay writes ({' '.join(line.strip() for line in first)}): {mend}")
+    return Problem(str(path), f"not what Assay writes ({' '.join(line.strip() for line in first)}): {fix}")
 
 
 def record_json(record: Any) -> bytes:

@@ -7,6 +7,7 @@ a directory that the next one understands.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import time
@@ -19,7 +20,8 @@ from pathlib import Path
 
 from assay import __version__
 from assay.durable import append, locked, sync_directory, sync_file, write_atomic, writing
-from assay.errors import InputError
+from assay.errors import InputError, Problem
+from assay.inputs import read_whole
 from assay.records import (
     Output,
     Plan,
@@ -84,7 +86,10 @@ class Attempt:
 
     def stamp(self) -> str:
         """Changes when the attempt does: size and time of its record, which is always written last."""
-        about = (self.path / "run.json").stat()
+        try:
+            about = (self.path / "run.json").stat()
+        except OSError:  # what is wrong with it is said where it is read
+            return f"{self.number}-gone"
         return f"{self.number}-{about.st_size}-{about.st_mtime_ns}"
 
     # Writing: only the Assay that holds the session's lock does it, but for the cache.
@@ -125,9 +130,8 @@ class Attempt:
     def cached_reading(self, key: str) -> Reading | None:
         """The reading made under the same key; None when there is none, it is older or it is damaged."""
         try:
-            text = (self.path / "reading.json").read_bytes()
-            cached = from_json(Cached, text)
-        except (OSError, ValueError):  # a cache: whatever is wrong with it, the log is read again
+            cached = from_json(Cached, read_whole(self.path / "reading.json"))
+        except (InputError, ValueError):  # a cache: whatever is wrong with it, the log is read again
             return None
         return cached.reading if cached.key == key else None
 
@@ -226,6 +230,40 @@ class Session:
         )
         return self.add(run, Sent(SCHEMA, trial, rendered)), run
 
+    def damaged(self, attempt: Attempt, why: str) -> Run:
+        """An attempt of which a file can't be read, as a failed run; the plans know which trial it was.
+
+        Raises InputError where no plan does.
+        """
+        try:
+            return replace(attempt.run(), state=RunState.FAILED, cause=why)
+        except InputError:
+            trial = self._planned(attempt)
+        return Run(
+            schema=SCHEMA,
+            assay_version=__version__,
+            id=attempt.run_id,
+            suite=trial.suite,
+            suite_digest=self.design.suite_digest,
+            plan_digest=self.design.digest,
+            session=self.name,
+            interleaved=self.design.interleaved,
+            looks=self.design.looks,
+            trial=trial,
+            attempt=attempt.number,
+            token="",
+            state=RunState.FAILED,
+            created_at=self.header.created_at,
+            cause=why,
+        )
+
+    def _planned(self, attempt: Attempt) -> Trial:
+        name = attempt.path.parent.name
+        found = next((trial for trial in self.design.trials if trial.id == name), None)
+        if found is None:
+            raise InputError([Problem(str(self.path / "plan.json"), f"knows no trial {name}")])
+        return found
+
     @cached_property
     def design(self) -> Plan:
         """The plan, read once, for what each run takes over from it."""
@@ -312,10 +350,10 @@ def reopen(session: Session, repeated: Mapping[str, int]) -> None:
 
 
 def sessions(root: Path) -> Iterator[Session]:
-    """Every session below the runs directory, by suite, oldest first."""
-    for header in sorted(root.glob("*/*/session.json")):
-        if not header.parent.name.startswith("."):
-            yield Session(header.parent)
+    """Every session below the runs directory, by suite, oldest first; one that lost a file as well."""
+    for path in sorted(root.glob("*/*/")):
+        if not path.name.startswith(".") and _is_session(path):
+            yield Session(path)
 
 
 def sessions_of(root: Path, suite: str) -> list[Session]:
@@ -323,6 +361,11 @@ def sessions_of(root: Path, suite: str) -> list[Session]:
     return [
         Session(p.parent) for p in sorted((root / suite).glob("*/session.json")) if p.parent.name[0] != "."
     ]
+
+
+def _is_session(path: Path) -> bool:
+    files = (path / "session.json", path / "plan.json")
+    return any(map(os.path.lexists, files)) or any(path.glob("*/attempt-*"))
 
 
 def _free_name(suite: Path, stem: str) -> Path:

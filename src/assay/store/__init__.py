@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from assay.store.layout import index_path, trouble
 from assay.store.query import Filter, export, listed_runs, listed_sets
-from assay.store.references import durations, find, reporting
+from assay.store.references import durations, find, parse, reporting
 from assay.store.writer import Update, known, update
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "known",
     "listed_runs",
     "listed_sets",
+    "parse",
     "reporting",
     "trouble",
     "update",

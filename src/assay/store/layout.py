@@ -68,7 +68,7 @@ def reading(root: Path) -> Iterator[DuckDBPyConnection]:
     try:
         with closing(_attached(path, read_only=True)) as connection:
             yield connection
-    except (duckdb.IOException, duckdb.SerializationException, duckdb.InternalException) as error:
+    except duckdb.Error as error:  # whatever is wrong with it, it can be made again
         what = str(error).splitlines()[0]
         raise HostError(f"{path}: damaged ({what}); make it again with `assay index --rebuild`") from error
 

@@ -18,6 +18,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from assay.errors import Problem
+from assay.inputs import open_plain
 
 MAX_BYTES = 256 * 1024
 MAX_JSON_BYTES = 64 * 2**20
@@ -79,7 +80,7 @@ class _UnusableError(Exception):
 
 def _text(path: Path, most_bytes: int = MAX_BYTES) -> str:
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             data = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -174,6 +174,7 @@ def _complete(entry: _Entry, own: BenchmarkEntry, content: SuiteFile, grid: tupl
         shapes=tuple(own.shapes or content.shapes),
         repeats=own.repeats or content.repeats,
         timeout_s=own.timeout or content.timeout,
+        max_output_bytes=own.max_output or content.max_output,
         retries=content.retries if own.retries is None else own.retries,
         expect=own.expect,
         primary=own.primary,

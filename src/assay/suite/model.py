@@ -64,6 +64,10 @@ def _duration(value: Any) -> float:
     return _number(value, units.seconds, "10min")
 
 
+def _size(value: Any) -> int:
+    return math.ceil(_number(value, units.size, "4 GB"))
+
+
 def _margin(value: Any) -> float:
     share = _number(value, units.fraction, "2%")
     if share >= 1:
@@ -95,6 +99,11 @@ Duration = Annotated[
     BeforeValidator(_duration),
     WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0, "examples": ["90s", "10min", "2h"]}),
 ]
+Size = Annotated[
+    int,
+    BeforeValidator(_size),
+    WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0, "examples": ["4 GB", "200 MB"]}),
+]
 Margin = Annotated[
     float,
     BeforeValidator(_margin),
@@ -123,6 +132,7 @@ class BenchmarkEntry(BaseModel):
     shapes: Shapes | None = Field(default=None, description="Instead of the suite's shapes.")
     repeats: Repeats | None = Field(default=None, description="Instead of the suite's repeats.")
     timeout: Duration | None = Field(default=None, description="Instead of the suite's timeout.")
+    max_output: Size | None = Field(default=None, description="Instead of the suite's max_output.")
     retries: Retries | None = Field(default=None, description="Instead of the suite's retries.")
     expect: dict[str, Requirement] = Field(
         default_factory=dict, description="Absolute requirements, metric by metric: '>= 11000 MB/s'."
@@ -172,6 +182,10 @@ class SuiteFile(BaseModel):
     timeout: Duration = Field(
         default=1800.0, description="A trial that takes longer is ended: 90s, 10min, 2h."
     )
+    max_output: Size = Field(
+        default=4_000_000_000,
+        description="A trial whose ranks print more than this on one node is ended: 200 MB, 4 GB.",
+    )
     retries: Retries = Field(
         default=2,
         description="How often at most a trial is tried again that the platform lost: a node, a pod, output. "
@@ -204,6 +218,7 @@ class Benchmark:
     shapes: tuple[Shape, ...]
     repeats: int
     timeout_s: float
+    max_output_bytes: int
     retries: int
     expect: Mapping[str, str]
     primary: str | None

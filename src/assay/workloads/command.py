@@ -10,7 +10,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from assay.logs.figures import LONGEST_LINE, Figure, Found
+from assay.inputs import LONGEST_LINE
+from assay.logs.figures import Figure, Found
 from assay.logs.patterns import compiled
 from assay.records import Better, Measurement, Metric, Reading, Series, Shape, Task, TaskFile
 from assay.units import factor
@@ -52,7 +53,7 @@ class CommandMetric(Params):
         description="Regular expression searched in every line of rank 0: Python's, without lookaround and "
         "references back to a group (the engine is RE2, whose time is bounded). The group named `value` "
         "is the figure; groups named `step` and `epoch` make a series of all figures; other named groups are "
-        f"labels. Only the first {LONGEST_LINE} characters of a line are searched.",
+        f"labels. Only the first {LONGEST_LINE} bytes of a line are searched.",
     )
     reader: (
         Literal["mllog", "mlperf", "tf_cnn_benchmarks", "horovod", "timm", "deeplearningexamples"] | None
@@ -194,7 +195,8 @@ def _read(logs: Mapping[str, Path], params: CommandParams) -> Reading:
         if of_program := _units(params, program):
             printed.by_tool(logs[name], tool, of_program, found)
     figures = {m: [figure for figure in found.figures if figure.metric == m] for m in params.metrics}
-    missing = [f"no figure for {m}: {_searched(params.metrics[m])}" for m in figures if not figures[m]]
+    cut = _cut(found.cut)
+    missing = [f"no figure for {m}: {_searched(params.metrics[m])}{cut}" for m in figures if not figures[m]]
     return Reading(
         measurements=tuple(
             x for m, all_of in figures.items() for x in _picked(params.metrics[m], all_of, name)
@@ -203,6 +205,7 @@ def _read(logs: Mapping[str, Path], params: CommandParams) -> Reading:
         facts=found.facts,
         problems=(*few(found.problems), *missing),
         skipped_lines=found.skipped,
+        cut_lines=found.cut,
         training=training,
     )
 
@@ -217,6 +220,12 @@ def _searched(asked: CommandMetric) -> str:
     if asked.reader != "mllog":
         return "the log of rank 0 doesn't say"
     return "no MLPerf log line of rank 0 has this key"
+
+
+def _cut(lines: int) -> str:
+    what = "line is" if lines == 1 else "lines are"
+    were = "was" if lines == 1 else "were"
+    return f"; {lines} {what} longer than {LONGEST_LINE} bytes and {were} searched that far" if lines else ""
 
 
 def _picked(asked: CommandMetric, figures: Sequence[Figure], file: str) -> Iterator[Measurement]:

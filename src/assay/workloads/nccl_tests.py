@@ -67,6 +67,7 @@ def _read(logs: Mapping[str, Path], params: NcclTestsParams) -> Reading:
         facts={**test.facts, "operation": params.operation, **told},
         problems=(test.problem,) if test.problem else (),
         skipped_lines=test.skipped + used.skipped,
+        cut_lines=test.cut,
         links=exchange.links(used, {device.rank: device.host for device in test.devices}),
     )
 

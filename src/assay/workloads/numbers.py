@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import Field
 
 from assay.errors import InputError
+from assay.inputs import read_whole
 from assay.logs.numbers import parse
 from assay.records import Better, Measurement, Metric, Reading, Scalar, Shape, Task
 from assay.workloads.program import Params
@@ -78,7 +79,7 @@ def _read(logs: Mapping[str, Path], _params: NumbersParams) -> Reading:
     [(name, path), *more] = logs.items()
     if more:
         return Reading(problems=(f"{len(logs)} sheets of one run; one is expected",))
-    table, problems = parse(path.read_text(encoding="utf-8", errors="replace"), name)
+    table, problems = parse(read_whole(path).decode(errors="replace"), name)
     if problems:
         return Reading(problems=tuple(map(str, problems)))
     stated = {column: row.labels[column] for row in table.rows for column in FACTS if column in row.labels}

@@ -46,7 +46,7 @@ def by_patterns(path: Path, patterns: Mapping[str, Pattern], found: Found) -> No
     The group `value` is the figure, `step` and `epoch` its place, other named groups its labels.
     A carriage return ends a line as well, so that progress bars are read, but isn't counted as one.
     """
-    for line, text in lines(path):
+    for line, text in lines(path, found):
         for metric, pattern in patterns.items():
             for match, groups in pattern.matches(text):
                 value = number(groups.pop(VALUE))
@@ -106,6 +106,7 @@ def by_tf_cnn_benchmarks(path: Path, units: Mapping[str, str], found: Found) -> 
     run = cnn_run(path)
     found.facts.update(run.facts)
     found.skipped += run.skipped
+    found.cut += run.cut
     if run.problem:
         found.problems.append(f"{path.name}: {run.problem}")
         return
@@ -127,6 +128,7 @@ def by_tool(path: Path, tool: Tool, units: Mapping[str, str], found: Found) -> N
     run = tool.read(path)
     found.facts.update(run.facts)
     found.skipped += run.skipped
+    found.cut += run.cut
     if run.problems:
         found.problems += [f"{path.name}: {problem}" for problem in run.problems]
         return

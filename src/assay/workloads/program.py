@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo
 
-from assay.errors import InputError
+from assay.inputs import read_whole
 from assay.payloads import source, travelling
 from assay.records import Task, TaskFile
 
@@ -55,10 +55,7 @@ def absolute(path: str, info: ValidationInfo) -> str:
 
 def content(path: str) -> bytes:
     """A file of the user's that is to travel. Raises InputError where it can't be read."""
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} can't be read: {error.strerror or error}") from error
+    return read_whole(Path(path))
 
 
 def _option(name: str, value: bool | float | str | tuple[object, ...] | dict[str, object]) -> list[str]:

@@ -73,6 +73,7 @@ def read(
         facts={**_agreed([one.found for one in every]), **stated.facts},
         problems=(*stated.problems, *payload_log.few(problems)),
         skipped_lines=stated.skipped_lines + sum(one.found.skipped for one in counted),
+        cut_lines=sum(one.found.cut for one in counted),
     )
 
 

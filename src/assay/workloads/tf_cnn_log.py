@@ -45,12 +45,18 @@ def _read(logs: Mapping[str, Path], _params: TfCnnLogParams) -> Reading:
     found = cnn_run(path)
     problem = found.problem or _several_runs(found)
     if problem:
-        return Reading(facts=found.facts, problems=(f"{name}: {problem}",), skipped_lines=found.skipped)
+        return Reading(
+            facts=found.facts,
+            problems=(f"{name}: {problem}",),
+            skipped_lines=found.skipped,
+            cut_lines=found.cut,
+        )
     return Reading(
         measurements=tuple(_measurements(found, name)),
         series=tuple(_series(found)),
         facts=found.facts,
         skipped_lines=found.skipped,
+        cut_lines=found.cut,
     )
 
 

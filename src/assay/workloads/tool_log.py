@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -62,10 +63,11 @@ def _read(logs: Mapping[str, Path], params: ToolLogParams) -> Reading:
             measured.append(_measurement(picked(tool, figures), name))
         except ValueError as error:
             problems.append(f"{name}: {error}")
+    counted = Reading(facts=found.facts, skipped_lines=found.skipped, cut_lines=found.cut)
     if problems:
-        return Reading(facts=found.facts, problems=tuple(problems), skipped_lines=found.skipped)
+        return replace(counted, problems=tuple(problems))
     series = tuple(one for figures in alike.values() for one in _series(figures))
-    return Reading(tuple(measured), series, facts=found.facts, skipped_lines=found.skipped)
+    return replace(counted, measurements=tuple(measured), series=series)
 
 
 def _measurement(figure: Figure, file: str) -> Measurement:

@@ -49,6 +49,7 @@ DOUBTS: dict[str, Callable[[Case], Doubt | None]] = {
     "two-modes": sequence.two_modes,
     "one-far-off": sequence.one_far_off,
     "warm-up": within.warm_up,
+    "cut-lines": within.cut_lines,
     "too-short": timing.too_short,
     "fast-path-off": paths.fast_path_off,
     "fast-path-unused": paths.fast_path_unused,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from assay.analyse.doubts.case import Case, Side, counted, percent
 from assay.analyse.doubts.sequence import LEVEL
 from assay.analyse.intervals import t_quantile
+from assay.inputs import LONGEST_LINE
 from assay.records import Doubt, Result, Series
 
 FEWEST_WINDOWS = 4
@@ -15,6 +16,25 @@ FEWEST_RUNS = 3
 MATTERS = 0.002  # a start that lowers a run's figure by less than a tenth of the usual margin is no matter
 FEWEST_VALUES = 3
 STUCK_SEEN = 0.8  # share of sets that learn nothing which are told so; a higher one doubts slow learners
+
+
+def cut_lines(case: Case) -> Doubt | None:
+    """Logs with lines that were not read to their end."""
+    parts = []
+    for side in case.sides:
+        cut = [n for s in side.group.samples if (n := s.result.reading.cut_lines)]
+        if cut:
+            runs = counted(len(cut), "run")
+            parts.append(
+                f"{side.name}: {counted(sum(cut), 'line')} of {runs}, longer than {LONGEST_LINE} bytes"
+            )
+    if not parts:
+        return None
+    return Doubt(
+        "cut-lines",
+        f"{'; '.join(parts)}: only the beginning of each was searched for figures",
+        "End a line after each figure that counts",
+    )
 
 
 def warm_up(case: Case) -> Doubt | None:

@@ -86,6 +86,13 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Raise `warmup`, or measure for longer, until the first windows are as fast as the last.",
         "A one-sided t test over runs (each is one value), from three runs on, at 1.25 % for one side.",
     ),
+    "cut-lines": Explanation(
+        "weak",
+        "A log has lines that are longer than 2000 bytes; only the first 2000 of each were read.",
+        "A figure that stands further in was not seen. Where the last of several figures counts, another one "
+        "may be shown.",
+        "Print a line for each figure: a carriage return, as progress bars have it, ends a line too.",
+    ),
     "drift": Explanation(
         "biased",
         "The runs of a session, or the ratios of its blocks, rise or fall in the order in which they ran: "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -12,6 +11,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from assay.errors import InputError, LaunchError
+from assay.inputs import read_json
 from assay.launch import outputs
 from assay.records import JobStatus, Output, from_json, to_json
 
@@ -109,5 +109,5 @@ class Collected:
 
     def _told(self, what: str) -> Iterator[dict[str, Any]]:
         for path in sorted((self.directory / "frames").glob(f"{what}-*")):
-            with suppress(json.JSONDecodeError):  # still coming
-                yield json.loads(path.read_bytes())
+            with suppress(InputError):  # still coming
+                yield read_json(path)

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from assay.inputs import read_json
 from assay.launch.kept import KeptJob, joined, new_of
 from assay.records import Handle, JobState, JobStatus, Output
 
@@ -101,7 +102,7 @@ class SharedJob(KeptJob):
     def submitted(self, launcher: str, token: str) -> Handle | None:
         """The handle of the job; None where Slurm's answer was not kept."""
         path = self.directory / "submitted.json"
-        return Handle(launcher, token, json.loads(path.read_bytes())) if path.exists() else None
+        return Handle(launcher, token, read_json(path)) if path.exists() else None
 
     def give_up(self) -> None:
         """Take the job so that its script runs nothing, unless it has begun."""

@@ -1,0 +1,131 @@
+"""Files that others made, opened and read in one place.
+
+What lies in a tree under the name of a log may be a FIFO, which is waited for without end, or a device; and a
+line may be as long as a disk. Only plain files are opened, and only so much of one is held as is asked for.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, Final
+
+from assay.errors import InputError, Problem
+from assay.units import human
+
+LONGEST_LINE: Final = 2000  # bytes that are read of a line; no figure stands this far in
+LARGEST_DOCUMENT_BYTES: Final = 256 << 20  # of what is held whole; a plan of 100,000 trials is 100 MB
+_BLOCK_BYTES: Final = 1 << 22
+_KINDS: Final = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def open_plain(path: Path) -> BufferedReader:
+    """A plain file, opened for reading. Raises OSError, for what is no plain file too, without opening it."""
+    mode = path.stat().st_mode
+    kind = next((name for is_kind, name in _KINDS if is_kind(mode)), None)
+    if kind is not None:
+        raise OSError(errno.EINVAL, f"it is {kind}, not a plain file", str(path))
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO that came just now
+    return os.fdopen(descriptor, "rb")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[BufferedReader]:
+    """A plain file, to be read. Raises InputError where it can't be, now or later."""
+    try:
+        with open_plain(path) as file:
+            yield file
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: OSError) -> InputError:
+    """Why a file can't be read, as the user's error."""
+    return InputError([Problem(str(path), f"can't be read: {error.strerror or error}")])
+
+
+def read_whole(path: Path, most_bytes: int = LARGEST_DOCUMENT_BYTES) -> bytes:
+    """A file's content. Raises InputError where it can't be read, or is larger than `most_bytes`."""
+    with reading(path) as file:
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        what = f"is larger than {human(float(most_bytes), 'B')}, the most that is read of such a file"
+        raise InputError([Problem(str(path), what)])
+    return data
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds. Raises InputError where it can't be read, or is none."""
+    return json_value(path, read_whole(path))
+
+
+def json_value(path: Path, text: bytes) -> Any:
+    """What the text of a JSON file holds. Raises InputError, with its line, where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        where = str(path) if line is None else f"{path}:{line}"
+        raise InputError([Problem(where, f"not JSON ({error})")]) from None
+
+
+class Log:
+    """A log of any size, in blocks or line by line, in flat memory. Raises InputError where it can't be read.
+
+    longest  bytes of a line that are read
+    cut      lines that were longer, once it has been read
+
+    A carriage return ends a line as well, so that progress bars are read, but isn't counted as one.
+    """
+
+    def __init__(self, path: Path, longest: int = LONGEST_LINE) -> None:
+        self.path, self.longest, self.cut = path, longest, 0
+
+    def blocks(self) -> Iterator[bytes]:
+        """Whole lines, many at a time, the long ones cut; the last one may lack its end."""
+        rest = b""
+        with reading(self.path) as file:
+            while data := file.read(_BLOCK_BYTES):
+                data = rest + data
+                # a carriage return at the very end may be half of a line's end
+                end = (data.rfind(b"\n") if b"\n" in data else data.rfind(b"\r", 0, -1)) + 1
+                rest = data[end:]
+                if len(rest) > self.longest and b"\r" not in rest:
+                    rest = rest[: self.longest + 1]  # one more, by which it is known as cut
+                if end:
+                    yield self._cut(data[:end])
+        if rest:
+            yield self._cut(rest)
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Each line with its number, from 1, without its end."""
+        number = 1
+        for block in self.blocks():
+            whole = block.endswith(b"\n")
+            for line in block[: -1 if whole else None].split(b"\n"):
+                for part in line.rstrip(b"\r").split(b"\r"):
+                    yield number, part
+                number += 1
+            number -= not whole  # the next block goes on with this line
+
+    def _cut(self, block: bytes) -> bytes:
+        lines = block.split(b"\n")
+        if len(max(lines, key=len)) <= self.longest:
+            return block
+        return b"\n".join(b"\r".join(map(self._shortened, line.split(b"\r"))) for line in lines)
+
+    def _shortened(self, line: bytes) -> bytes:
+        self.cut += len(line) > self.longest
+        return line[: self.longest]

@@ -1,0 +1,191 @@
+"""Damaged run directories: no traceback, and no run that drops out without a word."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import socket
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from assay.cli import assay
+from assay.errors import AssayError
+from assay.workloads import WORKLOADS
+from script_workload import SCRIPT
+
+DEEP = "[" * 200_000
+SUITE = {
+    "suite": "demo",
+    "workload": "script",
+    "params": {"code": "import os; print('v', 100 + os.getpid() % 7)"},
+    "systems": ["here", "there"],
+    "repeats": 3,
+}
+FILES = (
+    "session.json",
+    "plan.json",
+    "suite.yaml",
+    "systems.yaml",
+    "script-1x1-here-r01/attempt-1/run.json",
+    "script-1x1-here-r01/attempt-1/plan.json",
+    "script-1x1-here-r01/attempt-1/provenance.json",
+    "script-1x1-here-r01/attempt-1/reading.json",
+    "script-1x1-here-r01/attempt-1/logs/rank-0.log",
+)
+COMMANDS = (
+    ("list", "--json"),
+    ("list", "--trials"),
+    ("show", "demo", "--json"),
+    ("show", "demo"),
+    ("compare", "demo", "--json"),
+    ("compare", "demo:here", "demo:there"),
+    ("report", "demo", "-o", "page.html", "--json"),
+    ("export", "demo", "--json"),
+    ("index",),
+)
+
+
+def call(*words: str) -> Result:
+    """A command as the command line runs it: what it reports is its end, anything else a traceback."""
+    said = CliRunner().invoke(assay, list(words))
+    if said.exception is not None and not isinstance(said.exception, SystemExit | AssayError):
+        pytest.fail(f"{words}: {''.join(traceback.format_exception(said.exception))[-3000:]}")
+    return said
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory with six runs, three a side."""
+    here = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(WORKLOADS, "script", SCRIPT)
+        patch.chdir(here)
+        Path("suite.yaml").write_text(json.dumps(SUITE))
+        Path("systems.yaml").write_text('{"here": {"launcher": "local"}, "there": {"launcher": "local"}}')
+        assert call("run", "suite.yaml").exit_code == 0
+        yield here
+
+
+@pytest.fixture
+def session(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it that may be damaged."""
+    shutil.copytree(whole / "runs", tmp_path / "runs")
+    monkeypatch.chdir(tmp_path)
+    return next(Path("runs/demo").glob("2*"))
+
+
+def replaced(path: Path, make: Callable[[Path], object]) -> None:
+    path.unlink()
+    make(path)
+
+
+def served(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as here, pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path.parent)  # the name of a socket is short
+        here.bind(path.name)
+
+
+KINDS: dict[str, Callable[[Path], object]] = {
+    "gone": lambda path: path.unlink(),
+    "a directory": lambda path: replaced(path, Path.mkdir),
+    "a FIFO": lambda path: replaced(path, os.mkfifo),
+    "a socket": lambda path: replaced(path, served),
+    "a device": lambda path: replaced(path, lambda p: p.symlink_to("/dev/zero")),
+    "empty": lambda path: path.write_bytes(b""),
+    "deep": lambda path: path.write_text(DEEP),
+    "garbage": lambda path: path.write_bytes(bytes(range(256)) * 9),
+}
+
+
+def accounted(session: Path, words: tuple[str, ...], said: Result) -> None:
+    """Either an error that names a file of the session, or all six runs, each with a cause or counted."""
+    if isinstance(said.exception, AssayError):
+        assert session.name in str(said.exception)
+    elif words == ("show", "demo", "--json"):
+        runs = json.loads(said.stdout)["runs"]
+        assert len(runs) == 6
+        assert all(run["counts"] or run["cause"] for run in runs)
+    elif words == ("show", "demo"):
+        heading = said.stdout.splitlines()[0]
+        assert "6 runs" in heading or "5 runs, 1 failed" in heading
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("file", [name for name in FILES if name.endswith(("run.json", "rank-0.log"))])
+def test_a_damaged_run_counts_as_failed_and_is_named(session: Path, file: str, kind: str) -> None:
+    KINDS[kind](session / file)
+    call("index", "--rebuild")
+    shown = call("show", "demo").stdout
+    assert "5 runs, 1 failed" in shown.splitlines()[0]
+    assert "script-1x1-here-r01" in shown
+    document = json.loads(call("compare", "demo", "--json").stdout)
+    [comparison] = document["comparisons"]
+    assert comparison["n"][0] == 2
+    [doubt] = [d for d in comparison["doubts"] if d["code"] == "failed-runs-left-out"]
+    assert "here: 1 of 3 runs gave none (1 × " in doubt["evidence"]
+
+
+def test_a_run_that_was_damaged_after_it_was_indexed_is_noticed(session: Path) -> None:
+    (session / "script-1x1-here-r01/attempt-1/run.json").write_text(DEEP)
+    assert "changed since the index was made: demo/" in call("list").stderr
+    said = call("show", "demo")
+    assert "changed since the index was made" in said.stderr
+    assert "5 runs, 1 failed" in said.stdout.splitlines()[0]
+    assert "changed" not in call("list").stderr
+
+
+def test_list_and_export_say_that_a_session_is_gone_or_new(session: Path) -> None:
+    shutil.copytree(session, session.with_name("2026-01-01T000000Z"))
+    said = call("list")
+    assert (
+        "changed since the index was made: demo/2026-01-01T000000Z/script-1x1-here-r01 and 5 more"
+        in said.stderr
+    )
+    assert len(json.loads(call("list", "--json").stdout)["changed_since"]) == 6
+    shutil.rmtree(session)
+    said = call("export", "demo", "--json")
+    assert "changed since the index was made" in said.stderr
+    assert {row["session"] for row in json.loads(said.stdout)} == {"2026-01-01T000000Z"}
+
+
+def test_a_run_of_which_no_file_tells_what_it_was_is_an_error(session: Path) -> None:
+    for name in ("plan.json", "script-1x1-here-r01/attempt-1/run.json"):
+        (session / name).write_text("{")
+    call("index")
+    said = call("show", "demo")
+    assert isinstance(said.exception, AssayError)
+    assert "script-1x1-here-r01/attempt-1/run.json:1: not JSON" in str(said.exception)
+
+
+@pytest.mark.parametrize("name", ["index.duckdb", ".index.lock", ".index.duckdb.new"])
+def test_a_directory_in_place_of_a_file_of_the_index_is_an_error_that_names_it(
+    session: Path, name: str
+) -> None:
+    path = Path("runs", name)
+    path.unlink(missing_ok=True)
+    path.mkdir()
+    (session / "script-1x1-here-r01/attempt-1/run.json").touch()
+    for words in (("index",), ("index", "--rebuild")):
+        said = call(*words)
+        assert isinstance(said.exception, AssayError)
+        assert f"runs/{name}" in str(said.exception)
+        assert "remove or rename" in str(said.exception)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_command_breaks_on_a_damaged_file(session: Path, name: str) -> None:
+    dice = random.Random(name)
+    for kind in dice.sample(sorted(KINDS), 2):
+        kept = session.with_name("kept")
+        shutil.copytree(session, kept)
+        KINDS[kind](session / name)
+        for words in dice.sample(COMMANDS, 4):
+            accounted(session, words, call(*words))
+        shutil.rmtree(session)
+        kept.rename(session)
