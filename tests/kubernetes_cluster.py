@@ -45,6 +45,12 @@ def objects(namespace: str, what: str, selector: str = "") -> list[dict[str, Any
     return found
 
 
+def fill(namespace: str) -> None:
+    """A pod that takes what the namespace's quota of one allows, until it is deleted."""
+    pod = ["--image", IMAGE, "--image-pull-policy=IfNotPresent", "--restart=Never", "--", "sleep", "600"]
+    kubectl("-n", namespace, "run", "filler", *pod)
+
+
 @contextmanager
 def namespace(**labels: str) -> Iterator[str]:
     """A namespace that is gone afterwards, and KUBECONFIG set. Skips where there is no cluster."""

@@ -77,7 +77,7 @@ def assert_final(
     argv: tuple[str, ...] = FOR_EVER,
     state: JobState = JobState.FAILED,
     patience_s: float = AT_ONCE_S,
-) -> None:
+) -> JobStatus:
     """The trial ends at once, with these words, and nothing of it is left."""
     trial = Trial(launcher(namespace, spool, **options), job(argv, timeout_s=600))
     status = trial.to_end(patience_s)
@@ -85,3 +85,4 @@ def assert_final(
     assert [word for word in words if word not in status.cause] == [], status.cause
     assert status.state is state
     assert left(namespace, trial.asked.token) == []
+    return status

@@ -94,6 +94,8 @@ STANDING: list[tuple[str, bool, str, dict[str, Any] | None, dict[str, Any] | Non
     ("deadline", True, "timeout", pod(phase="Failed", reason="DeadlineExceeded"), None),
     ("crash-loop", True, "--previous", waiting("CrashLoopBackOff", "back-off 10s restarting"), None),
     ("quota", False, "quota q of the namespace",
+     None, refused("exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2")),
+    ("quota", True, "quota q of the namespace allows less than one pod asks for",
      None, refused("exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0")),
     ("quota", True, "wants limits.memory stated",
      None, refused("failed quota: q: must specify limits.memory")),

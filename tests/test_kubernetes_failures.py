@@ -14,7 +14,7 @@ import pytest
 
 import kubernetes_cluster as cluster
 from assay.errors import LaunchError
-from assay.records import JobState
+from assay.records import Extent, JobState
 from kubernetes_trial import AT_ONCE_S, FOR_EVER, Trial, assert_final, launcher, left
 from launcher_contract import job, python
 
@@ -60,7 +60,7 @@ FINAL: dict[str, tuple[dict[str, Any], list[str]]] = {
 @pytest.mark.parametrize("name", FINAL)
 def test_what_no_waiting_mends_ends_the_trial_at_once(name: str, namespace: str, tmp_path: Path) -> None:
     options, words = FINAL[name]
-    assert_final(namespace, tmp_path, options, words)
+    assert assert_final(namespace, tmp_path, options, words).extent is Extent.SYSTEM
 
 
 # What may mend itself: it is told while it waits ---------------------------------------------------------
@@ -152,14 +152,23 @@ def test_a_claim_without_storage_is_waited_for(namespace: str, tmp_path: Path) -
 
 def test_a_full_quota_is_waited_for_until_there_is_room(tmp_path: Path) -> None:
     with cluster.namespace() as own:
-        cluster.kubectl("-n", own, "create", "quota", "narrow", "--hard=pods=0")
+        cluster.kubectl("-n", own, "create", "quota", "narrow", "--hard=pods=1")
+        cluster.fill(own)
         trial = Trial(launcher(own, tmp_path), job(python("print(1)")))
-        trial.follow_until(lambda t: any("quota narrow" in why and "pods=0" in why for why in t.waited))
+        trial.follow_until(lambda t: any("quota narrow" in why and "pods=1" in why for why in t.waited))
         cluster.kubectl("-n", own, "delete", "quota", "narrow")
         assert trial.to_end(60.0).state is JobState.SUCCEEDED
 
 
 # What a namespace forbids --------------------------------------------------------------------------------
+
+
+def test_a_quota_that_no_pod_fits_is_told_at_once(tmp_path: Path) -> None:
+    with cluster.namespace() as own:
+        cluster.kubectl("-n", own, "create", "quota", "narrow", "--hard=requests.memory=100Mi")
+        asked = {"resources": {"pod": {"memory": "1Gi"}}}
+        end = assert_final(own, tmp_path, asked, ["quota narrow", "allows less than one pod asks for"])
+        assert end.extent is Extent.SHAPE
 
 
 def test_a_quota_that_wants_limits_is_told_at_once(tmp_path: Path) -> None:

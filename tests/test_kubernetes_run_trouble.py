@@ -90,7 +90,8 @@ def test_a_program_that_fails_is_not_done_again(namespace: str, tmp_path: Path) 
 
 
 def test_what_hinders_a_trial_is_told_in_the_progress(namespace: str, tmp_path: Path) -> None:
-    cluster.kubectl("-n", namespace, "create", "quota", "narrow", "--hard=pods=0")
+    cluster.kubectl("-n", namespace, "create", "quota", "narrow", "--hard=pods=1")
+    cluster.fill(namespace)
     with assay(suite(tmp_path, namespace, "print('v 1')")) as running:
         assert running.stderr is not None
         told = ""
@@ -122,6 +123,56 @@ def test_credentials_that_are_revoked_end_the_run_with_words_and_the_next_goes_o
     assert later.returncode == 0, told
     (only,) = attempts(tmp_path)
     assert only.state is RunState.FINISHED
+    assert ours(namespace) == []
+
+
+def test_credentials_that_are_expired_at_the_start_stop_the_run_and_burn_nothing(
+    namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for obj in rbac.objects("auto", namespace):
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(obj))
+    asked = suite(tmp_path, namespace, "print('v 1')", repeats=2)
+    with logged_in(monkeypatch, namespace, tmp_path / "first.json") as secret:
+        admin("-n", namespace, "delete", "secret", secret)
+        with assay(asked) as running:
+            _, told = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 5, told
+    assert "does not accept these credentials (401)" in told
+    assert "no trial counts as failed for it" in told
+    with logged_in(monkeypatch, namespace, tmp_path / "second.json"), assay(asked) as later:
+        _, told = later.communicate(timeout=PATIENCE_S)
+    assert later.returncode == 0, told
+    assert [run.state for run in attempts(tmp_path)].count(RunState.FINISHED) == 2
+    assert ours(namespace) == []
+
+
+def test_an_image_that_is_not_there_stops_its_system_once_and_the_same_command_resumes(
+    namespace: str, tmp_path: Path
+) -> None:
+    asked = suite(tmp_path, namespace, "print('v 1')", repeats=3)
+    systems = json.loads((tmp_path / "systems.yaml").read_text())
+    systems["there"] |= {"imagePullPolicy": "Never", "image": "assay-test/absent:1"}
+    (tmp_path / "systems.yaml").write_text(json.dumps(systems))
+    for number in (1, 2):
+        with assay(asked) as running:
+            said, told = running.communicate(timeout=PATIENCE_S)
+        assert running.returncode == 5, told
+        assert "system there: 3 trials are left, because the image is not on the node" in said
+        assert len(attempts(tmp_path)) == number
+    assert ours(namespace) == []
+
+
+def test_a_job_that_somebody_deletes_is_a_failed_trial_and_is_not_submitted_again(
+    namespace: str, tmp_path: Path
+) -> None:
+    with assay(suite(tmp_path, namespace, SLOW.format(seconds=60))) as running:
+        wait_until_it_prints(tmp_path)
+        cluster.kubectl("-n", namespace, "delete", "jobs", "-l", OURS, "--wait=false")
+        _, told = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 1, told
+    (only,) = attempts(tmp_path)
+    assert only.job is JobState.STOPPED
+    assert "somebody else ended the job: its job object was deleted" in only.cause
     assert ours(namespace) == []
 
 

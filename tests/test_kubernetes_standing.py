@@ -8,7 +8,7 @@ import pytest
 
 from assay.launch.kubernetes.causes import Cause
 from assay.launch.kubernetes.kinds import Ending
-from assay.launch.kubernetes.refusals import ApiError, Conflict, Gone, NotFound, refusal
+from assay.launch.kubernetes.refusals import ApiError, Conflict, Gone, NotFound, NotLetIn, refusal
 from assay.launch.kubernetes.standing import Seen, is_out_of_reach, outcome
 from assay.launch.kubernetes.times import split
 from assay.records import JobState
@@ -141,7 +141,7 @@ def test_a_pods_time_is_split_into_queue_pull_and_start() -> None:
 @pytest.mark.parametrize(
     ("code", "reason", "message", "kind", "expected"),
     [
-        (401, "Unauthorized", "Unauthorized", ApiError, "log in again"),
+        (401, "Unauthorized", "Unauthorized", NotLetIn, "log in again"),
         (
             403,
             "Forbidden",

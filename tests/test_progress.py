@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assay.records import Measurement, Output, RankExit, Reading, Rendered, Result, Run, RunState, Shape
-from assay.run.last_words import last_lines, own_cause
+from assay.run.last_words import last_line, last_lines, own_cause
 from assay.run.pace import LastFigure, Pace, figure_of
 from assay.run.progress import Lines, Screen
 from assay.rundir import session as rundir
@@ -146,11 +146,11 @@ def test_what_our_own_program_said_last_is_the_cause_and_its_figures_are_no_part
         tmp_path / "own", b"warned\n" + figures[:50] + b"a.py: rank 1: disk is full\n" + b"\n"
     )
     assert last_lines(attempt, failed) == ["warned", "a.py: rank 1: disk is full"]
-    assert own_cause(attempt, failed) == "disk is full"
-    assert own_cause(attempt, ()) == "", "rank 0 said nothing of the kind"
+    assert own_cause(last_line(attempt, failed)) == "disk is full"
+    assert own_cause(last_line(attempt, ())) == "", "rank 0 said nothing of the kind"
     attempt = attempt_with(tmp_path / "only figures", figures)
     assert len(last_lines(attempt, failed)) == 1, "how far it came"
-    assert own_cause(attempt, failed) == ""
+    assert own_cause(last_line(attempt, failed)) == ""
 
 
 def test_a_program_that_came_to_its_end_has_no_last_words(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import pytest
 from assay import store
 from assay.errors import BusyError, HostError, InputError, InterruptedRun
 from assay.launch.local import LocalLauncher
-from assay.records import Job, JobState, RunState, to_json
+from assay.records import Extent, Job, JobState, RunState, to_json
 from assay.run.asked import Asked
 from assay.run.drive import Completed, run_suite
 from assay.run.index import update_index
@@ -572,6 +572,10 @@ def test_what_is_to_be_done_follows_from_the_attempts_alone(site: Site) -> None:
         ((stopped,), Standing.DONE),
         ((lost, stopped), Standing.DONE),
         ((replace(stopped, adopted=True),), Standing.TO_BEGIN),
+        ((replace(failed, extent=Extent.SYSTEM),), Standing.HELD),
+        ((replace(failed, extent=Extent.PLATFORM),), Standing.HELD),
+        ((replace(lost, extent=Extent.SYSTEM),), Standing.TO_BEGIN),
+        ((lost, replace(lost, extent=Extent.SYSTEM)), Standing.HELD),
     ]
     for runs, todo in expected:
         assert standing(trial, runs) is todo, [to_json(r) for r in runs]

@@ -74,6 +74,23 @@ def test_a_failed_trial_makes_the_exit_code_1_and_is_listed(suite: Path) -> None
     assert "assay show" in said.stdout
 
 
+def test_a_system_that_can_not_be_used_makes_the_exit_code_5_and_says_what_is_left(suite: Path) -> None:
+    write(suite, "print('v 1')", systems=["broken"])
+    suite.with_name("systems.yaml").write_text("broken: {launcher: local, python: /no/such/python}\n")
+    said = run()
+    assert said.exit_code == 5, said.output
+    assert (
+        "system broken: 2 trials are left, because rank 0 exited 127 (/no/such/python: not found)"
+        in said.stdout
+    )
+    assert "run the same command again: it resumes this session" in said.stdout
+    assert "trials failed" not in said.stdout
+    document = json.loads(run("--json").stdout)
+    assert document["failures"] == []
+    assert document["left"] == ["script-1x1-r01", "script-1x1-r02"]
+    assert [met["extent"] for met in document["held"]] == ["system"]
+
+
 @pytest.fixture
 def no_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     """What others took from the trials of a test is left out: its figures don't depend on load."""

@@ -10,18 +10,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from assay import launch
-from assay.errors import LaunchError
+from assay.errors import PlatformError
 from assay.launch import processes
 from assay.launch.launcher import Launcher
 from assay.launch.slurm.launcher import SlurmLauncher
 from assay.launch.slurm.options import SlurmSystem
-from assay.records import Handle, JobState, RankExit
+from assay.records import Extent, Handle, JobState, RankExit
 from conftest import require
 from launcher_contract import LauncherContract, follow_to_end, job, python, run, wait_for_output
 from slurm_cluster import nodes_that_answer, slurm_cluster  # noqa: F401  (a fixture)
@@ -199,9 +199,44 @@ def test_a_job_that_was_given_up_runs_nothing_when_its_turn_comes(tmp_path: Path
 def test_what_sbatch_refuses_is_told_in_its_words_and_never_runs(tmp_path: Path) -> None:
     launcher = made(tmp_path, partition="no-such-partition")
     asked = job(python("print(1)"))
-    with pytest.raises(LaunchError, match=r"sbatch refused the job: .*invalid partition"):
+    with pytest.raises(PlatformError, match=r"sbatch refused the job: .*invalid partition"):
         launcher.submit(asked)
     assert launcher.find(asked.token) is None
+
+
+@contextmanager
+def partition(state: str) -> Iterator[str]:
+    """A partition that takes no jobs, of the first node."""
+    name = f"assay-{state.lower()}-{os.getpid()}"
+    node = said("scontrol", "show", "hostnames", said("sinfo", "--noheader", "--format=%N").split()[0])
+    said("scontrol", "create", f"PartitionName={name}", f"Nodes={node.split()[0]}", f"State={state}")
+    try:
+        yield name
+    finally:
+        eventually(lambda: said("squeue", "--noheader", f"--partition={name}") == "", 60)
+        said("scontrol", "delete", f"PartitionName={name}")
+
+
+def test_a_partition_that_takes_no_jobs_is_the_platforms_fault(tmp_path: Path) -> None:
+    with partition("INACTIVE") as name, pytest.raises(PlatformError, match="partition not available"):
+        made(tmp_path, partition=name).submit(job(python("print(1)")))
+
+
+def test_a_job_that_waits_in_vain_is_taken_out_of_the_queue_with_who_else_would(tmp_path: Path) -> None:
+    with partition("DOWN") as name:
+        down = made(tmp_path / "down", partition=name)
+        wide = made(tmp_path / "wide")
+        for launcher, ranks, reason, extent in (
+            (down, 1, "PartitionDown", Extent.PLATFORM),
+            (wide, 5, "Partition", Extent.SHAPE),
+        ):
+            handle = launcher.submit(job(python("print(1)"), ranks))
+            assert follow_to_end(launcher, handle) == {}
+            status = launcher.status(handle)
+            assert (status.state, status.extent) == (JobState.FAILED, extent), status
+            assert reason in status.cause
+            assert eventually(lambda handle=handle: in_slurm(handle.token) == "", 10)  # type: ignore[misc]
+            launcher.forget(handle)
 
 
 def test_a_command_that_fails_before_the_ranks_is_told_with_its_own_words(tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ def test_no_answer_is_not_taken_for_a_job_that_is_gone(
         (Told("PREEMPTED", "None", "n1", "0:15"), JobState.LOST, "preempted"),
         (Told("TIMEOUT", "TimeLimit", "n1", "0:15"), JobState.TIMED_OUT, "raise the system's `startup`"),
         (Told("OUT_OF_MEMORY", "OutOfMemory", "n1", "0:125"), JobState.FAILED, "raise `mem`"),
-        (Told("CANCELLED", "None", "n1", "0:15"), JobState.CANCELLED, "by someone else"),
+        (Told("CANCELLED", "None", "n1", "0:15"), JobState.STOPPED, "somebody else ended the job"),
         (Told("FAILED", "NonZeroExitCode", "n1", "7:0"), JobState.FAILED, "exited 7 before the ranks"),
         (Told("FAILED", "NonZeroExitCode", "n1", "0:53"), JobState.FAILED, "set the system's `directory`"),
         (Told("FAILED", "NonZeroExitCode", "n1", "74:0"), JobState.FAILED, "set the system's `directory`"),

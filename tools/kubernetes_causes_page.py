@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 from assay.launch.kubernetes.causes import RULES, Rule
+from assay.records import Extent
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "launchers" / "kubernetes-causes.md"
 BEGIN, END = "<!-- the table -->\n", "<!-- its end -->\n"
-HEAD = "| cause | it says | from | then | what to do |\n|---|---|---|---|---|\n"
+HEAD = "| cause | it says | from | then | met by | what to do |\n|---|---|---|---|---|---|\n"
+MET_BY = {Extent.TRIAL: "this trial", Extent.SHAPE: "its shape", Extent.SYSTEM: "its system"}
 
 
 def page(text: str) -> str:
@@ -20,7 +22,7 @@ def page(text: str) -> str:
 
 
 def _row(rule: Rule) -> str:
-    cells = (rule.code, _plain(rule.what), _from(rule), _then(rule), _plain(rule.remedy))
+    cells = (rule.code, _plain(rule.what), _from(rule), _then(rule), MET_BY[rule.extent], _plain(rule.remedy))
     return f"| {' | '.join(cells)} |\n"
 
 

@@ -72,7 +72,11 @@ class LaunchError(AssayError):
     exit_code = EXIT_ENVIRONMENT
 
 
-class UnansweredError(LaunchError):
+class PlatformError(LaunchError):
+    """The platform can't be used, whatever the job: not logged in, not reached, not installed."""
+
+
+class UnansweredError(PlatformError):
     """The platform did not answer: whether it did what was asked is not known, and can be asked later."""
 
 

@@ -11,7 +11,15 @@ import click
 
 from assay.cli.options import JSON, RUNS, echo_json
 from assay.cli.until import limits, until_options
-from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, BusyError, HostError, InterruptedRun
+from assay.errors import (
+    EXIT_ENVIRONMENT,
+    EXIT_OK,
+    EXIT_UNDECIDED,
+    EXIT_WORSE,
+    BusyError,
+    HostError,
+    InterruptedRun,
+)
 
 if TYPE_CHECKING:
     from assay.records import Comparison, Result
@@ -81,7 +89,8 @@ def command(
     \b
     Exit codes: 0 all trials gave a result and every requirement holds; 1 a trial failed or a
     requirement does not hold; 3 a requirement is undecided, or with --until a comparison is;
-    130 stopped by Ctrl-C, run again to go on.
+    5 a platform or a system can't be used: its trials are left and don't count as failed, run again when
+    that is fixed; 130 stopped by Ctrl-C, run again to go on.
     """
     if new and failed:
         raise click.UsageError("--failed repeats trials of a session that is there; --new begins another")
@@ -193,7 +202,7 @@ def _show(completed: Completed, contents: Contents) -> None:
         console.print(
             f"{len(completed.failures)} of {len(completed.results)} trials failed:", style="bold red"
         )
-    for words in (*_failed(completed), *_done_again(completed)):
+    for words in (*_failed(completed), *_done_again(completed), *_held(completed)):
         console.print(words, markup=False, soft_wrap=True)
     if completed.look is not None:
         console.print(completed.look.words, markup=False, soft_wrap=True)
@@ -208,6 +217,18 @@ def _failed(completed: Completed) -> Iterator[str]:
     for failure in completed.failures:
         cause = failure.run.cause or "; ".join(failure.reading.problems)
         yield f"  {failure.run.trial.id}: {cause}"
+
+
+def _held(completed: Completed) -> Iterator[str]:
+    """What hinders the trials that are left, and how many each."""
+    from assay.run.extents import called, within
+
+    for run in completed.held:
+        left = sum(within(run.extent, run.trial, trial) for trial in completed.left)
+        number = "1 trial is" if left == 1 else f"{left} trials are"
+        yield f"{called(run.extent, run.trial)}: {number} left, because {run.cause}"
+    if completed.held:
+        yield "Fix that and run the same command again: it resumes this session, and what finished is kept."
 
 
 def _done_again(completed: Completed) -> Iterator[str]:
@@ -277,6 +298,10 @@ def _document(completed: Completed, contents: Contents) -> dict[str, Any]:
             {"trial": r.run.trial.id, "cause": r.run.cause or "; ".join(r.reading.problems)}
             for r in completed.failures
         ],
+        "held": [
+            {"trial": run.trial.id, "extent": run.extent.value, "cause": run.cause} for run in completed.held
+        ],
+        "left": [trial.id for trial in completed.left],
         "comparisons": [to_plain(comparison) for comparison in contents.comparisons],
         "slower": why_words.plain(_primary(contents), contents.sides, contents.margin),
         "scaling": [to_plain(curve) for curve in contents.curves],
@@ -326,6 +351,8 @@ def _write_report(completed: Completed, file: Path, runs_dir: Path) -> None:
 
 def _exit_code(completed: Completed, contents: Contents) -> int:
     verdicts = {requirement.verdict for requirement in contents.requirements}
+    if completed.left:
+        return EXIT_ENVIRONMENT
     if completed.failures or "fails" in verdicts:
         return EXIT_WORSE
     still_open = completed.look is not None and bool(completed.look.open)

@@ -233,12 +233,14 @@ class Sweep:
         """What the part gave, and which of its trials are left for the next call."""
         from assay.analyse.sweep import Measured, figures_of
         from assay.cluster.sweep import systems
+        from assay.read import is_result
 
         groups = dict(zip(systems(self._definition, part.groups), part.groups, strict=True))
         figures = figures_of(completed.results, _metrics(completed))
         swept.measured.append(Measured(completed.session.id, figures, groups))
-        swept.failures.extend(completed.failures)
-        for trial in completed.unbegun:
+        swept.failures.extend(r for r in completed.results if not is_result(r))
+        met = {trial.id for trial in completed.left}  # of a node that can't run them: that is its finding
+        for trial in (trial for trial in completed.unbegun if trial.id not in met):
             swept.complete = False
             swept.left_out |= {node: self._away[node] for node in groups[trial.system] if node in self._away}
 

@@ -6,7 +6,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from assay.records import Handle, Job, JobStatus, Output, Rendered
+from assay.errors import LaunchError
+from assay.records import Extent, Handle, Job, JobStatus, Output, Rendered
+
+
+class JobRefused(LaunchError):  # noqa: N818  (named by what is wrong)
+    """The platform does not take a job; extent: which others it would not take either."""
+
+    def __init__(self, words: str, extent: Extent) -> None:
+        super().__init__(words)
+        self.extent = extent
 
 
 @dataclass(frozen=True)
@@ -46,8 +55,10 @@ class Launcher(Protocol):
     def submit(self, job: Job) -> Handle:
         """Start the job, once: a token that was submitted or given up before is refused.
 
-        Raises LaunchError when the platform refuses it, InputError as `render` does. When it is interrupted
-        (KeyboardInterrupt, kill -9) the job may run all the same: `find` tells.
+        Raises JobRefused when the platform refuses it and it is known which others it would refuse,
+        PlatformError when no job can be submitted (not logged in, not reached, not installed), LaunchError
+        for every other refusal, InputError as `render` does. When it is interrupted (KeyboardInterrupt,
+        kill -9) the job may run all the same: `find` tells.
         """
         ...
 

@@ -6,6 +6,7 @@ A job is a directory `SPOOL/TOKEN`: what is sent (`spec.json`, `keeper.py`, `pro
 
 from __future__ import annotations
 
+import errno
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.errors import InputError, LaunchError
+from assay.errors import InputError, LaunchError, PlatformError
 from assay.launch import outputs, sent
 from assay.launch.kept import KeptJob
 from assay.payloads.relay import stamps
@@ -23,16 +24,18 @@ LOOK_EVERY_S = 0.1  # far below what a measured program would notice; the job's 
 KEEPER_START_S = 60.0  # it takes 30 ms; a machine that is short of memory may take long
 KEEPER_SLACK_S = 8.0  # beyond the grace time: a keeper's own wait after SIGKILL, and some
 OUTPUT_LIMIT_BYTES = 1 << 30
+_TAKES_NOTHING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 @contextmanager
 def told(doing: str) -> Iterator[None]:
-    """What the disk refuses, as a LaunchError that names the file."""
+    """What the disk refuses, as a LaunchError that names the file; PlatformError where it takes nothing."""
     try:
         yield
     except OSError as error:
-        raise LaunchError(f"can't {doing}: {error.filename}: {error.strerror}") from error
+        kind = PlatformError if error.errno in _TAKES_NOTHING else LaunchError
+        raise kind(f"can't {doing}: {error.filename}: {error.strerror}") from error
 
 
 def check_one_node(job: Job, launcher: str) -> None:

@@ -48,6 +48,7 @@ class Processes:
         self.ended: dict[int, int] = {}  # rank → wait status
         self.first_failed: int | None = None  # of those that nobody asked to end
         self.reports, self.reporter = os.pipe()  # a rank that can't become its program says why
+        self.never_ran: dict[str, str] = {}  # rank → why
         os.set_blocking(self.reports, False)
         self.started_at = self.began = self.duration_s = 0.0
         self.oom_kills, self.memory = count_oom_kills(), dict(memory_groups(Tree()))
@@ -64,6 +65,7 @@ class Processes:
         """Wait for the end or make it: state and cause. Afterwards nothing of them runs."""
         state, cause = self._watch(timeout_s, max_output_bytes)
         self.duration_s = time.monotonic() - self.began
+        self.never_ran = self._reported()
         left = self._end_all(grace_s)
         if self.first_failed is not None:
             cause = self._why_it_failed()
@@ -78,7 +80,10 @@ class Processes:
     def exits(self) -> list[dict[str, Any]]:
         """How each rank ended; one that can't be killed has no entry."""
         first = self.first_failed
-        return [{"rank": r, **how(self.ended[r]), "first": r == first} for r in sorted(self.ended)]
+        return [
+            {"rank": r, **how(self.ended[r]), "first": r == first, "never_ran": str(r) in self.never_ran}
+            for r in sorted(self.ended)
+        ]
 
     def reap(self) -> bool:
         """Take in whatever ended, inherited orphans too; False when no process is left at all."""
@@ -160,7 +165,7 @@ class Processes:
         if end["signal"]:
             cause = f"{self._call(rank)} was killed by {end['signal']}"
             return cause + (self._out_of_memory() if end["signal"] == "SIGKILL" else "")
-        reason = self._reported().get(str(rank)) or USUAL_MEANING.get(end["exit_code"])
+        reason = self.never_ran.get(str(rank)) or USUAL_MEANING.get(end["exit_code"])
         return f"{self._call(rank)} exited {end['exit_code']}" + (f" ({reason})" if reason else "")
 
     def _out_of_memory(self) -> str:

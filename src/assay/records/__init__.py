@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from assay.records.asked import Better, Expectation, Metric, Plan, Shape, Task, TaskFile, Trial
 from assay.records.jobs import (
+    Extent,
     Handle,
     Job,
     JobState,
@@ -55,6 +56,7 @@ __all__ = [
     "Doubt",
     "Estimate",
     "Expectation",
+    "Extent",
     "Family",
     "Handle",
     "InferenceRun",

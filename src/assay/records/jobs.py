@@ -72,14 +72,38 @@ class JobState(StrEnum):
         return self not in (JobState.PENDING, JobState.RUNNING)
 
 
+class Extent(StrEnum):
+    """Which trials would meet the same cause.
+
+    TRIAL      this one alone, as far as is known
+    POINT      those of its benchmark, parameters and shape on its system
+    BENCHMARK  those of its benchmark on its system
+    SHAPE      those of its shape on its system
+    SYSTEM     those of its system
+    PLATFORM   all: the login, the connection or the service is at fault, and no trial
+    """
+
+    TRIAL = "trial"
+    POINT = "point"
+    BENCHMARK = "benchmark"
+    SHAPE = "shape"
+    SYSTEM = "system"
+    PLATFORM = "platform"
+
+
 @dataclass(frozen=True)
 class RankExit:
-    """How one rank ended: an exit code, or the signal that killed it. `first`: the one that failed first."""
+    """How one rank ended: an exit code, or the signal that killed it.
+
+    first      the one that failed first
+    never_ran  its program could not be started
+    """
 
     rank: int
     exit_code: int | None
     signal: str | None = None
     first: bool = False
+    never_ran: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,6 +168,7 @@ class JobStatus:
     nodes    what their kernels counted meanwhile, in the order of the nodes that told it
     facts    what only the launcher knows of where it ran (an image's digest), for each node's provenance
     node_facts  the same of one node each, by the stream of its probe: `probe-0` → facts
+    extent   which trials would meet the cause, as far as the platform tells
     """
 
     state: JobState
@@ -155,6 +180,7 @@ class JobStatus:
     nodes: tuple[NodeCounts, ...] = ()
     facts: Mapping[str, Scalar] = field(default_factory=dict)
     node_facts: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
+    extent: Extent = Extent.TRIAL
 
 
 @dataclass(frozen=True)

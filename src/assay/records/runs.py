@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from assay.records.asked import Trial
-from assay.records.jobs import Handle, JobState, NodeCounts, RankExit
+from assay.records.jobs import Extent, Handle, JobState, NodeCounts, RankExit
 from assay.records.logged import TrainingRun
 from assay.records.measured import ConfusionMatrix, Links, Measurement, Series
 from assay.records.scalar import Scalar
@@ -35,6 +35,7 @@ class Run:
     session     the run directory it belongs to, named by its starting time
     job         how its job ended; None until then, and for an imported log
     cause       why it failed, in words; "" when it did not
+    extent      of a failure: which trials would meet its cause, by all that was known then
     adopted     a later Assay than the one that submitted it took it over, running or lost
     source      for an imported log: the file or directory it came from
     looks       of its plan: intervals from such runs have to allow for the looks
@@ -66,6 +67,7 @@ class Run:
     looks: tuple[int, ...] = ()
     nodes: tuple[NodeCounts, ...] = ()
     collected_at: float | None = None
+    extent: Extent = Extent.TRIAL
 
 
 @dataclass(frozen=True)

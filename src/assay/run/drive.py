@@ -17,6 +17,7 @@ from assay.run import duration, until
 from assay.run.asked import Asked, plan_of
 from assay.run.chosen import held_session
 from assay.run.execute import Execution, begin, take_over
+from assay.run.held import Held
 from assay.run.progress import Progress, Tell
 from assay.run.standing import Standing, counts_as_lost, standing
 from assay.run.stopping import StopRequest, stop_requests
@@ -29,21 +30,26 @@ from assay.suite import Systems
 
 @dataclass(frozen=True)
 class Completed:
-    """A session whose every trial that was to be run is settled.
+    """A session all of whose trials that were to be run are settled, or left for the next call.
 
     results  the last attempt of each trial, in the order of the plan
     look     the last one, where it was run until decided
+    held     attempts of this call whose cause other trials would meet too
+    left     trials that were not begun for such a cause, those of `held` among them
     """
 
     session: Session
     plan: Plan
     results: tuple[Result, ...]
     look: Look | None = None
+    held: tuple[Run, ...] = ()
+    left: tuple[Trial, ...] = ()
 
     @property
     def failures(self) -> tuple[Result, ...]:
-        """Trials that gave no result."""
-        return tuple(result for result in self.results if not read.is_result(result))
+        """Settled trials that gave no result."""
+        left = {trial.id for trial in self.left}
+        return tuple(r for r in self.results if r.run.trial.id not in left and not read.is_result(r))
 
     @property
     def unbegun(self) -> tuple[Trial, ...]:
@@ -62,15 +68,18 @@ def run_suite(asked: Asked, tell: Tell) -> Completed:
     """Run the suite, or resume its newest unfinished session of an equal plan, or repeat what failed there.
 
     Raises InputError for what can't be run as written, BusyError when another Assay works on the session,
-    HostError when this machine can't go on, InterruptedRun after Ctrl-C or SIGTERM. Whatever is raised,
+    HostError when this machine can't go on, PlatformError when a system's platform can't be used,
+    InterruptedRun after Ctrl-C or SIGTERM. Whatever is raised,
     the same command goes on from there. A session whose trials ran together is left for its caller to mark
     as finished: it is one of several, or trials of it were left for the next call.
     """
     planned, where = plan_of(asked)
     with stop_requests() as stop, held_session(asked, planned, where) as session:
-        look = _run_trials(session, planned, where, Watched(stop, tell, asked.until, asked.together))
-        completed = Completed(session, planned, tuple(_last_results(session, planned)), look)
-        over = look is None or look.ended != "time is up"
+        held = Held()
+        look = _run_trials(session, planned, where, Watched(stop, tell, asked.until, asked.together, held))
+        results = tuple(_last_results(session, planned))
+        completed = Completed(session, planned, results, look, tuple(held.met), tuple(held.left))
+        over = not held.left and (look is None or look.ended != "time is up")
         if asked.together is None and over and session.header.finished_at is None:
             rundir.mark_finished(session, time.time())
     return completed
@@ -103,6 +112,7 @@ class Watched:
     tell: Tell
     until: Limits | None
     together: Together | None
+    held: Held
 
 
 def _run_trials(session: Session, planned: Plan, systems: Systems, watched: Watched) -> Look | None:
@@ -123,11 +133,20 @@ def _run_trials(session: Session, planned: Plan, systems: Systems, watched: Watc
             _note_duration(session, planned, done, progress)
 
         def run(trial: Trial) -> None:
-            execution = Execution(session, launchers[trial.system], progress, watched.stop, facts)
-            _run_trial(execution, trial, runs[trial.id], progress)
+            execution = Execution(
+                session,
+                launchers[trial.system],
+                progress,
+                watched.stop,
+                facts,
+                lambda: (one for of_trial in runs.values() for one in of_trial),
+            )
+            _run_trial(execution, trial, runs[trial.id], progress, watched.held)
 
         for trials in _stretches(planned, watched.together):
             _run_stretch(trials, runs, watched.together, run)
+            if watched.until is not None and watched.held.left:
+                return None  # a side is missing: more blocks of the other would decide nothing
             if watched.until is not None:
                 look = _look(session, planned, trials[0].block, runs, watched.until)
                 if look is not None:
@@ -174,7 +193,7 @@ def _run_stretch(
             run(trial)
         return
     todo = [(trial, standing(trial, runs[trial.id])) for trial in trials]
-    waiting = [trial for trial, how in todo if how is Standing.TO_BEGIN]
+    waiting = [trial for trial, how in todo if how in (Standing.TO_BEGIN, Standing.HELD)]
     run_stretch(waiting, [trial for trial, how in todo if how is Standing.TO_TAKE_OVER], together, run)
 
 
@@ -200,9 +219,11 @@ def _look(
     return until.look(planned, blocks, results, read.metrics, late=late)
 
 
-def _run_trial(execution: Execution, trial: Trial, runs: list[Run], progress: Progress) -> None:
-    """Attempts at one trial until it is settled; `runs` are those before, and grows."""
+def _run_trial(execution: Execution, trial: Trial, runs: list[Run], progress: Progress, held: Held) -> None:
+    """Attempts at one trial until it is settled or left; `runs` are those before, and grows."""
     while (todo := standing(trial, runs)) is not Standing.DONE:
+        if todo is not Standing.TO_TAKE_OVER and held.hinders(trial):
+            return
         if execution.stop.made:
             raise InterruptedRun(
                 f"interrupted; what was running has been ended. {execution.session.id} is kept: "
@@ -219,10 +240,14 @@ def _run_trial(execution: Execution, trial: Trial, runs: list[Run], progress: Pr
             progress.trial_began(trial, before[-1].number + 1 if before else 1, adopted=False)
             attempt, run = begin(execution, trial)
             runs.append(run)
-        settled = standing(trial, runs) is Standing.DONE
+        after = standing(trial, runs)
+        settled = after in (Standing.DONE, Standing.HELD)
         with execution.stop.at_once():
             result = read.result(attempt)
         progress.trial_ended(result, attempt, settled=settled)
+        if after is Standing.HELD:
+            progress.noted(f"{trial.system}: {held.meet(runs[-1])}")
+            return
 
 
 def _forget_what_was_settled(

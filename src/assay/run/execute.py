@@ -10,17 +10,18 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from assay import durable, provenance, read
-from assay.errors import AssayError, LaunchError, UnansweredError
+from assay.errors import AssayError, LaunchError, PlatformError, UnansweredError
 from assay.inputs import read_whole
-from assay.launch.launcher import Launcher
+from assay.launch.launcher import JobRefused, Launcher
 from assay.plan import job_of, task_of
 from assay.records import (
+    Extent,
     Handle,
     JobState,
     JobStatus,
@@ -33,7 +34,8 @@ from assay.records import (
     Task,
     Trial,
 )
-from assay.run.last_words import own_cause
+from assay.run.extents import extent_of, narrowed, not_installed
+from assay.run.last_words import last_line, own_cause
 from assay.run.stopping import StopRequest
 from assay.rundir.session import Attempt, Session
 from assay.units import human
@@ -59,6 +61,7 @@ class Execution:
     """What an attempt needs around it.
 
     facts  what is known only here, added to each node's provenance: the suite's git state
+    runs   of the session so far
     """
 
     session: Session
@@ -66,13 +69,15 @@ class Execution:
     watcher: Watcher
     stop: StopRequest
     facts: Mapping[str, Scalar]
+    runs: Callable[[], Iterable[Run]]
 
 
 def begin(execution: Execution, trial: Trial) -> tuple[Attempt, Run]:
     """Run the trial anew; gives its attempt in a final state.
 
     Raises InputError for a trial that can't be run there, HostError when this machine can't go on,
-    UnansweredError where the platform does not say whether it took the job: `take_over` finds out.
+    PlatformError where no job can be submitted, UnansweredError where the platform does not say whether it
+    took the job. After both the attempt is still SUBMITTING: `take_over` finds out.
     """
     job = job_of(trial, uuid.uuid4().hex)
     task = job.task
@@ -83,8 +88,12 @@ def begin(execution: Execution, trial: Trial) -> tuple[Attempt, Run]:
         raise UnansweredError(
             f"{error}; whether the job was taken is not known: the same command asks again and goes on"
         ) from error
+    except PlatformError as error:
+        raise PlatformError(f"{error}; {_resumed(execution.session)}") from error
     except LaunchError as error:
-        return attempt, _settle(execution, attempt, run, JobStatus(JobState.FAILED, str(error)), task)
+        extent = error.extent if isinstance(error, JobRefused) else Extent.POINT
+        refused = JobStatus(JobState.FAILED, str(error), extent=extent)
+        return attempt, _settle(execution, attempt, run, refused, task)
     run = replace(run, state=RunState.RUNNING, handle=handle, started_at=time.time())
     # No fsync: where the machine itself goes down the handle is worth nothing, and the token is on the disk.
     attempt.write_run(run, lasting=False)
@@ -109,7 +118,10 @@ def take_over(execution: Execution, attempt: Attempt, run: Run, trial: Trial) ->
 
 
 def _bring_in(execution: Execution, attempt: Attempt, run: Run, handle: Handle, task: Task) -> Run:
-    """Keep what the job prints until it has ended, then settle it."""
+    """Keep what the job prints until it has ended, then settle it.
+
+    Raises PlatformError once it is settled, where no trial could have gone better.
+    """
     attempt.append("rank-0", b"")  # a program that prints nothing has an empty log, not none
     try:
         flood = _follow(execution, attempt, handle, _most_bytes(run.trial))
@@ -119,7 +131,14 @@ def _bring_in(execution: Execution, attempt: Attempt, run: Run, handle: Handle, 
     status = execution.launcher.status(handle)
     if flood and status.state is not JobState.FAILED:
         status = replace(status, state=JobState.FAILED, cause=flood)
-    return _settle(execution, attempt, run, status, task)
+    run = _settle(execution, attempt, run, status, task)
+    if run.extent is Extent.PLATFORM:
+        raise PlatformError(f"{run.cause}; {_resumed(execution.session)}")
+    return run
+
+
+def _resumed(session: Session) -> str:
+    return f"no trial counts as failed for it: fix it, and the same command resumes {session.id}"
 
 
 def _most_bytes(trial: Trial) -> float:
@@ -177,8 +196,11 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
         problems = (*filter(None, [status.cause]), *problems, *found)
     else:
         ended = status.cause or ("" if problems else status.state.value)
-        why = own_cause(attempt, status.exits) if status.state is JobState.FAILED else ""
+        said = last_line(attempt, status.exits) if status.state is JobState.FAILED else ""
+        why = own_cause(said) or not_installed(said)
         problems = (*filter(None, [": ".join(filter(None, (ended, why)))]), *problems)
+        extent = narrowed(extent_of(status, task, said), run.trial, execution.runs())
+        run = replace(run, extent=extent)
     run = replace(run, state=RunState.FAILED if problems else RunState.FINISHED, cause="; ".join(problems))
     attempt.settle(run)
     if run.handle is not None:
@@ -228,6 +250,8 @@ def _keep_outputs(execution: Execution, attempt: Attempt, run: Run, task: Task) 
         return ()
     try:
         kept = attempt.keep_outputs(execution.launcher.fetch(run.handle, task.outputs))
+    except PlatformError:
+        raise
     except LaunchError as error:
         return (str(error),)
     missing = [name for name in task.outputs if not set(name) & set("*?[") and name not in kept]

@@ -35,7 +35,12 @@ def last_lines(attempt: Attempt, exits: Sequence[RankExit]) -> list[str]:
     return ["".join(c if c.isprintable() else "·" for c in line.expandtabs())[:_WIDEST] for line in lines]
 
 
-def own_cause(attempt: Attempt, exits: Sequence[RankExit]) -> str:
-    """Why a program of ours gave up, by the last line of the rank that failed first; "" for others."""
-    said = _OWN.fullmatch("".join(last_lines(attempt, exits)[-1:]))
-    return "" if said is None else said["why"]
+def last_line(attempt: Attempt, exits: Sequence[RankExit]) -> str:
+    """The last of them; "" where there is none."""
+    return "".join(last_lines(attempt, exits)[-1:])
+
+
+def own_cause(said: str) -> str:
+    """Why a program of ours gave up, by the last line that it printed; "" for others."""
+    found = _OWN.fullmatch(said)
+    return "" if found is None else found["why"]

@@ -33,7 +33,7 @@ class Progress(Protocol):
         ...
 
     def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
-        """An attempt has ended; `settled`: the trial is not tried again."""
+        """An attempt has ended; `settled`: the trial is not tried again by this call."""
         ...
 
     def noted(self, words: str) -> None:

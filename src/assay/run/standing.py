@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum, auto
 
-from assay.records import JobState, Run, RunState, Trial
+from assay.records import Extent, JobState, Run, RunState, Trial
 
 
 class Standing(Enum):
-    """What is to be done about a trial."""
+    """What is to be done about a trial.
+
+    HELD  it failed for a cause that others would meet too: to be begun again, but not by the same call
+    """
 
     TO_BEGIN = auto()
     TO_TAKE_OVER = auto()
+    HELD = auto()
     DONE = auto()
 
 
@@ -33,8 +37,9 @@ def standing(trial: Trial, runs: Sequence[Run]) -> Standing:
     if _says_nothing(runs[-1]):
         return Standing.TO_BEGIN
     lost = sum(map(counts_as_lost, runs))
-    again = runs[-1].job is JobState.LOST and lost <= trial.retries
-    return Standing.TO_BEGIN if again else Standing.DONE
+    if runs[-1].job is JobState.LOST and lost <= trial.retries:
+        return Standing.TO_BEGIN
+    return Standing.DONE if runs[-1].extent is Extent.TRIAL else Standing.HELD
 
 
 def counts_as_lost(run: Run) -> bool:

@@ -7,9 +7,12 @@ them; its texts are those of Kubernetes 1.34, as a cluster prints them, and of O
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from assay.launch.kubernetes.quota import never_fits
+from assay.records import Extent
 
 Object = Mapping[str, Any]
 """A Kubernetes object as its JSON says it."""
@@ -25,6 +28,7 @@ class Cause:
     remedy    what to do
     final     it will not mend itself: the job is ended at once
     platform  the cluster's fault rather than the job's: worth another try
+    extent    which other jobs would meet it
     """
 
     code: str
@@ -33,6 +37,7 @@ class Cause:
     remedy: str
     final: bool
     platform: bool = False
+    extent: Extent = Extent.TRIAL
 
     def __str__(self) -> str:
         return f"{self.what} ({self.evidence}); {self.remedy}"
@@ -49,7 +54,11 @@ class Sign:
 
 @dataclass(frozen=True)
 class Rule:
-    """A row of the table: reasons and pattern that make a sign its, and the cause; `{}` names its groups."""
+    """A row of the table: reasons and pattern that make a sign its, and the cause; `{}` names its groups.
+
+    extent  which jobs would meet it: those of a system are made from the same options
+    when    a further condition on the message
+    """
 
     code: str
     reasons: str
@@ -58,18 +67,20 @@ class Rule:
     remedy: str
     final: bool = True
     platform: bool = False
+    extent: Extent = Extent.SYSTEM
+    when: Callable[[str], bool] = lambda _: True
 
     def read(self, sign: Sign) -> Cause | None:
         """The cause, where the sign is this row's."""
         if sign.reason not in self.reasons.split():
             return None
         found = re.search(self.pattern, sign.message)
-        if found is None:
+        if found is None or not self.when(sign.message):
             return None
         groups = found.groupdict()
         words = (text.format(subject=sign.subject, **groups) for text in (self.what, self.remedy))
         what, remedy = words
-        return Cause(self.code, what, said(sign), remedy, self.final, self.platform)
+        return Cause(self.code, what, said(sign), remedy, self.final, self.platform, self.extent)
 
 
 RESTARTS = 2  # after so many a container is said to end again and again
@@ -80,25 +91,28 @@ _REJECTED = (
 )
 _PULL = "ErrImagePull ImagePullBackOff Failed"
 _CREATE = "FailedCreate Forbidden"
+_OWN, _SHAPED = Extent.TRIAL, Extent.SHAPE  # what befell one pod; what depends on how many ask for how much
 _UNPLACED = "Unschedulable FailedScheduling SchedulerError"
 RULES: Sequence[Rule] = (
     # What happened to a pod that ran
     Rule("oom", "OOMKilled", "", "{subject} used more memory than its limit and was killed",
-          "raise `memory` in the system's resources, or make the batch smaller"),
+          "raise `memory` in the system's resources, or make the batch smaller", extent=_OWN),
     Rule("full", "Evicted", r"exceeds the (?:total )?limit",
           "{subject} wrote more than its limit allows and was evicted",
-          "raise the sizeLimit of the volume, or ephemeral-storage of the system's resources"),
+          "raise the sizeLimit of the volume, or ephemeral-storage of the system's resources", extent=_OWN),
     Rule("evicted", "Evicted", "", "{subject} was evicted by its node",
           "the node ran short of what the evidence names: request it, so that the pod is placed where it is",
-          platform=True),
+          platform=True, extent=_OWN),
     Rule("preempted", "PreemptionByScheduler Preempting", "", "{subject} had to make room for another pod",
-          "give the system a priorityClass, or a queue of its own", platform=True),
+          "give the system a priorityClass, or a queue of its own", platform=True, extent=_OWN),
     Rule("node-lost", "DeletionByTaintManager NodeLost NodeNotReady TaintManagerEviction", "",
-          "the node of {subject} was lost", "look at the node: kubectl describe node", platform=True),
+          "the node of {subject} was lost", "look at the node: kubectl describe node",
+          platform=True, extent=_OWN),
     Rule("rejected", _REJECTED, "", "{subject} was put on a node that then rejected it",
-          "node and scheduler disagree on labels or devices: look at the device plugin's log", platform=True),
+          "node and scheduler disagree on labels or devices: look at the device plugin's log",
+          platform=True, extent=_OWN),
     Rule("deadline", "DeadlineExceeded", "", "{subject} ran into its deadline",
-          "raise the suite's `timeout`, or look for what hangs in its log"),
+          "raise the suite's `timeout`, or look for what hangs in its log", extent=_OWN),
     Rule("command", "StartError ContainerCannotRun RunContainerError Failed",
           r'exec: "(?P<program>[^"]+)"', "the image has no program {program}",
           "set `python` of the system to an interpreter that the image has"),
@@ -107,9 +121,9 @@ RULES: Sequence[Rule] = (
           "the runtime's words are the evidence: a device, mount or option that the node refuses"),
     Rule("init", "InitContainerFailed", r"container (?P<name>\S+)",
           "{subject} failed before its ranks could start",
-          "look at what it says: kubectl logs POD -c {name}"),
+          "look at what it says: kubectl logs POD -c {name}", extent=_OWN),
     Rule("crash-loop", "CrashLoopBackOff", "", "{subject} ends again and again",
-          "look at its last lines: kubectl logs --previous"),
+          "look at its last lines: kubectl logs --previous", extent=_OWN),
     # What a pod waits for
     Rule("image", "ErrImageNeverPull", "", "the image is not on the node, and is not to be pulled",
           "load it on the node, or set imagePullPolicy: IfNotPresent"),
@@ -133,13 +147,13 @@ RULES: Sequence[Rule] = (
           "correct what the evidence names"),
     Rule("slow", "FailedMount", r'(?P<kind>configmap) "assay-[^"]+" not found',  # made before the pod was
           "its node has not got the {kind}s of {subject} yet", "the node asks again by itself",
-          final=False, platform=True),
+          final=False, platform=True, extent=_OWN),
     Rule("missing", "FailedMount", r'(?P<kind>secret|configmap) "(?P<name>[^"]+)" not found',
           "{kind} {name} is not there, and {subject} mounts it",
           "create it in the system's namespace, or correct its name"),
     Rule("slow", "FailedMount", r"failed to sync (?P<kind>\S+) cache",
           "its node has not got the {kind}s of {subject} yet", "the node asks again by itself",
-          final=False, platform=True),
+          final=False, platform=True, extent=_OWN),
     Rule("mount", "FailedMount", r"hostPath type check failed: (?P<path>\S+)",
           "{path} is not there on the node", "a hostPath volume needs its path on every node that is used"),
     Rule("mount", "FailedMount FailedAttachVolume", "", "a volume of {subject} can't be mounted",
@@ -152,26 +166,31 @@ RULES: Sequence[Rule] = (
           "a claim that {subject} mounts has no volume yet",
           "look at the claim and its storage class: kubectl describe pvc", final=False),
     Rule("gated", "SchedulingGated", "", "{subject} is held back by a gate",
-          "a queue admits it, or whoever set the gate: kubectl describe pod", final=False),
+          "a queue admits it, or whoever set the gate: kubectl describe pod", final=False, extent=_OWN),
     Rule("unschedulable", _UNPLACED, r"^[^.]*\b(?P<nodes>\d+) Insufficient (?P<resource>\S+?)\.(?: |$)",
           "no node can take {subject}: {nodes} have too little {resource} free",
-          "ask for less of it in the system's resources, or free nodes", final=False),
+          "ask for less of it in the system's resources, or free nodes", final=False, extent=_SHAPED),
     Rule("unschedulable", _UNPLACED, r"untolerated taint",
           "no node can take {subject}: a taint keeps it off",
-          "add the taint to tolerations of the system, or free other nodes", final=False),
+          "add the taint to tolerations of the system, or free other nodes", final=False, extent=_SHAPED),
     Rule("unschedulable", _UNPLACED, r"node affinity|node selector",
           "no node can take {subject}: none has the labels asked for",
-          "correct nodeSelector, affinity or shape of the system, or label nodes", final=False),
+          "correct nodeSelector, affinity or shape of the system, or label nodes",
+          final=False, extent=_SHAPED),
     Rule("unschedulable", _UNPLACED, "", "no node can take {subject}",
-          "ask for less, free nodes, or correct nodeSelector and tolerations", final=False),
+          "ask for less, free nodes, or correct nodeSelector and tolerations", final=False, extent=_SHAPED),
     # Why there is no pod
     Rule("quota", _CREATE, r"exceeded quota: (?P<quota>[^,]+)",
+          "quota {quota} of the namespace allows less than one pod asks for",
+          "ask for less in the system's resources, or have it raised", when=never_fits, extent=_SHAPED),
+    Rule("quota", _CREATE, r"exceeded quota: (?P<quota>[^,]+)",
           "quota {quota} of the namespace leaves no room", "free some of it, or have it raised",
-          final=False),
+          final=False, extent=_SHAPED),
     Rule("quota", _CREATE, r"failed quota: (?P<quota>[^:]+): must specify (?P<names>\S+)",
           "quota {quota} wants {names} stated", "state them in the system's resources"),
     Rule("limits", _CREATE, r"(?:maximum|minimum) (?:cpu|memory|\S+) usage per",
-          "the namespace's limit range refuses the pod", "change the system's resources to fit it"),
+          "the namespace's limit range refuses the pod", "change the system's resources to fit it",
+          extent=_SHAPED),
     Rule("pod-security", _CREATE, r'violates PodSecurity "(?P<level>[^"]+)"',
           "the namespace enforces Pod Security {level}, which forbids what the system asks for",
           "leave out what the evidence names, or use a namespace that allows it"),
@@ -236,6 +255,7 @@ def too_late(start_timeout_s: float, hindered: Sequence[Cause], waiting: Iterabl
         f"{first.remedy}, or raise start_timeout" if first else "raise start_timeout of the system",
         final=True,
         platform=first.platform if first else False,
+        extent=first.extent if first else Extent.TRIAL,
     )
 
 

@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.errors import InputError, LaunchError
+from assay.errors import InputError, PlatformError
 from assay.launch.kubernetes.client import Cluster
 from assay.launch.kubernetes.wire import ANSWER_S, CONNECT_S, Wire
 
@@ -40,7 +40,7 @@ os.register_at_fork(after_in_child=_forget_after_fork)
 def connect(context: str | None = None, namespace: str | None = None) -> Cluster:
     """The cluster of this kubeconfig context (None: the current one) and namespace (None: the context's).
 
-    One for the whole process. Raises InputError for a kubeconfig that can't be used, LaunchError where
+    One for the whole process. Raises InputError for a kubeconfig that can't be used, PlatformError where
     the extra `kubernetes` is not installed. Asks the cluster nothing.
     """
     file = os.environ.get("KUBECONFIG", "")
@@ -74,7 +74,7 @@ def _config(context: str | None) -> SingleConfig:
     try:
         from lightkube import ConfigError, KubeConfig
     except ModuleNotFoundError as error:
-        raise LaunchError(
+        raise PlatformError(
             "launcher kubernetes needs lightkube, which is not installed: pip install 'assay[kubernetes]'"
         ) from error
     named = os.environ.get("KUBECONFIG")

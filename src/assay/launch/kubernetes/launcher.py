@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from assay.errors import LaunchError
+from assay.errors import LaunchError, PlatformError
 from assay.launch import outputs
 from assay.launch.check import Checked
 from assay.launch.kubernetes import client, leftovers
@@ -28,11 +28,11 @@ from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.manifests import Manifests, render
 from assay.launch.kubernetes.options import KubernetesSystem, with_host_python
 from assay.launch.kubernetes.order import TOKEN, labels_of, name_of
-from assay.launch.kubernetes.refusals import Conflict
+from assay.launch.kubernetes.refusals import ApiError, Conflict, extent_of
 from assay.launch.kubernetes.standing import REMOVED
 from assay.launch.kubernetes.validate import checked
 from assay.launch.kubernetes.watch import watch_of
-from assay.launch.launcher import Leftover
+from assay.launch.launcher import JobRefused, Leftover
 from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered, Scalar, Shape
 
 SUBMISSION, GIVEN_UP = "assay.dev/submission", "assay.dev/given-up"
@@ -69,6 +69,14 @@ class KubernetesLauncher:
 
     def submit(self, job: Job) -> Handle:
         """Make the objects, each owned by the first. What was made of a job that is refused is removed."""
+        try:
+            return self._make(job)
+        except PlatformError:
+            raise
+        except ApiError as error:
+            raise JobRefused(str(error), extent_of(error)) from error
+
+    def _make(self, job: Job) -> Handle:
         manifests, kind, cluster = self._manifests(job), self._chosen.kind(job.shape), self._cluster()
         told = {SUBMISSION: uuid.uuid4().hex, KIND: kind.name}
         told |= {NODES: str(job.shape.workers), PODS_OF_JOB: str(kind.expected_pods(job.shape))}

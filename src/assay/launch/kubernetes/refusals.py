@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.errors import LaunchError, UnansweredError
+from assay.errors import LaunchError, PlatformError, UnansweredError
+from assay.records import Extent
 
 FORBIDDEN = 403
 
@@ -34,6 +35,10 @@ class Conflict(ApiError):  # noqa: N818
     """An object of this name is there already, or was changed by somebody else."""
 
 
+class NotLetIn(ApiError, PlatformError):  # noqa: N818
+    """The login is expired or wrong, or the server is not the one that the kubeconfig trusts."""
+
+
 class Gone(ApiError):  # noqa: N818
     """A watch began too far back: list again."""
 
@@ -50,12 +55,18 @@ def refusal(doing: str, code: int, status: Mapping[str, Any]) -> ApiError:
     """
     reason, message = str(status.get("reason", "")), str(status.get("message", "")).strip()
     said = message or f"HTTP {code} {reason}".strip()
-    kind = {404: NotFound, 409: Conflict, 410: Gone}.get(code, ApiError)
+    kind = {401: NotLetIn, 404: NotFound, 409: Conflict, 410: Gone}.get(code, ApiError)
     if code == 409 and "exceeded quota" in message:  # the quota itself changed meanwhile
         kind = ApiError
     causes = (status.get("details") or {}).get("causes") or ()
     fields = [(str(cause.get("field", "")), str(cause.get("message", ""))) for cause in causes]
     return kind(f"can't {doing}: {_in_words(code, reason, said)}", code, reason, fields)
+
+
+def extent_of(error: ApiError) -> Extent:
+    """Which other jobs it would refuse: a right, a kind or a namespace that is missing is missed by all."""
+    missed = re.search(_OF_ALL, str(error), re.DOTALL) or isinstance(error, NotFound)
+    return Extent.SYSTEM if missed else Extent.POINT
 
 
 def _in_words(code: int, reason: str, said: str) -> str:
@@ -72,6 +83,10 @@ def _in_words(code: int, reason: str, said: str) -> str:
     return f"{said} ({reason})" if reason and reason not in said else said
 
 
+_OF_ALL = (
+    r'User ".*" cannot \w+ resource|namespaces "[^"]+" not found|because it is being terminated'
+    r"|failed calling webhook|admission webhook"
+)
 # what a refusal's message has in common → what to do about it; the first that fits counts
 _KNOWN = (
     (

@@ -9,7 +9,7 @@ from typing import Any
 from assay.launch import kept
 from assay.launch.kubernetes.causes import Cause
 from assay.launch.kubernetes.kinds.kind import Ending
-from assay.records import JobState, JobStatus
+from assay.records import Extent, JobState, JobStatus
 
 Object = Mapping[str, Any]
 
@@ -57,8 +57,9 @@ def outcome(seen: Seen) -> JobStatus:
     if told is not None and whole and told.state is JobState.SUCCEEDED:
         return _with(told, told.state, "", seen)
     state, cause = (JobState.CANCELLED, "cancelled") if seen.asked else _by_the_cluster(seen)
+    extent = seen.causes[0].extent if seen.causes and not seen.asked else Extent.TRIAL
     begun = told or JobStatus(state, started_at=_first_start(seen.pods), ended_at=_last_end(seen.pods))
-    return _with(begun, state, cause, seen)
+    return _with(replace(begun, extent=extent), state, cause, seen)
 
 
 def _with(told: JobStatus, state: JobState, cause: str, seen: Seen) -> JobStatus:

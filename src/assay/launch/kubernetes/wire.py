@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from assay.launch.kubernetes.refusals import ApiError, Unreachable, refusal
+from assay.launch.kubernetes.refusals import NotLetIn, Unreachable, refusal
 
 if TYPE_CHECKING:
     import httpx2 as httpx
@@ -147,7 +147,7 @@ class Wire:
             _raise_if_hopeless(error, doing)
             return None, _Away(f"can't {doing}: the API server does not answer ({_why(error)})")
         except (ConfigError, json.JSONDecodeError, KeyError, OSError) as error:
-            raise ApiError(
+            raise NotLetIn(
                 f"can't {doing}: the kubeconfig's login program failed: {error}; log in again"
             ) from error
         if response.status_code < 400:
@@ -184,11 +184,11 @@ def _raise_if_hopeless(error: Exception, doing: str) -> None:
     """What waiting does not mend: certificates."""
     said = str(error)
     if isinstance(error.__cause__, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in said:
-        raise ApiError(
+        raise NotLetIn(
             f"can't {doing}: the API server's certificate is not the one that the kubeconfig trusts: {said}"
         ) from error
     if "certificate expired" in said or "certificate_expired" in said:
-        raise ApiError(f"can't {doing}: your client certificate has expired; log in again") from error
+        raise NotLetIn(f"can't {doing}: your client certificate has expired; log in again") from error
 
 
 def _why(error: Exception) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from assay import shell
-from assay.errors import LaunchError
+from assay.errors import LaunchError, PlatformError
 from assay.launch import processes
 from assay.records import Scalar
 
@@ -51,7 +51,7 @@ class Engine:
     program: str
 
     def ask(self, *arguments: str) -> shell.Completed:
-        """Its answer, whatever the exit code. Raises LaunchError where it is not installed.
+        """Its answer, whatever the exit code. Raises PlatformError where it is not installed.
 
         It is asked from a place that nobody works in: conmon writes a file `oom` where podman was started
         when a container runs out of memory.
@@ -60,7 +60,7 @@ class Engine:
             return shell.run([self.program, *arguments], timeout_s=ANSWER_S, cwd=Path(tempfile.gettempdir()))
         except shell.ProgramMissing as error:
             remedy = INSTALL[self.program]
-            raise LaunchError(f"{self.program} is not installed on this machine: {remedy}") from error
+            raise PlatformError(f"{self.program} is not installed on this machine: {remedy}") from error
 
     def told(self, *arguments: str) -> str:
         """Its answer. Raises LaunchError with its own words where it refuses."""

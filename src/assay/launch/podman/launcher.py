@@ -13,14 +13,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from assay.errors import InputError, LaunchError, OptionsError, Problem
+from assay.errors import InputError, LaunchError, OptionsError, PlatformError, Problem
 from assay.launch import processes, shown, spool
 from assay.launch.kept import Keeper, KeptJob
-from assay.launch.launcher import Leftover
+from assay.launch.launcher import JobRefused, Leftover
 from assay.launch.podman import options, refusals
 from assay.launch.podman.engine import Container, Engine
 from assay.launch.podman.options import ContainerSystem
-from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered
+from assay.records import Extent, Handle, Job, JobState, JobStatus, Output, Rendered
 
 TOKEN_LABEL = "assay.dev/token"  # noqa: S105  (the job's name)
 _LOOK_S = 0.02
@@ -61,12 +61,12 @@ class PodmanLauncher:
         answer = self.engine.ask(*self._run(job, job.token, str(kept.directory))[1:])
         if not answer.ok:
             self.engine.remove(_container(job.token))
-            raise LaunchError(str(refusals.why(answer, self.system, self._image(job))))
+            raise self._refused(job, refusals.why(answer, self.system, self._image(job)))
         self._wait_until_taken(job.token)
         said = self._said(job.token)
         handle = self.find(job.token)
         if handle is None:
-            raise LaunchError(f"the job's keeper did not take the job: {said}")
+            raise self._refused(job, refusals.Refusal("the job's keeper did not take the job", said))
         return handle
 
     def find(self, token: str) -> Handle | None:
@@ -158,6 +158,14 @@ class PodmanLauncher:
             )
             raise OptionsError([Problem("image", words)])
         return image
+
+    def _refused(self, job: Job, why: refusals.Refusal) -> LaunchError:
+        """Image and directory may be the benchmark's own; the rest is the system's."""
+        if why.extent is Extent.PLATFORM:
+            return PlatformError(str(why))
+        cwd = job.task.cwd
+        own = self.system.image is None or (cwd is not None and cwd in str(why))
+        return JobRefused(str(why), Extent.BENCHMARK if own else why.extent)
 
     def _run(self, job: Job, token: str, directory: str) -> list[str]:
         """The command line that starts the job's container."""

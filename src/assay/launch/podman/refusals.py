@@ -10,17 +10,23 @@ from typing import Final, NamedTuple
 
 from assay.launch.podman.engine import last_line
 from assay.launch.podman.options import ContainerSystem
+from assay.records import Extent
 from assay.shell import Completed
 
 RLIMIT_NAMES: Final = {"6": "nproc", "7": "nofile", "8": "memlock"}
 _NOT_RUNNABLE, _NOT_FOUND = 126, 127
+_NO_ENGINE = r"docker daemon|newuidmap|subuid|user namespace"
 
 
 class Refusal(NamedTuple):
-    """What went wrong, in the engine's words, and what to do; "" where nobody knows."""
+    """What went wrong, in the engine's words, and what to do; "" where nobody knows.
+
+    extent  which other containers it would refuse: each has the system's own options
+    """
 
     cause: str
     remedy: str
+    extent: Extent = Extent.SYSTEM
 
     def __str__(self) -> str:
         return f"{self.cause}: {self.remedy}" if self.remedy else self.cause
@@ -32,7 +38,8 @@ def why(answer: Completed, system: ContainerSystem, image: str) -> Refusal:
     for pattern, remedy in _REMEDIES:
         found = re.search(pattern, said, re.IGNORECASE)
         if found is not None:
-            return Refusal(f"{program}: {said}", remedy(found, system, image))
+            extent = Extent.PLATFORM if re.search(_NO_ENGINE, said, re.IGNORECASE) else Extent.SYSTEM
+            return Refusal(f"{program}: {said}", remedy(found, system, image), extent)
     if answer.exit_code == _NOT_FOUND:
         return Refusal(f"{system.python} is not in image {image} ({said})", _name_python(None, system, image))
     if answer.exit_code == _NOT_RUNNABLE:

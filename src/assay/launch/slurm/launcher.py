@@ -15,16 +15,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from assay.errors import LaunchError, OptionsError, Problem
+from assay.errors import LaunchError, OptionsError, PlatformError, Problem
 from assay.launch import sent, shown, spool
-from assay.launch.launcher import Leftover
-from assay.launch.slurm import standing
+from assay.launch.launcher import JobRefused, Leftover
+from assay.launch.slurm import refusals, standing
 from assay.launch.slurm.life import ASK_AT_THE_END_EVERY_S, ASK_EVERY_S, Asked, Life
 from assay.launch.slurm.options import SlurmSystem
 from assay.launch.slurm.script import NAME, batch_script, nodes_of
 from assay.launch.slurm.shared import SharedJob
 from assay.launch.slurm.states import Slurm, SlurmSilent
-from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered
+from assay.records import Extent, Handle, Job, JobState, JobStatus, Output, Rendered
 from assay.shell import ProgramMissing
 
 KILL_WAIT_S = 60.0  # Slurm kills 30 s (KillWait) after it asked, and may need as long to see that it worked
@@ -100,7 +100,9 @@ class SlurmLauncher:
         job = self._kept(handle.token)
         thread = ThreadPoolExecutor(1)
         try:
-            life = Life(job, lambda: thread.submit(self._ask, handle))
+            life = Life(
+                job, lambda: thread.submit(self._ask, handle), lambda asked: self._refuse(handle, job, asked)
+            )
             yield from spool.follow(
                 job, kept, runs=life.goes_on, pause=time.sleep, end_rest=lambda: self._end_rest(handle)
             )
@@ -115,6 +117,8 @@ class SlurmLauncher:
         end = job.ended()
         if end is not None and end.state is not JobState.CANCELLED:
             return end
+        if (refused := job.refused()) is not None:
+            return refused
         asked = self._asked.get(_number(handle))
         if asked is None or time.monotonic() - asked.at > ASK_EVERY_S:
             asked = self._ask(handle)
@@ -194,11 +198,15 @@ class SlurmLauncher:
             said = self.slurm.run(*argv)
         except (SlurmSilent, ProgramMissing) as error:
             kept.give_up()
-            raise LaunchError(f"sbatch: {error}") from error
+            raise PlatformError(f"sbatch: {error}") from error
         found = _SUBMITTED.fullmatch(said.stdout.strip()) if said.ok else None
         if found is None:
             kept.give_up()
-            raise LaunchError(f"sbatch refused the job: {said.stderr.strip() or said.stdout.strip()}")
+            why = said.stderr.strip() or said.stdout.strip()
+            extent = refusals.extent_of(why)
+            if extent is Extent.PLATFORM:
+                raise PlatformError(f"sbatch refused the job: {why}")
+            raise JobRefused(f"sbatch refused the job: {why}", extent)
         return self._noted(kept, token, int(found[1]))
 
     def _noted(self, kept: SharedJob, token: str, number: int) -> Handle:
@@ -212,6 +220,15 @@ class SlurmLauncher:
             self.slurm.run("scancel", "--quiet", f"--name={NAME}{token}")
 
     # How it ends
+
+    def _refuse(self, handle: Handle, job: SharedJob, asked: Asked) -> bool:
+        """Give up a job that waits in vain; False where it began meanwhile."""
+        job.give_up()
+        if job.taken_by() is not None or asked.told is None or asked.hopeless is None:
+            return False
+        job.note_refused(standing.why_waits(asked.told), asked.hopeless)
+        self._scancel(handle)
+        return True
 
     def _end_rest(self, handle: Handle) -> None:
         """Take a job that Slurm put back into its queue out of it: its script would run nothing."""

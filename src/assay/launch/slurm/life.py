@@ -7,12 +7,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from assay.launch.slurm.refusals import HOPELESS
 from assay.launch.slurm.shared import SharedJob
 from assay.launch.slurm.states import WAITS, SlurmSilent, Told
-from assay.records import JobState, JobStatus
+from assay.records import Extent, JobState, JobStatus
 
 ASK_EVERY_S = 2.0
 ASK_AT_THE_END_EVERY_S = 0.25
+HOPELESS_FOR_S = 10.0
 FILES_PATIENCE_S = 5.0  # between Slurm's word that a job is over and its last files being seen here
 
 
@@ -35,6 +37,12 @@ class Asked:
         return self.silent is not None or (self.told is not None and not self.told.over)
 
     @property
+    def hopeless(self) -> Extent | None:
+        """It waits for what waiting does not bring; which jobs would."""
+        waits = self.told is not None and self.told.state in WAITS
+        return HOPELESS.get(self.told.reason.partition(",")[0]) if waits and self.told else None
+
+    @property
     def requeued(self) -> bool:
         """Slurm starts it anew under its number, or has done so."""
         told = self.told
@@ -44,11 +52,15 @@ class Asked:
 class Life:
     """One job while it is followed.
 
-    ask  asks Slurm in a thread, so that a controller that takes seconds keeps no output waiting
+    ask     asks Slurm in a thread, so that a controller that takes seconds keeps no output waiting
+    refuse  ends a job that waits in vain; False where it began meanwhile
     """
 
-    def __init__(self, job: SharedJob, ask: Callable[[], Future[Asked]]) -> None:
-        self._job, self._ask = job, ask
+    def __init__(
+        self, job: SharedJob, ask: Callable[[], Future[Asked]], refuse: Callable[[Asked], bool]
+    ) -> None:
+        self._job, self._ask, self._refuse = job, ask, refuse
+        self._hopeless_at: float | None = None
         self._answer: Future[Asked] = ask()
         self._over_at: float | None = None
 
@@ -62,6 +74,8 @@ class Life:
         if not self._answer.done():
             return True
         asked = self._answer.result()
+        if end is None and self._waits_in_vain(asked) and self._refuse(asked):
+            return False
         if self._awaited(asked, end):
             every_s = ASK_EVERY_S if end is None else ASK_AT_THE_END_EVERY_S
             if time.monotonic() - asked.at > every_s:
@@ -75,6 +89,14 @@ class Life:
         if asked.silent is not None:
             return end is None  # when all keepers have spoken, Slurm's word is not waited for
         return asked.goes_on and not asked.requeued
+
+    def _waits_in_vain(self, asked: Asked) -> bool:
+        """For a while already: a reason may be of a moment."""
+        if asked.hopeless is None:
+            self._hopeless_at = None
+            return False
+        self._hopeless_at = self._hopeless_at or time.monotonic()
+        return time.monotonic() - self._hopeless_at > HOPELESS_FOR_S
 
     def _patient(self) -> bool:
         """Whether what is missing may still come to be seen; makes an NFS client look anew."""

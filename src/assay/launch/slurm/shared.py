@@ -5,6 +5,7 @@ Beside what every kept job has (see kept.py), with a directory `node-N` for each
   submitted.json  the number that Slurm gave the job
   taken           who has it: the number of the job that started, or `nobody` where it was given up
   cancelled       this run asked for its end
+  refused         why it was given up in the queue, and which other jobs would wait there in vain
   slurm-N.log     what the batch script printed: srun's words, and those of the user's own commands
 """
 
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from assay.inputs import read_json
 from assay.launch.kept import KeptJob, joined, new_of
-from assay.records import Handle, JobState, JobStatus, Output
+from assay.records import Extent, Handle, JobState, JobStatus, Output
 
 SCRIPT_STREAM = "batch"
 _NOBODY = "nobody"
@@ -122,6 +123,20 @@ class SharedJob(KeptJob):
         """Whether nothing of it will ever run."""
         path = self.directory / "taken"
         return path.exists() and self.taken_by() is None
+
+    def note_refused(self, cause: str, extent: Extent) -> None:
+        """Keep why it was given up in the queue."""
+        draft = self.directory / "refused.part"
+        draft.write_text(json.dumps({"cause": cause, "extent": extent.value}))
+        draft.replace(self.directory / "refused")
+
+    def refused(self) -> JobStatus | None:
+        """Why it was given up in the queue; None where it was not."""
+        path = self.directory / "refused"
+        if not path.exists():
+            return None
+        why = json.loads(path.read_bytes())
+        return JobStatus(JobState.FAILED, why["cause"], extent=Extent(why["extent"]))
 
     # What its script said
 

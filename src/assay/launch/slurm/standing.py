@@ -65,13 +65,14 @@ def without_word(job: SharedJob, asked: Asked, failed_nodes: Sequence[str]) -> J
     if started_at is not None and not told.over:  # whatever Slurm said a moment ago
         return JobStatus(JobState.RUNNING, started_at=started_at)
     if told.state in WAITS:
-        return JobStatus(JobState.PENDING, _why_waits(told))
+        return JobStatus(JobState.PENDING, why_waits(told))
     if not told.over:
         return JobStatus(JobState.PENDING, job.waits_for() or f"starting on {told.nodes}")
     return _over(job, told, failed_nodes, started_at)
 
 
-def _why_waits(told: Told) -> str:
+def why_waits(told: Told) -> str:
+    """What a job in the queue waits for, with what to do where waiting alone may not help."""
     reason = "" if told.reason == "None" else told.reason
     remedy = PENDING_REMEDIES.get(reason.partition(",")[0])
     return f"{told.state.lower()}: {reason or 'Slurm gives no reason yet'}" + (

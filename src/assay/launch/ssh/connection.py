@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from assay import shell
-from assay.errors import LaunchError
+from assay.errors import LaunchError, PlatformError
 from assay.launch.frames import Frame, FrameReader
+from assay.launch.launcher import JobRefused
 from assay.launch.ssh import refusals
 from assay.launch.ssh.options import SshSystem
 from assay.payloads.ssh_host import MARK
+from assay.records import Extent
 
 CONNECT_S = 10
 CALL_S = 120.0
@@ -33,7 +35,7 @@ _OPTIONS = {
 _PERSIST_S = 60
 
 
-class Unreachable(LaunchError):  # noqa: N818  (named by what is wrong, as its siblings are read)
+class Unreachable(PlatformError):  # noqa: N818  (named by what is wrong, as its siblings are read)
     """A host does not answer, or does not let us in."""
 
 
@@ -56,7 +58,7 @@ class Connection:
         if done.exit_code == UNREACHABLE_EXIT:
             raise Unreachable(refusals.unreachable(self.host, done.stderr))
         if MARK not in done.stdout:
-            raise LaunchError(refusals.no_answer(self.host, self.system.python, done))
+            raise JobRefused(refusals.no_answer(self.host, self.system.python, done), Extent.SYSTEM)
         return _answer(self.host, done.stdout)
 
     def argv(self, command: Sequence[str]) -> list[str]:
@@ -121,7 +123,7 @@ def _run(argv: Sequence[str], timeout_s: float, stdin: bytes = b"") -> shell.Com
     try:
         return shell.run(argv, timeout_s=timeout_s, stdin=stdin)
     except shell.ProgramMissing as error:
-        raise LaunchError(
+        raise PlatformError(
             "ssh is not installed on this machine: as root, apt-get install openssh-client"
         ) from error
     except shell.CommandTimeout as error:
@@ -132,7 +134,7 @@ def _answer(host: str, said: str) -> Any:
     _, _, line = said.rpartition(MARK)
     answer = json.loads(line.splitlines()[0])
     if "error" in answer:
-        raise LaunchError(refusals.refused(host, answer["error"]))
+        raise JobRefused(refusals.refused(host, answer["error"]), Extent.SYSTEM)
     return answer
 
 

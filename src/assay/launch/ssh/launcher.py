@@ -22,16 +22,16 @@ from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from assay.errors import LaunchError, OptionsError, Problem
+from assay.errors import LaunchError, OptionsError, PlatformError, Problem
 from assay.launch import outputs, sent, shown
 from assay.launch.kept import by_whom, job_status, joined
-from assay.launch.launcher import Leftover
+from assay.launch.launcher import JobRefused, Leftover
 from assay.launch.spool import TOKEN
 from assay.launch.ssh import clocks
 from assay.launch.ssh.connection import Connection, Unreachable
 from assay.launch.ssh.listener import Listener
 from assay.launch.ssh.options import SshSystem
-from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered, Scalar
+from assay.records import Extent, Handle, Job, JobState, JobStatus, Output, Rendered, Scalar
 
 T = TypeVar("T")
 LOOK_EVERY_S = 0.1
@@ -90,7 +90,11 @@ class SshLauncher:
             self._begin(job.token, nodes)
         except LaunchError as error:
             left = "".join(on_each(lambda node: self._left_of(job.token, node), laid))
-            raise LaunchError(f"job {job.token} was not started: {error}{left}") from error
+            words = f"job {job.token} was not started: {error}{left}"
+            if isinstance(error, PlatformError):
+                raise PlatformError(words) from error
+            extent = error.extent if isinstance(error, JobRefused) else Extent.POINT
+            raise JobRefused(words, extent) from error
         return self._handle(job.token, nodes, job.timeout_s + self.system.grace)
 
     def find(self, token: str) -> Handle | None:

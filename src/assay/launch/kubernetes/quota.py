@@ -1,0 +1,22 @@
+"""What a ResourceQuota's refusal says: whether it is used up, or too small whatever ends. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from assay.launch.kubernetes.quantities import number
+
+_REFUSAL = re.compile(r"requested: (\S+), used: \S+, limited: (\S+)")
+
+
+def never_fits(message: str) -> bool:
+    """Whether a quota refuses more than it allows in all: no other pod's end would make room.
+
+    >>> never_fits("exceeded quota: q, requested: cpu=2,pods=1, used: cpu=1,pods=1, limited: cpu=1,pods=9")
+    True
+    """
+    found = _REFUSAL.search(message)
+    if found is None:
+        return False
+    asked, limits = (dict(pair.split("=", 1) for pair in part.split(",")) for part in found.groups())
+    return any(number(value) > number(limits[name]) for name, value in asked.items() if name in limits)

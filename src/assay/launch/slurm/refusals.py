@@ -1,0 +1,43 @@
+"""Which jobs Slurm would refuse, by its words about one, and which waiting does not help."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from assay.records import Extent
+
+# Source: slurm_errno.c; the first that fits counts
+_REFUSALS: Final = (
+    (
+        r"invalid account|qos specification|partition (name )?specified|partition not available"
+        r"|not permitted|permission denied|reservation|unable to contact|timed out|authentication",
+        Extent.PLATFORM,
+    ),
+    (r"time limit", Extent.BENCHMARK),
+    (r"node configuration|partition configuration|node count|memory", Extent.SHAPE),
+    (r"feature specification|gres|generic resource|node name|unrecognized option|invalid", Extent.SYSTEM),
+)
+# Source: squeue(1), JOB REASON CODES
+HOPELESS: Final = {
+    "PartitionDown": Extent.PLATFORM,
+    "PartitionInactive": Extent.PLATFORM,
+    "InvalidAccount": Extent.PLATFORM,
+    "InvalidQOS": Extent.PLATFORM,
+    "AccountNotAllowed": Extent.PLATFORM,
+    "QOSNotAllowed": Extent.PLATFORM,
+    "PartitionTimeLimit": Extent.BENCHMARK,
+    "PartitionNodeLimit": Extent.SHAPE,
+    "PartitionConfig": Extent.SHAPE,
+    "BadConstraints": Extent.SHAPE,
+}
+
+
+def extent_of(said: str) -> Extent:
+    """Which jobs it would refuse as it refused this one.
+
+    >>> extent_of("sbatch: error: Batch job submission failed: Requested node configuration is not available")
+    <Extent.SHAPE: 'shape'>
+    """
+    found = (extent for pattern, extent in _REFUSALS if re.search(pattern, said, re.IGNORECASE))
+    return next(found, Extent.POINT)

@@ -1,0 +1,80 @@
+"""Which other trials would meet what one trial met: they are not begun, and none counts as failed. Pure.
+
+A cause names its `Extent`. Something that finished within that extent in this session is evidence against it,
+so that a narrower one holds: an interpreter that ran a trial is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from assay.records import Extent, JobState, JobStatus, Run, RunState, Task, Trial
+
+# extent → what trials have in common that lie within it; a trial's digest covers its system
+_COMMON = {
+    Extent.POINT: ("digest",),
+    Extent.BENCHMARK: ("system", "benchmark"),
+    Extent.SHAPE: ("system", "shape"),
+    Extent.SYSTEM: ("system",),
+}
+_NARROWER = {
+    Extent.SYSTEM: Extent.BENCHMARK,
+    Extent.BENCHMARK: Extent.POINT,
+    Extent.SHAPE: Extent.POINT,
+    Extent.POINT: Extent.TRIAL,
+}
+_EXIT_NOT_FOUND = 127
+_NOT_INSTALLED = re.compile(
+    r"ModuleNotFoundError: (?P<module>No module named '[^']+')"
+    r"|.*error while loading shared libraries: (?P<library>.+)"
+)
+
+
+def not_installed(last_line: str) -> str:
+    """What a program lacks, by the last line that it printed; "" where it says nothing of the kind."""
+    found = _NOT_INSTALLED.fullmatch(last_line)
+    return "" if found is None else found["module"] or found["library"]
+
+
+def extent_of(status: JobStatus, task: Task, last_line: str) -> Extent:
+    """Which trials would meet the cause of this end, by itself.
+
+    last_line  that the rank printed which failed first
+    """
+    if status.extent is Extent.SYSTEM and task.image is not None:
+        return Extent.BENCHMARK  # which may bring the image that is at fault
+    if status.extent is not Extent.TRIAL or status.state is not JobState.FAILED:
+        return status.extent
+    first = next((end for end in status.exits if end.first), None)
+    if first is not None and first.never_ran:
+        of_system = first.exit_code == _EXIT_NOT_FOUND and task.argv[0] == "{python}"
+        return Extent.SYSTEM if of_system else Extent.BENCHMARK
+    return Extent.BENCHMARK if not_installed(last_line) else Extent.TRIAL
+
+
+def narrowed(extent: Extent, trial: Trial, runs: Iterable[Run]) -> Extent:
+    """The extent, or the next narrower ones while something within it finished.
+
+    runs  of the session so far
+    """
+    finished = [run.trial for run in runs if run.state is RunState.FINISHED]
+    while extent in _NARROWER and any(within(extent, trial, other) for other in finished):
+        extent = _NARROWER[extent]
+    return extent
+
+
+def within(extent: Extent, trial: Trial, other: Trial) -> bool:
+    """Whether the other trial would meet a cause of this extent, too, that the trial met."""
+    if extent not in _COMMON:
+        return trial.id == other.id
+    return all(getattr(trial, name) == getattr(other, name) for name in _COMMON[extent])
+
+
+def called(extent: Extent, trial: Trial) -> str:
+    """The trials of this extent, for people: `system cluster`, `training on cluster`."""
+    return {
+        Extent.SYSTEM: f"system {trial.system}",
+        Extent.SHAPE: f"shape {trial.shape} on {trial.system}",
+        Extent.BENCHMARK: f"{trial.benchmark} on {trial.system}",
+    }.get(extent, trial.id.rpartition("-r")[0] + f" on {trial.system}")
