@@ -136,9 +136,14 @@ def test_problems_of_the_suite_and_of_its_requirements_are_told_together(suite: 
 @pytest.mark.parametrize("cores", [1, 2, 64])
 def test_a_starter_suite_loads_and_plans_on_any_machine(tmp_path: Path, cores: int, gpus: int) -> None:
     (tmp_path / "suite.yaml").write_text(init.suite_text("starter", Machine(cores, gpus)))
-    (tmp_path / "systems.yaml").write_text(init.systems_text())
+    (tmp_path / "systems.yaml").write_text(init.systems_text(Machine(cores, gpus)))
     shapes = {trial.shape for trial in planned(tmp_path / "suite.yaml").trials}
-    assert max(shape.ranks for shape in shapes) <= max(gpus, min(cores, 2))
+    most = max(shape.ranks for shape in shapes)
+    assert most <= max(gpus, min(cores, 2))
+    systems = plain_yaml((tmp_path / "systems.yaml").read_text())
+    assert [*systems] == ["here", "here-again"]  # a first run ends in a comparison
+    for system in systems.values():  # each process has as many threads in every shape
+        assert int(system["env"]["OMP_NUM_THREADS"]) == max(1, cores // most)
     for name, schema in schemas().items():
         jsonschema.validate(plain_yaml((tmp_path / f"{name}.yaml").read_text()), schema)
 
@@ -150,8 +155,10 @@ def test_what_the_starter_suite_shows_in_comments_can_be_used(tmp_path: Path) ->
         return head + re.sub(r"^( *)# ", r"\1", first + tail, flags=re.MULTILINE)
 
     text = init.suite_text("starter", Machine(2, 0))
-    (tmp_path / "suite.yaml").write_text(uncommented(text, "mine:").replace("[here]", "[here, pinned]"))
-    systems = init.systems_text().replace("# python:", "python:").replace("# pin_cpus", "pin_cpus")
+    (tmp_path / "suite.yaml").write_text(uncommented(text, "mine:").replace("here-again", "pinned"))
+    systems = (
+        init.systems_text(Machine(2, 0)).replace("# python:", "python:").replace("# pin_cpus", "pin_cpus")
+    )
     (tmp_path / "systems.yaml").write_text(uncommented(systems, "pinned:"))
     whole = planned(tmp_path / "suite.yaml")
     assert whole.primary_metric["mine"] == "throughput"
@@ -173,7 +180,7 @@ def test_init_leaves_files_that_are_there_unless_forced(tmp_path: Path) -> None:
     assert not (tmp_path / "systems.yaml").exists()
     document = json.loads(printed("init", tmp_path, "--force", "--json"))
     assert document["files"] == [str(tmp_path / "suite.yaml"), str(tmp_path / "systems.yaml")]
-    assert planned(tmp_path / "suite.yaml").systems == ("here",)
+    assert planned(tmp_path / "suite.yaml").systems == ("here", "here-again")
 
 
 # assay schema

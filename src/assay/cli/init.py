@@ -35,7 +35,8 @@ class Machine:
 def command(directory: Path, force: bool, as_json: bool) -> None:
     """Write suite.yaml and systems.yaml to DIRECTORY (made where it is missing; by default here).
 
-    The suite fits this machine: its shapes follow from the cores or GPUs that Assay may use.
+    The suite fits this machine: its shapes and threads follow from the cores or GPUs that Assay may use. It
+    compares this machine with itself, which shows the smallest difference that its runs can tell.
 
     \b
     Examples:
@@ -49,7 +50,7 @@ def command(directory: Path, force: bool, as_json: bool) -> None:
     machine = look_here()
     files = {
         directory / SUITE_FILE: suite_text(_name(directory), machine),
-        directory / SYSTEMS_FILE: systems_text(),
+        directory / SYSTEMS_FILE: systems_text(machine),
     }
     _write(directory, files, force)
     suite = directory / SUITE_FILE
@@ -97,19 +98,21 @@ def suite_text(name: str, machine: Machine) -> str:
     """suite.yaml for a machine.
 
     With GPUs a worker has one process a GPU, and the shapes double the GPUs; without, an accelerator is a
-    process with its share of the cores, and the second shape halves them.
+    process on half of the cores, and the second shape has two.
     """
+    counts = _ranks(machine)
     if machine.gpus:
-        counts = [count for count in (1, 2, 4, 8, 16) if count <= machine.gpus]
         shapes = [f"1x{count}" for count in counts]
         training = "{batch_size: 64, precision: bf16, steps: 100, warmup: 20}"
         compute = "{sizes: [8192], dtypes: [bf16], min_time_s: 2}"
         about = f"one worker with {', '.join(map(str, counts))} of {machine.gpus} GPUs"
     else:
-        shapes = ["1x1", "2x1"][: min(machine.cores, 2)]
-        training = "{batch_size: 8, image_size: 64, steps: 8, warmup: 2, window: 2}"
+        shapes = [f"{count}x1" for count in counts]
+        training = "{batch_size: 4, image_size: 64, steps: 6, warmup: 1, window: 2}"
         compute = "{sizes: [1024], dtypes: [fp32], min_time_s: 0.5}"
-        about = f"no GPU, so an accelerator is a process with its share of the cores, {machine.cores} in all"
+        about = (
+            f"no GPU, so an accelerator is a process with {_threads(machine)} of the {machine.cores} cores"
+        )
     several = [shape for shape in shapes if shape != "1x1"]
     communication = _COMMUNICATION.format(shapes=", ".join(several)) if several else ""
     return _SUITE.format(
@@ -122,17 +125,32 @@ def suite_text(name: str, machine: Machine) -> str:
     )
 
 
-def systems_text() -> str:
-    """systems.yaml with this machine in it."""
-    return _SYSTEMS
+def systems_text(machine: Machine) -> str:
+    """systems.yaml with this machine in it, twice: the first comparison is one between equals."""
+    return _SYSTEMS.format(threads=_threads(machine))
+
+
+def _ranks(machine: Machine) -> list[int]:
+    """Of each shape, the smallest first."""
+    if machine.gpus:
+        return [count for count in (1, 2, 4, 8, 16) if count <= machine.gpus]
+    return [1, 2][: min(machine.cores, 2)]
+
+
+def _threads(machine: Machine) -> int:
+    """Of each rank in every shape: its share of the cores in the largest one."""
+    return max(1, machine.cores // _ranks(machine)[-1])
 
 
 _SUITE = """\
 # What to measure. `assay plan` shows what this comes to, `assay run` runs it.
 suite: {name}
 
-# Where: names from systems.yaml beside this file. With a second one, the first is the baseline of verdicts.
-systems: [here]
+# Where: names from systems.yaml, which is next to this file. The first is what the others are compared with.
+# These two are the same machine, so that a first run shows which differences it can tell from none: where two
+# equal systems do not come out as equivalent, a difference between unlike ones means little.
+systems: [here, here-again]
+baseline: here
 
 # Each repeat is a block of all that is below, shuffled. Intervals come from repeats: 5 show differences of
 # some percent on a quiet machine, more show smaller ones.
@@ -184,10 +202,15 @@ _SYSTEMS = """\
 # Where to measure: a name of yours for each system, how jobs are started there, and its options.
 here:
   launcher: local               # processes on this machine
+  # Variables for every trial, numbers in quotes. Each process has as many threads in every shape. Without
+  # this, one process alone has all cores: a second one brings no more of them, and efficiency says nothing.
+  env: {{OMP_NUM_THREADS: "{threads}"}}
   # python: /path/to/python     # the interpreter of the trials, one that has torch; else Assay's own
-  # env: {NCCL_DEBUG: WARN}     # variables for every trial; numbers in quotes: {OMP_NUM_THREADS: "4"}
   # pin_cpus: true              # give each rank its own cores
 
-# Another way to run on the same machine can be another system, to be compared with the first:
-# pinned: {launcher: local, pin_cpus: true}
+# The same once more: replace it by what you want to compare, such as another interpreter.
+here-again: {{launcher: local, env: {{OMP_NUM_THREADS: "{threads}"}}}}
+
+# Another way to run on the same machine can be another system, too:
+# pinned: {{launcher: local, pin_cpus: true, env: {{OMP_NUM_THREADS: "{threads}"}}}}
 """

@@ -191,6 +191,7 @@ def _show(completed: Completed, contents: Contents) -> None:
         console.print()
     doubted = [d for c in primary for d in c.doubts]
     doubted += [d for curve in contents.curves for point in curve.points for d in point.doubts]
+    doubted += [d for study in contents.studies for d in study.doubts]
     if doubted:
         console.print(terminal.doubts_in_short(doubted))
     if contents.requirements:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from assay.analyse import explanations
 from assay.analyse.doubts import (
+    cpus,
     design,
     inference,
     machine,
@@ -36,6 +37,7 @@ DOUBTS: dict[str, Callable[[Case], Doubt | None]] = {
     "learns-nothing": within.learns_nothing,
     "different-parameters": sides.different_parameters,
     "different-work": sides.different_work,
+    "unequal-cpus": cpus.unequal_cpus,
     "provenance-contradicts": machine.contradicts_itself,
     "other-transport": paths.other_transport,
     "one-host": network.one_host,
@@ -80,7 +82,7 @@ DOUBTS: dict[str, Callable[[Case], Doubt | None]] = {
 ABOUT_RUNS = frozenset(
     code
     for code, raises in DOUBTS.items()
-    if raises.__module__ in {m.__name__ for m in (machine, meanwhile, serving, sides, timing, within)}
+    if raises.__module__ in {m.__name__ for m in (cpus, machine, meanwhile, serving, sides, timing, within)}
 )
 """Doubts that look at the runs and not at the figure: the same for each figure of the same runs."""
 

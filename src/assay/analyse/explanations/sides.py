@@ -5,6 +5,17 @@ from __future__ import annotations
 from assay.analyse.explanations.explanation import Explanation
 
 EXPLANATIONS: dict[str, Explanation] = {
+    "unequal-cpus": Explanation(
+        "biased",
+        "Two sizes of one curve, on CPUs: a rank of one has another number of threads than a rank of the "
+        "other (as its program states), or, where that is not known, the ranks of the smallest size used "
+        "more than one CPU each, and over 25 % more than those of the larger.",
+        "Efficiency is the speed-up over the ratio of ranks. Where one rank has all cores already, two that "
+        "share them bring no more: the curve shows how cores are divided, not how a program scales. Without "
+        "`OMP_NUM_THREADS` each rank gets its share of the cores, so this is the usual case.",
+        "Set `OMP_NUM_THREADS` in the system's `env` to the cores over the ranks of the largest size, as "
+        "`assay init` does.",
+    ),
     "different-software": Explanation(
         "biased",
         "Kernel, driver, library versions or variables are steady on each side and differ between the sides; "

@@ -1,0 +1,82 @@
+"""A doubt about sizes that are compared as if each rank had the same CPUs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.analyse.doubts.case import Case, counted, probed
+from assay.records import Doubt, Result, Shape
+
+MORE = 1.25  # of the CPUs that a rank used: less is the waiting that a larger size has anyway
+
+
+@dataclass(frozen=True)
+class _Rank:
+    """What one rank of a shape wanted and got, means over runs; None where it is not known.
+
+    threads  that its program stated
+    used     CPUs' worth of time
+    """
+
+    shape: Shape
+    threads: float | None
+    used: float | None
+
+    def __str__(self) -> str:
+        wanted = "" if self.threads is None else f"{counted(int(self.threads), 'thread')} a rank"
+        got = "" if self.used is None else f"{self.used:.2g} CPUs used a rank"
+        return f"{self.shape}: {', '.join(filter(None, (wanted, got)))}"
+
+
+def unequal_cpus(case: Case) -> Doubt | None:
+    """Ranks of one size had more threads, or used more CPUs, than those of another, on CPUs alone."""
+    if len(case.sides) < 2:
+        return None
+    results = [[sample.result for sample in side.group.samples] for side in case.sides]
+    a, b = (_rank(of_side) for of_side in results)
+    if a.shape.ranks == b.shape.ranks or not all(
+        _on_cpus(result) for of_side in results for result in of_side
+    ):
+        return None
+    if a.threads is not None and b.threads is not None:
+        unequal = a.threads != b.threads
+    else:  # a rank that used several CPUs, and fewer of them in the larger size
+        unequal = a.used is not None and b.used is not None and a.used > MORE * max(1.0, b.used)
+    if not unequal:
+        return None
+    return Doubt(
+        "unequal-cpus",
+        f"{a}; {b}: efficiency counts ranks, and they did not have the same CPUs",
+        "Give each rank as many threads in every size as in the largest (OMP_NUM_THREADS in the system's env)",
+    )
+
+
+def _rank(results: Sequence[Result]) -> _Rank:
+    threads = [result.reading.facts.get("threads") for result in results]
+    stated = [float(each) for each in threads if isinstance(each, int | float)]
+    used = [cpus for result in results if (cpus := _used(result)) is not None]
+    return _Rank(
+        results[0].run.trial.shape,
+        stated[0] if len(stated) == len(threads) and len(set(stated)) == 1 else None,
+        math.fsum(used) / len(used) if used else None,
+    )
+
+
+def _used(result: Result) -> float | None:
+    """CPUs' worth of time that each rank of a run used."""
+    nodes = result.run.nodes
+    if not nodes or any(node.job_cpu_s is None for node in nodes):
+        return None
+    return (
+        math.fsum((node.job_cpu_s or 0.0) / node.elapsed_s for node in nodes) / result.run.trial.shape.ranks
+    )
+
+
+def _on_cpus(result: Result) -> bool:
+    """Whether it computed on CPUs: as its program states, else where the probe found no GPU."""
+    device = result.reading.facts.get("device")
+    if device is not None:
+        return device == "cpu"
+    return all(not table.get("gpu.count") for table in probed(result))

@@ -1,0 +1,72 @@
+"""Efficiency over sizes whose ranks did not have the same CPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from assay.analyse.scaling import scale
+from assay.records import Doubt, NodeCounts, Provenance, Result, Scalar
+from stated_runs import metrics, result
+
+
+def size(shape: str, job_cpu_s: float | None, facts: Mapping[str, Scalar], **probe: Scalar) -> list[Result]:
+    """Three runs of ten seconds."""
+    made = [result(100.0 + block, shape=shape, block=block) for block in (1, 2, 3)]
+    node = NodeCounts(elapsed_s=10.0, cpus=2, job_cpu_s=job_cpu_s)
+    return [
+        replace(
+            of,
+            run=replace(of.run, nodes=(node,)),
+            reading=replace(of.reading, facts=facts),
+            provenance=Provenance(({"host": "node", **probe},)),
+        )
+        for of in made
+    ]
+
+
+def doubted(*sizes: list[Result]) -> Doubt | None:
+    [curve] = scale([r for of in sizes for r in of], metrics=metrics())
+    return {d.code: d for d in curve.points[-1].doubts}.get("unequal-cpus")
+
+
+CPU = {"device": "cpu"}
+
+
+def test_one_rank_with_all_cores_against_two_that_share_them_is_doubted_with_what_each_wanted_and_got() -> (
+    None
+):
+    found = doubted(size("1x1", 19.0, {**CPU, "threads": 2}), size("2x1", 19.2, {**CPU, "threads": 1}))
+    assert found is not None
+    assert found.evidence.startswith(
+        "1x1: 2 threads a rank, 1.9 CPUs used a rank; 2x1: 1 thread a rank, 0.96 CPUs"
+    )
+    assert "OMP_NUM_THREADS" in found.remedy
+
+
+def test_a_program_that_does_not_state_its_threads_is_judged_by_what_it_used() -> None:
+    found = doubted(size("1x1", 19.0, {}), size("2x1", 19.2, {}))
+    assert found is not None
+    assert found.evidence.startswith("1x1: 1.9 CPUs used a rank; 2x1: 0.96 CPUs used a rank")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (size("1x1", 9.5, {**CPU, "threads": 1}), size("2x1", 19.0, {**CPU, "threads": 1})),
+        (size("1x1", 9.5, {}), size("2x1", 14.0, {})),  # two ranks that wait for each other
+        (
+            size("1x1", 19.0, {"device": "cuda", "threads": 2}),
+            size("1x2", 19.0, {"device": "cuda", "threads": 1}),
+        ),
+        (size("1x1", 19.0, {}, **{"gpu.count": 2}), size("1x2", 19.0, {}, **{"gpu.count": 2})),
+        (size("1x1", None, {}), size("2x1", None, {})),
+    ],
+    ids=["equal threads", "waiting", "on GPUs", "a node with GPUs", "nothing known"],
+)
+def test_equal_cpus_gpus_and_what_is_not_known_raise_nothing(
+    first: list[Result], second: list[Result]
+) -> None:
+    assert doubted(first, second) is None
