@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from assay.analyse.scaling import scale
 from assay.records import Doubt, NodeCounts, Provenance, Result, Scalar
+from assay.report import markdown, terminal
+from assay.report.contents import gather
 from stated_runs import metrics, result
 
 
@@ -33,6 +37,17 @@ def doubted(*sizes: list[Result]) -> Doubt | None:
 
 
 CPU = {"device": "cpu"}
+UNEQUAL = [*size("1x1", 19.0, {**CPU, "threads": 2}), *size("2x1", 19.2, {**CPU, "threads": 1})]
+
+
+def test_a_report_and_the_tables_of_run_and_scale_carry_the_doubt() -> None:
+    contents = gather({"here": UNEQUAL}, metrics())
+    assert "unequal-cpus" in markdown.text(contents)
+    raised = [doubt for curve in contents.curves for point in curve.points for doubt in point.doubts]
+    for shown in (terminal.scaling(contents.curves), terminal.doubts_in_short(raised)):
+        console = Console(width=160, file=io.StringIO(), record=True)
+        console.print(shown)
+        assert "unequal-cpus" in console.export_text()
 
 
 def test_one_rank_with_all_cores_against_two_that_share_them_is_doubted_with_what_each_wanted_and_got() -> (

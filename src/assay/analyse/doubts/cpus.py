@@ -49,7 +49,7 @@ def unequal_cpus(case: Case) -> Doubt | None:
     return Doubt(
         "unequal-cpus",
         f"{a}; {b}: efficiency counts ranks, and they did not have the same CPUs",
-        "Give each rank as many threads in every size as in the largest (OMP_NUM_THREADS in the system's env)",
+        "Give each rank as many threads in every size as in the largest (OMP_NUM_THREADS in its env)",
     )
 
 
