@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import cgroups
+from assay import redact
 from file_tree import Tree
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,6 +37,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(f"{len(skipped)} skipped, by reason")
     for reason, count in reasons.most_common():
         terminalreporter.line(f"{count:5}  {reason}")
+
+
+@pytest.fixture(autouse=True)
+def knowing_no_secret() -> Iterator[None]:
+    """What a test names as secret is hidden in no other test's output."""
+    yield
+    redact.forget()
 
 
 @pytest.fixture(scope="session")

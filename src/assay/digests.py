@@ -79,6 +79,7 @@ def _plain(task: Task) -> dict[str, Any]:
         "cwd": task.cwd,
         "outputs": list(task.outputs),
         "image": task.image,
+        **({"secrets": {n: of.written for n, of in task.secrets.items()}} if task.secrets else {}),
     }
 
 

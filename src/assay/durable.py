@@ -10,6 +10,7 @@ import errno
 import fcntl
 import hashlib
 import json
+import mmap
 import os
 import shutil
 import socket
@@ -170,3 +171,12 @@ def sha256(path: Path) -> str:
     """Hexadecimal digest of a file's bytes. Raises OSError where it can't be read."""
     with open_plain(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def position(path: Path, part: bytes) -> int | None:
+    """Where a file first holds these bytes; None where it does not."""
+    if path.stat().st_size == 0:  # which can't be mapped
+        return None
+    with open_plain(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+        at = whole.find(part)
+    return None if at < 0 else at

@@ -19,6 +19,7 @@ from typing import Any
 from assay.digests import Place, plan_digest, point_digests, suite_digest, where_shape
 from assay.errors import InputError, Problem
 from assay.records import Job, Plan, Shape, Task, Trial, digest_of
+from assay.redact import redacted
 from assay.suite import Benchmark, Point, Suite, System, Systems, requirements
 from assay.suite.findings import in_order, unknown
 from assay.suite.requirements import MetricsOf
@@ -72,6 +73,7 @@ def make(
         primary_metric=asked.primary_metric,
         expectations=asked.expectations,
         trials=tuple(trials),
+        prices={name: price for name in chosen if (price := systems.by_name[name].price) is not None},
     )
 
 
@@ -221,7 +223,8 @@ def _hash(*words: Any) -> int:
 
 def _stem(benchmark: Benchmark, point: Point, shape: Shape, system: str | None) -> str:
     """`train-batch_size32-2x1-here`: what people type, less the block. File-name safe, at most 112 long."""
-    swept = [f"{name}{_value_word(value)}" for name, value in point.varied.items()]
+    varied = redacted(point.varied)
+    swept = [f"{name}{_value_word(value)}" for name, value in varied.items()]
     stem = "-".join([benchmark.name, *swept, str(shape), *([system] if system else [])])
     if len(stem) <= MAX_ID - len("-r10000"):
         return stem

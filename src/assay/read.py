@@ -8,8 +8,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from assay.errors import InputError
-from assay.records import Metric, Reading, Result, Run, RunState, digest_of
-from assay.redact import redacted
+from assay.records import Metric, Reading, Result, Run, RunState, digest_of, from_json, to_json
+from assay.redact import redacted, text
 from assay.rundir.session import Attempt
 from assay.workloads import WORKLOADS, Workload
 from assay.workloads.loadgen_log import LOADGEN
@@ -19,7 +19,7 @@ from assay.workloads.tf_cnn_log import TF_CNN
 from assay.workloads.tool_log import TOOL_LOG
 
 # Raised when a log would be read differently although its workload's reader stayed the same.
-READ_VERSION = 1
+READ_VERSION = 2
 _IMPORTED = {
     w.name: w for w in (MLPERF, NUMBERS, LOADGEN, TF_CNN, TOOL_LOG)
 }  # not in WORKLOADS: a suite can't ask for them
@@ -44,9 +44,16 @@ def reading(attempt: Attempt, run: Run) -> Reading:
     known = attempt.cached_reading(key)
     if known is not None:
         return known
-    made = read(logs, run)
+    made = _without_secrets(read(logs, run))
     attempt.cache_reading(key, made)
     return made
+
+
+def _without_secrets(made: Reading) -> Reading:
+    """The reading less what a program printed and should not have: facts and labels travel in reports."""
+    written = to_json(made)
+    hidden = text(written)
+    return made if hidden == written else from_json(Reading, hidden)
 
 
 def read(logs: Mapping[str, Path], run: Run) -> Reading:

@@ -9,7 +9,7 @@ import importlib
 import os
 import signal
 import sys
-from typing import NoReturn
+from typing import NoReturn, TextIO, cast
 
 import click
 
@@ -87,7 +87,17 @@ def assay() -> None:
 
 
 def main() -> NoReturn:
-    """Entry point: run a command, print an error as its message, exit with its code."""
+    """Entry point: run a command, print an error as its message, exit with its code.
+
+    Whatever it prints loses its secrets on the way: those on the command line, in the user's files, and those
+    that have the shape of one.
+    """
+    from assay import redact
+    from assay.cli.without_secrets import WithoutSecrets
+
+    redact.learn(sys.argv[1:])
+    sys.stdout = cast(TextIO, WithoutSecrets(sys.stdout))
+    sys.stderr = cast(TextIO, WithoutSecrets(sys.stderr))
     try:
         code = assay.main(prog_name="assay", standalone_mode=False)
     except AssayError as error:

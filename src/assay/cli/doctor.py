@@ -130,9 +130,10 @@ def _examined(
         return tables, hosts.examine(tables)
     if isinstance(asked, LocalSystem):
         from assay.cluster import doctor, probe_here
+        from assay.secret_reference import texts
 
         with _progress("Looking at this machine, importing torch …"):
-            told = probe_here.facts_here(asked.python or sys.executable, asked.env, directory, data)
+            told = probe_here.facts_here(asked.python or sys.executable, texts(asked.env), directory, data)
         return told, doctor.examine(told)
     raise InputError(f"{system.name} is reached through {system.launcher}; doctor has no checks for it")
 

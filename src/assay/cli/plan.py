@@ -78,6 +78,7 @@ def command(
     from assay.records import to_plain
     from assay.run import duration
     from assay.run.asked import Asked, plan_of
+    from assay.rundir.files import without_secrets
 
     asked = limits(until, max_repeats, max_time)
     planned, where = plan_of(Asked(suite, runs_dir, systems_file, only=only, until=asked))
@@ -85,7 +86,7 @@ def command(
         durations = duration.estimates(planned, planned.trials, runs_dir)
         if as_json:
             looked = None if asked is None else _until(planned, asked)
-            document = {"schema": "assay.plan/1", **to_plain(planned), "until": looked}
+            document = {"schema": "assay.plan/1", **without_secrets(planned), "until": looked}
             echo_json({**document, "duration": _durations(durations)})
         else:
             _print_plan(planned, asked, duration.lines(planned, durations))
@@ -95,7 +96,7 @@ def command(
     says = _checked(launcher, job) if validate else []
     rendered = launcher.render(job)
     if as_json:
-        document = {"schema": "assay.trial/1", "trial": to_plain(trial), "sends": to_plain(rendered)}
+        document = {"schema": "assay.trial/1", "trial": without_secrets(trial), "sends": to_plain(rendered)}
         echo_json({**document, "platform_says": to_plain(says)} if validate else document)
     else:
         click.echo("\n".join([_sent(trial, rendered), *(f"# {_said(one)}" for one in says)]))

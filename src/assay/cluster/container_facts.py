@@ -12,6 +12,7 @@ from assay.launch.podman import refusals
 from assay.launch.podman.engine import INSTALL, Engine
 from assay.launch.podman.options import ContainerSystem, flags, with_host_python
 from assay.records import Scalar
+from assay.secret_reference import texts
 
 CHECK_TIMEOUT_S = 240.0  # a cold import of torch from a network file system takes minutes
 
@@ -53,11 +54,13 @@ def _inside(
         for name, *arguments in programs.asked(data):
             argv = [program, "run", "--rm", *flags(system, program)]
             argv += [f"--volume={place}:{place}:ro", f"--volume={directory}:{directory}:rw"]
-            argv += [f"--env={variable}" for variable in system.env]  # its value travels in the environment
+            argv += [
+                f"--env={variable}" for variable in texts(system.env)
+            ]  # its value travels in the environment
             argv += [f"--workdir={directory}", f"--entrypoint={system.python}", image]
             try:
                 said = shell.run(
-                    [*argv, f"{place}/{name}", *arguments], env=system.env, timeout_s=CHECK_TIMEOUT_S
+                    [*argv, f"{place}/{name}", *arguments], env=texts(system.env), timeout_s=CHECK_TIMEOUT_S
                 )
             except HostError as error:
                 return {**found, "container.refused": str(error)}

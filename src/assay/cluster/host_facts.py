@@ -12,6 +12,7 @@ from assay.launch.ssh.connection import Connection
 from assay.launch.ssh.launcher import on_each
 from assay.launch.ssh.options import SshSystem
 from assay.records import Scalar
+from assay.secret_reference import texts
 
 TRY_OUT_S = 240.0  # a cold import of torch from a network file system takes minutes
 
@@ -26,7 +27,7 @@ def _host(connection: Connection, data: str | None) -> dict[str, Scalar]:
     system, words = connection.system, programs.asked(data)
     sources = programs.files(*(each[0] for each in words))
     files = {name: source.decode() for name, source in sources.items()}
-    stdin = json.dumps({"files": files, "programs": words, "env": system.env}).encode()
+    stdin = json.dumps({"files": files, "programs": words, "env": texts(system.env)}).encode()
     try:
         answer = connection.ask("try_out", system.directory, system.python, stdin=stdin, timeout_s=TRY_OUT_S)
     except LaunchError as error:

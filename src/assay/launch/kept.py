@@ -15,6 +15,7 @@ from assay.errors import LaunchError
 from assay.inputs import json_value
 from assay.launch import processes
 from assay.launch.outputs import CHUNK_BYTES
+from assay.launch.sent import SECRETS
 from assay.records import JobState, JobStatus, NodeCounts, Output, RankExit, StreamEnd
 
 
@@ -50,6 +51,10 @@ class KeptJob:
         """Where the task's files lie."""
         return self.directory / "work"
 
+    def share(self, node: int, nodes: int) -> Path:
+        """Where the keeper of one of the job's nodes has its own files."""
+        return self.directory / f"node-{node}" if nodes > 1 else self.directory
+
     def spec(self) -> dict[str, Any]:
         """What was asked. Raises LaunchError where the directory is gone."""
         spec = _read(self.directory / "spec.json")
@@ -72,6 +77,8 @@ class KeptJob:
         with suppress(FileExistsError):
             (self.directory / "claim.json").hardlink_to(draft)
         draft.unlink()
+        if self.keeper() is None:
+            (self.directory / SECRETS).unlink(missing_ok=True)
 
     def note_cancelled(self) -> None:
         """Keep that this run asked for its end; noted before the keeper is asked."""

@@ -46,7 +46,7 @@ class Launcher(Protocol):
     name: str
 
     def render(self, job: Job) -> Rendered:
-        """What `submit` would send, byte for byte the same for an equal job. Pure.
+        """What `submit` would send, byte for byte the same for an equal job, with secrets hidden. Pure.
 
         Raises InputError for a job that can't be run here: a shape, a file name, a variable.
         """

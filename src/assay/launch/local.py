@@ -51,13 +51,14 @@ class LocalLauncher:
 
     def render(self, job: Job) -> Rendered:
         """The command of each rank; what differs from rank to rank or run to run in angle brackets."""
-        spool.check_one_node(job, self.name)
+        spool.check_one_node(job, self.name, self.system.env)
+        job = shown.without_secrets(job)
         command = shown.rank_command(job, self._python(), pin_cpus=self.system.pin_cpus)
         return shown.rendered(job, command, self.system.env)
 
     def submit(self, job: Job) -> Handle:
         """Write the job's directory and start its keeper; returns when the keeper has taken the job."""
-        spool.check_one_node(job, self.name)
+        spool.check_one_node(job, self.name, self.system.env)
         with spool.told("start the job"):
             kept = self.jobs.create(job.token)
             self._write(job, kept.directory)

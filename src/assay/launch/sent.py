@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from assay import units
-from assay.errors import InputError
+from assay import secret_reference, units
+from assay.errors import InputError, OptionsError, Problem
 from assay.launch import outputs
 from assay.payloads import source, travelling
 from assay.payloads.relay import Stamp
-from assay.records import Job
+from assay.records import Job, SecretReference
+from assay.secret_reference import EnvironmentValue
 
 PROBE_TIMEOUT_S = 20.0
 START_TIMEOUT_S = 90.0  # where all nodes are there before a job is sent: a keeper's start and its probe
+SECRETS = "secrets.json"  # as payloads/keeper.py knows it
 OWN_VARIABLES = frozenset({
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK",
     "MASTER_ADDR", "MASTER_PORT", "ASSAY_TOKEN", "ASSAY_SEED",
 })  # fmt: skip
 
 
-def check_env(env: Mapping[str, str]) -> Mapping[str, str]:
+def check_env(env: Mapping[str, EnvironmentValue]) -> Mapping[str, EnvironmentValue]:
     """Variables that a user may set. Raises ValueError for the others."""
     for name, value in env.items():
-        if not name or "=" in name or "\0" in name + value:
+        if not name or "=" in name or "\0" in f"{name}{value}":
             raise ValueError(f"{name!r} can't be the name of a variable, or its value holds a NUL")
         if name in OWN_VARIABLES:
             raise ValueError(f"{name} is set by the launcher for each rank; leave it out")
@@ -35,15 +38,27 @@ def check_env(env: Mapping[str, str]) -> Mapping[str, str]:
 
 
 # Options that mean the same on every system
-Env = Annotated[dict[str, str], AfterValidator(check_env)]
+Env = Annotated[dict[str, EnvironmentValue], AfterValidator(check_env)]
 Grace = Annotated[float, BeforeValidator(units.seconds), Field(ge=0)]
 GRACE_HELP = "Time between asking a trial to end and killing it: seconds, or like 10s, 1min."
-ENV_HELP = "Variables added to the environment of every trial."
+ENV_HELP = (
+    "Variables added to the environment of every trial: text, or where the value is found when the trial "
+    "is sent, which is written nowhere: {from_env: NAME}, {from_file: PATH}, "
+    "{from_kubernetes_secret: {name: …, key: …}}."
+)
 PIN_HELP = "Give each rank its own cores: contiguous, disjoint, equally many."
 
 
-def check_task(job: Job) -> None:
-    """Raises InputError for a task that can't be sent anywhere: a variable, a file name, a directory."""
+def check_task(job: Job, env: Mapping[str, EnvironmentValue], *, in_cluster: bool = False) -> None:
+    """Raises InputError for a task that can't be sent: a variable, a file name, a directory.
+
+    env         the system's variables
+    in_cluster  values come from the cluster's Secrets, and from nowhere else
+    """
+    for name, reference in secrets(job, env).items():
+        if in_cluster != (reference.source == "from_kubernetes_secret"):
+            problem = Problem("env", f"{name}: {reference}: {_OTHER_SOURCE[in_cluster]}")
+            raise InputError([problem]) if name in job.task.secrets else OptionsError([problem])
     try:
         check_env(job.task.env)
     except ValueError as error:
@@ -52,6 +67,37 @@ def check_task(job: Job) -> None:
         outputs.check_name(name)
     if job.task.cwd is not None and not Path(job.task.cwd).is_absolute():
         raise InputError(f"{job.trial_id}: cwd: found {job.task.cwd!r}; expected an absolute path")
+
+
+_OTHER_SOURCE = {
+    False: "this launcher reads no Secret of a cluster; write {from_env: NAME} or {from_file: PATH}",
+    True: "a value from here would be written into an object of the cluster; store it in a Secret "
+    "(kubectl create secret generic NAME --from-file=KEY=FILE) and write "
+    "{from_kubernetes_secret: {name: NAME, key: KEY}}",
+}
+
+
+def variables(job: Job, env: Mapping[str, EnvironmentValue]) -> dict[str, str]:
+    """What the keeper is told to set: the system's variables, then the task's, without those kept secret."""
+    own = {**env, **job.task.env, **job.task.secrets}
+    return secret_reference.texts(own)
+
+
+def secrets(job: Job, env: Mapping[str, EnvironmentValue]) -> dict[str, SecretReference]:
+    """Variables whose values are found when the job is sent."""
+    own = {**env, **job.task.env, **job.task.secrets}
+    return secret_reference.references(own)
+
+
+def values(job: Job, env: Mapping[str, EnvironmentValue]) -> dict[str, str]:
+    """Their values. Raises InputError, for the system's OptionsError, that names each one without a value."""
+    here = {n: of for n, of in secrets(job, env).items() if of.source != "from_kubernetes_secret"}
+    own = {name: reference for name, reference in here.items() if name in job.task.secrets}
+    try:
+        found = secret_reference.values({n: of for n, of in here.items() if n not in own})
+    except InputError as error:
+        raise OptionsError(error.problems) from error
+    return {**found, **secret_reference.values(own)}
 
 
 def argv(job: Job, python: str) -> list[str]:
@@ -63,7 +109,7 @@ def spec(
     job: Job,
     *,
     python: str,
-    env: Mapping[str, str],
+    env: Mapping[str, EnvironmentValue],
     cwd: str,
     probe: str,
     nodes: int,
@@ -83,7 +129,7 @@ def spec(
         "trial": job.trial_id,
         "argv": argv(job, python),
         "cwd": cwd,
-        "env": {**env, **job.task.env},
+        "env": variables(job, env),
         "ranks": job.shape.ranks // nodes,
         "nodes": nodes,
         "seed": job.seed,
@@ -120,3 +166,13 @@ def write_spec(value: Mapping[str, Any], directory: Path) -> None:
     unfinished = directory / "spec.part"
     unfinished.write_text(json.dumps(value))
     unfinished.replace(directory / "spec.json")
+
+
+def write_secrets(found: Mapping[str, str], directory: Path) -> None:
+    """Variables for this keeper alone, readable by its user alone; it removes the file as it begins."""
+    if not found:
+        return
+    directory.mkdir(mode=0o700, exist_ok=True)
+    descriptor = os.open(directory / SECRETS, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(found, file)

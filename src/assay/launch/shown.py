@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 
+from assay import redact
 from assay.launch import sent
 from assay.records import Job, Rendered
+from assay.secret_reference import EnvironmentValue
 
 ON_ONE_NODE = ("127.0.0.1", "<a free port>")
+
+
+def without_secrets(job: Job) -> Job:
+    """The job as it may be shown: what its arguments and variables say that is secret is replaced."""
+    task = replace(
+        job.task, argv=tuple(redact.redacted(job.task.argv)), env=redact.redacted(dict(job.task.env))
+    )
+    return replace(job, task=task)
 
 
 def rank_command(job: Job, python: str, *, pin_cpus: bool) -> str:
@@ -22,7 +33,7 @@ def rank_command(job: Job, python: str, *, pin_cpus: bool) -> str:
 def rendered(
     job: Job,
     command: str,
-    env: Mapping[str, str],
+    env: Mapping[str, EnvironmentValue],
     *,
     nodes: int = 1,
     node: str = "0",
@@ -39,8 +50,8 @@ def rendered(
     variables = {
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": f"<allowed cores / {ranks}, unless set>",
-        **env,
-        **job.task.env,
+        **sent.variables(job, env),
+        **{name: f"<{reference}>" for name, reference in sent.secrets(job, env).items()},
         "WORLD_SIZE": str(job.shape.ranks),
         "LOCAL_WORLD_SIZE": ranks,
         "GROUP_RANK": node,
@@ -50,4 +61,8 @@ def rendered(
         "ASSAY_TOKEN": "<token>",
         "ASSAY_SEED": str(job.seed),
     }
-    return Rendered(command, variables, {file.name: f"sha256:{file.sha256}" for file in job.task.files})
+    return Rendered(
+        redact.text(command),
+        redact.redacted(variables),
+        {file.name: f"sha256:{file.sha256}" for file in job.task.files},
+    )

@@ -19,6 +19,7 @@ from assay.launch import outputs, sent
 from assay.launch.kept import KeptJob
 from assay.payloads.relay import stamps
 from assay.records import Job, JobStatus, Output
+from assay.secret_reference import EnvironmentValue
 
 LOOK_EVERY_S = 0.1  # far below what a measured program would notice; the job's end wakes at once
 KEEPER_START_S = 60.0  # it takes 30 ms; a machine that is short of memory may take long
@@ -38,7 +39,7 @@ def told(doing: str) -> Iterator[None]:
         raise kind(f"can't {doing}: {error.filename}: {error.strerror}") from error
 
 
-def check_one_node(job: Job, launcher: str) -> None:
+def check_one_node(job: Job, launcher: str, env: Mapping[str, EnvironmentValue]) -> None:
     """Raises InputError for a job that can't be sent, or not to one machine."""
     shape = job.shape
     if shape.nodes not in (None, 1):
@@ -46,7 +47,7 @@ def check_one_node(job: Job, launcher: str) -> None:
             f"{job.trial_id}: shape {shape} asks for {shape.nodes} nodes and launcher {launcher} has one: "
             f"write {shape.workers}x{shape.accelerators}, or choose another system"
         )
-    sent.check_task(job)
+    sent.check_task(job, env)
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def write(
     job: Job,
     *,
     python: str,
-    env: Mapping[str, str],
+    env: Mapping[str, EnvironmentValue],
     grace_s: float,
     pin: bool,
     nodes: int = 1,
@@ -123,6 +124,9 @@ def write(
         pin_cpus=pin,
         files_before=stamps(cwd, job.task.outputs),
     )
+    found = sent.values(job, env)
+    for node in range(nodes):
+        sent.write_secrets(found, kept.share(node, nodes))
     sent.write_spec(spec, kept.directory)
 
 

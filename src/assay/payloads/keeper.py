@@ -5,9 +5,10 @@ machine, in a pod or below a batch system, and does not depend on whoever starte
 
     python -I -S keeper.py DIRECTORY [--detach] [--node-from VARIABLE]
 
-DIRECTORY holds `spec.json` (see `Spec`). Where a job has several nodes, each has a keeper: the variable of
-the environment says which node this one is, from 0, and its own directory is DIRECTORY/node-N. The keeper
-adds to its directory
+DIRECTORY holds `spec.json` (see `Spec`), and `secrets.json` where variables are to be in no file that stays:
+the keeper of each node reads its own and removes it. Where a job has several nodes, each has a keeper: the
+variable of the environment says which node this one is, from 0, and its own directory is DIRECTORY/node-N.
+The keeper adds to its directory
   claim.json        it took the job: its process id, start time, boot id and host; made exactly once
   started.json      the ranks run: time, port, cores
   ended.json        how it ended, with size and digest of each stream, and what the kernel counted meanwhile
@@ -79,9 +80,18 @@ def main(directory: Path, *, detach: bool, node: int) -> int:
     if taken is not None:
         os.write(taken, b"+")
         os.close(taken)
+    spec["env"].update(taken_secrets(directory))
     ended = keep(spec, directory, node)
     write_whole(directory / "ended.json", ended)
     return exit_code(ended)
+
+
+def taken_secrets(directory: Path) -> dict[str, str]:
+    """Variables that are in no other file; this one goes before anything of the job runs."""
+    path = directory / "secrets.json"
+    found: dict[str, str] = json.loads(path.read_bytes()) if path.exists() else {}
+    path.unlink(missing_ok=True)
+    return found
 
 
 def keep(spec: Spec, directory: Path, node: int) -> dict[str, Any]:

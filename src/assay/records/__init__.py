@@ -7,7 +7,18 @@ says otherwise.
 
 from __future__ import annotations
 
-from assay.records.asked import Better, Expectation, Metric, Plan, Shape, Task, TaskFile, Trial
+from assay.records.asked import (
+    Better,
+    Expectation,
+    Metric,
+    Plan,
+    Price,
+    SecretReference,
+    Shape,
+    Task,
+    TaskFile,
+    Trial,
+)
 from assay.records.jobs import (
     Extent,
     Handle,
@@ -31,7 +42,7 @@ from assay.records.logged import (
 )
 from assay.records.measured import ConfusionMatrix, Links, Measurement, Series
 from assay.records.plain import digest_of, from_json, to_compact_json, to_json, to_plain
-from assay.records.runs import Provenance, Reading, Result, Run, RunState
+from assay.records.runs import Provenance, Reading, Result, Run, RunState, SecretPlace
 from assay.records.scalar import Scalar
 from assay.records.verdicts import (
     Along,
@@ -72,6 +83,7 @@ __all__ = [
     "Output",
     "Plan",
     "Point",
+    "Price",
     "Provenance",
     "RankExit",
     "Reading",
@@ -85,6 +97,8 @@ __all__ = [
     "Scalar",
     "Scaling",
     "ScalingPoint",
+    "SecretPlace",
+    "SecretReference",
     "Series",
     "Shape",
     "Stated",

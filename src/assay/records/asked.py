@@ -63,6 +63,28 @@ class Metric:
 
 
 @dataclass(frozen=True)
+class SecretReference:
+    """Where the value of a variable is found when its job is sent; the value itself is in no record.
+
+    source  as the user's files have it: `from_env` (a variable of Assay's own environment), `from_file`,
+            `from_kubernetes_secret`
+    name    of the variable, the file or the Secret; key: in the Secret
+    """
+
+    source: Literal["from_env", "from_file", "from_kubernetes_secret"]
+    name: str
+    key: str = ""
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """As the user's files have it."""
+        return {self.source: {"name": self.name, "key": self.key} if self.key else self.name}
+
+    def __str__(self) -> str:
+        return f"{{{self.source}: {f'{{name: {self.name}, key: {self.key}}}' if self.key else self.name}}}"
+
+
+@dataclass(frozen=True)
 class TaskFile:
     """A file that travels with a job into its working directory."""
 
@@ -83,6 +105,7 @@ class Task:
 
     argv     program and arguments; an element that is exactly `{python}` becomes the system's interpreter
     env      variables added to the rank's environment
+    secrets  variables whose values are found when the job is sent, and written nowhere
     files    what lies in the working directory when it starts
     cwd      an existing directory to run in; None is the job's own, which holds the files
     outputs  file names or globs below the working directory that are kept
@@ -95,6 +118,29 @@ class Task:
     cwd: str | None = None
     outputs: tuple[str, ...] = ()
     image: str | None = None
+    secrets: Mapping[str, SecretReference] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Price:
+    """What the user says that a system costs, for each accelerator or node that a job holds, an hour."""
+
+    amount: float
+    currency: str
+    per: Literal["accelerator", "node"]
+
+    def __str__(self) -> str:
+        return f"{self.amount:g} {self.currency}/{self.per}-hour"
+
+    @classmethod
+    def parse(cls, text: object) -> Price:
+        """`"2.50 EUR/accelerator-hour"` or `"30 USD/node-hour"`. Raises ValueError on anything else."""
+        match = re.fullmatch(r"(\d+(?:\.\d+)?) ([A-Z]{3})/(accelerator|node)-hour", str(text))
+        if match is None or not float(match[1]) > 0:
+            raise ValueError(
+                f"{text!r} is not a price; write it like 2.50 EUR/accelerator-hour or 30 USD/node-hour"
+            )
+        return cls(float(match[1]), match[2], "node" if match[3] == "node" else "accelerator")
 
 
 @dataclass(frozen=True)
@@ -149,6 +195,7 @@ class Plan:
     interleaved   each block held every system, shuffled: sides can be paired by block
     looks         for a run until decided: numbers of blocks after which one looks, the last is the most;
                   `trials` then holds the most, and fewer may have been run. () where the number is fixed
+    prices        system → what it costs, where systems.yaml states it; no part of any digest
     """
 
     suite: str
@@ -164,3 +211,4 @@ class Plan:
     expectations: Mapping[str, tuple[Expectation, ...]]  # benchmark → requirements
     trials: tuple[Trial, ...]
     looks: tuple[int, ...] = ()
+    prices: Mapping[str, Price] = field(default_factory=dict)

@@ -28,6 +28,18 @@ class RunState(StrEnum):
 
 
 @dataclass(frozen=True)
+class SecretPlace:
+    """Where a log first holds a secret that the suite or the system names: the log is kept as printed.
+
+    With it a later Assay, which does not know the secret, can hide it in all that it makes of the log.
+    """
+
+    log: str
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Run:
     """A trial executed: one attempt. What `run.json` holds.
 
@@ -41,6 +53,7 @@ class Run:
     looks       of its plan: intervals from such runs have to allow for the looks
     nodes       what their kernels counted while the ranks ran; () where nobody looked
     collected_at  when all that its job printed was kept; None before that, and where nobody noted it
+    secrets     where its logs hold secrets, each one's first place
     """
 
     schema: int
@@ -68,6 +81,7 @@ class Run:
     nodes: tuple[NodeCounts, ...] = ()
     collected_at: float | None = None
     extent: Extent = Extent.TRIAL
+    secrets: tuple[SecretPlace, ...] = ()
 
 
 @dataclass(frozen=True)

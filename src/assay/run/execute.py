@@ -189,6 +189,7 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
         started_at=status.started_at or run.started_at,
         ended_at=status.ended_at or time.time(),
         collected_at=time.time(),
+        secrets=attempt.secret_places(),
     )
     if status.state is JobState.SUCCEEDED:
         with execution.stop.at_once():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from assay import redact
 from assay.inputs import reading
 from assay.records import RankExit
 from assay.rundir.session import Attempt
@@ -17,7 +18,8 @@ _OWN = re.compile(r"\w+\.py: rank \d+: (?P<why>.+)")  # as `Rank.fail` in payloa
 
 
 def last_lines(attempt: Attempt, exits: Sequence[RankExit]) -> list[str]:
-    """The end of the log of the rank that failed first, else of rank 0: at most ten lines, printable.
+    """The end of the log of the rank that failed first, else of rank 0: at most ten lines, printable,
+    without secrets.
 
     Lines of figures are left out, since what went wrong isn't in them; where there is nothing else, the last
     one tells how far it came. Ranks that all came to their end have no last words: their result won't do.
@@ -29,7 +31,7 @@ def last_lines(attempt: Attempt, exits: Sequence[RankExit]) -> list[str]:
     with reading(path) as file:
         file.seek(max(path.stat().st_size - _BYTES, 0))
         text = file.read().decode(errors="replace")
-    lines = [line for line in text.splitlines() if line.strip()][-_LINES:]
+    lines = [line for line in redact.text(text).splitlines() if line.strip()][-_LINES:]
     came_to_its_end = bool(exits) and all(e.exit_code == 0 for e in exits)
     lines = [line for line in lines if _FIGURES not in line] or ([] if came_to_its_end else lines[-1:])
     return ["".join(c if c.isprintable() else "·" for c in line.expandtabs())[:_WIDEST] for line in lines]

@@ -9,6 +9,7 @@ from pathlib import Path
 from assay import launch
 from assay.errors import InputError, OptionsError, Problem
 from assay.launch.launcher import Launcher
+from assay.launch.sent import values
 from assay.plan import job_of
 from assay.records import Plan, Trial
 from assay.suite import Suite, System, Systems
@@ -41,15 +42,18 @@ def _of_system(system: System, trials: list[Trial], suite: Suite, systems: Syste
         return
     for trial in trials:
         try:
-            _render(launcher, trial)
+            _send(launcher, trial, system)
         except OptionsError as error:
             yield from _located(error, system, systems)
         except InputError as error:
             yield Problem(suite.where(*paths[trial.benchmark]), str(error))
 
 
-def _render(launcher: Launcher, trial: Trial) -> None:
-    launcher.render(job_of(trial, "check"))
+def _send(launcher: Launcher, trial: Trial, system: System) -> None:
+    """All of it but the sending: render the job, find the values of its secrets."""
+    job = job_of(trial, "check")
+    launcher.render(job)
+    values(job, getattr(system.options, "env", {}))
 
 
 def _located(error: OptionsError, system: System, systems: Systems) -> Iterator[Problem]:

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from assay import __version__
+from assay import __version__, redact
 from assay.errors import InputError, Problem
 from assay.inputs import json_value, read_whole
 from assay.records import Reading, Rendered, Scalar, Trial, from_json, to_plain
-from assay.redact import REDACTED, redacted, secrets_in
 
 SCHEMA = 1
 T = TypeVar("T")
@@ -118,29 +117,24 @@ def _damage(path: Path, text: bytes, error: ValueError) -> Problem:
     return Problem(str(path), f"not what Assay writes ({' '.join(line.strip() for line in first)}): {fix}")
 
 
-def record_json(record: Any) -> bytes:
-    """A record as JSON, without secrets in what the user wrote (parameters, command line, a node's table)."""
+def without_secrets(record: Any) -> Any:
+    """A record as plain data, without the secrets in what the user wrote: parameters, command line.
+
+    They are known from now on, so that the rest of the record loses them as text.
+    """
     plain = to_plain(record)
-    for part in (plain, plain.get("trial", {}), *plain.get("trials", ())):
-        for key in ("params", "varied", "nodes", "command_line"):
+    for part in (plain, plain.get("trial", {}), plain.get("rendered", {}), *plain.get("trials", ())):
+        for key in ("params", "varied", "nodes", "env", "command_line"):
             if key in part:
-                part[key] = redacted(part[key])
-    return _text(plain)
+                redact.learn(part[key])
+                part[key] = redact.redacted(part[key])
+    return plain
 
 
-def sent_json(sent: Sent) -> bytes:
-    """What was sent, with secrets hidden in the environment and wherever else they appear."""
-    plain = to_plain(sent)
-    hidden = secrets_in(sent.trial.params) | secrets_in(sent.rendered.env)
-    plain["trial"]["params"], plain["trial"]["varied"] = (
-        redacted(plain["trial"]["params"]),
-        redacted(plain["trial"]["varied"]),
-    )
-    plain["rendered"]["env"] = redacted(plain["rendered"]["env"])
-    for secret in sorted(hidden, key=len, reverse=True):
-        plain["rendered"]["command"] = plain["rendered"]["command"].replace(secret, REDACTED)
-    return _text(plain)
+def record_json(record: Any) -> bytes:
+    """A record as JSON, without secrets: by name in what the user wrote, by value everywhere."""
+    return _text(without_secrets(record))
 
 
 def _text(plain: Any) -> bytes:
-    return (json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return redact.text(json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()

@@ -18,10 +18,10 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from assay import __version__
-from assay.durable import append, locked, sync_directory, sync_file, write_atomic, writing
+from assay import __version__, redact
+from assay.durable import append, locked, position, sync_directory, sync_file, write_atomic, writing
 from assay.errors import InputError, Problem
-from assay.inputs import read_whole
+from assay.inputs import open_plain, read_whole
 from assay.records import (
     Output,
     Plan,
@@ -30,11 +30,12 @@ from assay.records import (
     Rendered,
     Run,
     RunState,
+    SecretPlace,
     Trial,
     from_json,
     to_json,
 )
-from assay.rundir.files import SCHEMA, Cached, Header, Sent, read_record, record_json, safe_name, sent_json
+from assay.rundir.files import SCHEMA, Cached, Header, Sent, read_record, record_json, safe_name
 
 
 class Attempt:
@@ -57,6 +58,7 @@ class Attempt:
         Its id says where it lies now, also when its directory was renamed.
         """
         run = read_record(self.path / "run.json", Run)
+        redact.learn_values(self._at(place) for place in run.secrets)
         return run if run.id == self.run_id else replace(run, id=self.run_id, session=self.path.parts[-3])
 
     @property
@@ -91,6 +93,25 @@ class Attempt:
         except OSError:  # what is wrong with it is said where it is read
             return f"{self.number}-gone"
         return f"{self.number}-{about.st_size}-{about.st_mtime_ns}"
+
+    def secret_places(self) -> tuple[SecretPlace, ...]:
+        """Where its logs first hold each secret that this process knows."""
+        found = (
+            SecretPlace(name, at, len(value))
+            for value in sorted(known.encode() for known in redact.known_values())
+            for name, path in self.logs().items()
+            if (at := position(path, value)) is not None
+        )
+        return tuple(found)
+
+    def _at(self, place: SecretPlace) -> str:
+        """What the log holds there; "" where the log is missing."""
+        path = self.path / "logs" / safe_name(place.log)
+        if not path.is_file():
+            return ""
+        with open_plain(path) as log:
+            log.seek(place.offset)
+            return log.read(place.bytes).decode(errors="replace")
 
     # Writing: only the Assay that holds the session's lock does it, but for the cache.
 
@@ -290,7 +311,7 @@ class Session:
             if provenance is not None:
                 write_atomic(made / "provenance.json", record_json(provenance), lasting=False)
             if sent is not None:
-                write_atomic(made / "plan.json", sent_json(sent), lasting=False)
+                write_atomic(made / "plan.json", record_json(sent), lasting=False)
             write_atomic(made / "run.json", record_json(run))
             made.rename(final)
             sync_directory(trial)

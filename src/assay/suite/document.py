@@ -17,6 +17,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
+from assay import redact
 from assay.errors import Problem
 from assay.inputs import open_plain
 
@@ -57,7 +58,14 @@ def read(path: Path) -> Document:
     """The file at `path`. Never raises: what is wrong stands in `problems`.
 
     A `.json` is what a program wrote: it may be far larger than what people write, and tells no lines.
+    The secrets that it names are hidden from now on, in messages about it too.
     """
+    document = _read(path)
+    redact.learn(document.data)
+    return document
+
+
+def _read(path: Path) -> Document:
     try:
         if path.suffix == ".json":
             return Document(str(path), _json(_text(path, MAX_JSON_BYTES)))

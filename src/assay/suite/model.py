@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from assay import units
-from assay.records import Shape
+from assay.records import Price, Shape
 from assay.suite.document import Document, Key
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$"
@@ -259,6 +259,7 @@ class System:
     name: str
     launcher: str
     options: BaseModel
+    price: Price | None = None
 
     @property
     def max_nodes(self) -> int | None:

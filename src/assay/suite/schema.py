@@ -13,6 +13,11 @@ from assay.suite.sweep import takes_list
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]
+_PRICE: Schema = {
+    "type": "string",
+    "pattern": r"^\d+(\.\d+)? [A-Z]{3}/(accelerator|node)-hour$",
+    "description": "What the system costs, for the report: 2.50 EUR/accelerator-hour, 30 USD/node-hour.",
+}
 
 
 def suite_schema(params_models: Mapping[str, type[BaseModel]], about: Mapping[str, str]) -> Schema:
@@ -52,7 +57,11 @@ def systems_schema(
     of_parts = {name: {"anyOf": [{"$ref": f"#/$defs/{refs[name]}"}, {"type": "null"}]} for name in parts}
     for name in launcher_models:
         definition = definitions[refs[name]]
-        definition["properties"] = {"launcher": {"const": name}, **definition.get("properties", {})}
+        definition["properties"] = {
+            "launcher": {"const": name},
+            "price": _PRICE,
+            **definition.get("properties", {}),
+        }
         if prepare := definition["properties"].get("prepare"):
             prepare |= {"properties": of_parts, "additionalProperties": False}
     system = {

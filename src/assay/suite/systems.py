@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from assay.errors import Problem
+from assay.records import Price
 from assay.suite import document
 from assay.suite.document import Document
 from assay.suite.findings import checked, shown, unknown
@@ -63,6 +64,10 @@ def _system(
             f"this key is missing; {choice}" if launcher is None else unknown("launcher", launcher, launchers)
         )
         return None, [Problem(file.where(name, "launcher"), f"{name}.launcher: {words}")]
-    options = {key: value for key, value in entry.items() if key != "launcher"}
+    options = {key: value for key, value in entry.items() if key not in ("launcher", "price")}
     made, problems = checked(launchers[launcher], options, file.where, (name,))
-    return (None if made is None else System(name, launcher, made)), problems
+    try:
+        price = Price.parse(entry["price"]) if "price" in entry else None
+    except ValueError as error:
+        return None, [*problems, Problem(file.where(name, "price"), f"{name}.price: {error}")]
+    return (None if made is None else System(name, launcher, made, price)), problems

@@ -10,10 +10,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from assay import secret_reference
 from assay.inputs import LONGEST_LINE
 from assay.logs.figures import Figure, Found
 from assay.logs.patterns import compiled
 from assay.records import Better, Measurement, Metric, Reading, Series, Shape, Task, TaskFile
+from assay.secret_reference import EnvironmentValue
 from assay.units import factor
 from assay.workloads import printed
 from assay.workloads.payload_log import few
@@ -103,7 +105,11 @@ class CommandParams(Params):
         description="Program and arguments, one element each; `{python}` is the system's interpreter and "
         "`{seed}` the seed of the repeat.",
     )
-    env: dict[str, str] = Field({}, description="Variables added to the environment of every rank.")
+    env: dict[str, EnvironmentValue] = Field(
+        {},
+        description="Variables added to the environment of every rank: text, or where the value is found "
+        "when the job is sent, as in a system's `env`.",
+    )
     cwd: str | None = Field(
         None,
         description="Directory to run in, below the suite's where it is relative; default: the job's own.",
@@ -167,7 +173,8 @@ def _metrics(params: CommandParams) -> tuple[Metric, ...]:
 def _task(params: CommandParams, _shape: Shape, seed: int) -> Task:
     return Task(
         argv=tuple(str(seed) if word == "{seed}" else word for word in params.argv),
-        env=params.env,
+        env=secret_reference.texts(params.env),
+        secrets=secret_reference.references(params.env),
         files=tuple(TaskFile(Path(path).name, content(path)) for path in params.files),
         cwd=params.cwd,
         outputs=params.outputs,

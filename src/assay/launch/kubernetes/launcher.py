@@ -13,8 +13,9 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from assay import redact
 from assay.errors import LaunchError, PlatformError
-from assay.launch import outputs
+from assay.launch import outputs, sent, shown
 from assay.launch.check import Checked
 from assay.launch.kubernetes import client, leftovers
 from assay.launch.kubernetes.causes import causes
@@ -57,10 +58,12 @@ class KubernetesLauncher:
 
     def render(self, job: Job) -> Rendered:
         """The manifests as `kubectl apply -f -` takes them; of `kind: auto`, which and why, as a comment."""
-        shown = self._manifests(replace(job, token=SHOWN_TOKEN))
-        env = {**self.system.env, **job.task.env}
+        job = shown.without_secrets(replace(job, token=SHOWN_TOKEN))
+        system = self.system.model_copy(update={"env": redact.redacted(self.system.env)})
+        manifests = render(job, system, self._chosen.kind(job.shape)).yaml()
+        env = sent.variables(job, system.env)
         files = {file.name: f"sha256:{file.sha256}" for file in job.task.files}
-        return Rendered(self._chosen.comment(job.shape) + shown.yaml(), env, files, whole=True)
+        return Rendered(self._chosen.comment(job.shape) + redact.text(manifests), env, files, whole=True)
 
     def check(self, job: Job) -> Iterator[Checked]:
         """What the API server says of each object, sent as a dry run."""

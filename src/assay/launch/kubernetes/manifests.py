@@ -57,7 +57,7 @@ def render(job: Job, options: KubernetesSystem, kind: Kind) -> Manifests:
         raise ValueError(
             f"{job.token!r} is not a token: at most 63 letters, digits, dots, dashes, underscores"
         )
-    sent.check_task(job)
+    sent.check_task(job, options.env, in_cluster=True)
     parts = payload.config_maps(job, options, kind.programs, kind.spec)
     order = Order(job, options, payload.volumes(parts))
     if misfits := [*pod.misfits(order), *kind.misfits(order)]:

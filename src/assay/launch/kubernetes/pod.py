@@ -6,9 +6,11 @@ import math
 from collections.abc import Iterator, Mapping
 
 from assay.errors import Problem
+from assay.launch import sent
 from assay.launch.kubernetes import patch, payload, quantities, scheduling, security
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import ANNOTATION_TRIAL, Manifest, Order, labels_of, labels_of_ranks
+from assay.records import SecretReference
 
 CONTAINER = "ranks"
 KEEPER_SLACK_S = 15.0  # beyond the grace time: a keeper's own wait after SIGKILL, and the last frames
@@ -128,7 +130,7 @@ def _container(order: Order, env: Mapping[str, str], node_from: str | None) -> M
         "image": _image(order),
         **({"imagePullPolicy": options.imagePullPolicy} if options.imagePullPolicy else {}),
         "command": command(order, node_from),
-        "env": _env({**security.env(options), **env}, options),
+        "env": _env({**security.env(options), **env}, options, sent.secrets(order.job, options.env)),
         **({"resources": asked} if asked else {}),
         "securityContext": security.of_container(options),
         "volumeMounts": [
@@ -143,13 +145,16 @@ def _image(order: Order) -> str:
     return order.options.image or order.job.task.image or ""
 
 
-def _env(env: Mapping[str, str], options: KubernetesSystem) -> list[Manifest]:
+def _env(
+    env: Mapping[str, str], options: KubernetesSystem, secrets: Mapping[str, SecretReference]
+) -> list[Manifest]:
     plain = [{"name": name, "value": value} for name, value in sorted(env.items())]
-    secret = []
-    for name, source in sorted(options.envFromSecret.items()):
-        of, _, key = source.partition("/")
-        secret.append({"name": name, "valueFrom": {"secretKeyRef": {"name": of, "key": key}}})
-    return plain + secret
+    places = {name: tuple(source.split("/", 1)) for name, source in options.envFromSecret.items()}
+    places |= {name: (reference.name, reference.key) for name, reference in secrets.items()}
+    return plain + [
+        {"name": name, "valueFrom": {"secretKeyRef": {"name": of, "key": key}}}
+        for name, (of, key) in sorted(places.items())
+    ]
 
 
 def _annotations(order: Order) -> dict[str, str]:

@@ -40,6 +40,7 @@ class PodmanLauncher:
     def render(self, job: Job) -> Rendered:
         """The command that starts the container, then what each rank runs in it."""
         self._check(job)
+        job = shown.without_secrets(job)
         started = shlex.join(self._run(job, "<token>", "<directory of the job>"))
         rank = shown.rank_command(job, self.system.python, pin_cpus=self.system.pin_cpus)
         return shown.rendered(job, f"{started}\n# in it, each rank:\n{rank}", self.system.env)
@@ -146,7 +147,7 @@ class PodmanLauncher:
     # What is sent
 
     def _check(self, job: Job) -> None:
-        spool.check_one_node(job, self.name)
+        spool.check_one_node(job, self.name, self.system.env)
         self._image(job)
 
     def _image(self, job: Job) -> str:

@@ -46,6 +46,7 @@ class SlurmLauncher:
     def render(self, job: Job) -> Rendered:
         """The batch script, the keeper's environment, and the command that each rank is started by."""
         self._check(job)
+        job = shown.without_secrets(job)
         nodes = nodes_of(job, self.system)
         ranks = job.shape.ranks // nodes
         script = batch_script(job, self.system, self._python(), f"{NAME}<token>")
@@ -180,7 +181,7 @@ class SlurmLauncher:
 
     def _check(self, job: Job) -> None:
         """Raises InputError for a job that can't be sent."""
-        sent.check_task(job)
+        sent.check_task(job, self.system.env)
         if self.system.container_image is not None and re.search(r"[,:]", str(self.directory)):
             words = f"{self.directory} can't be mounted in a container: no , and no : in its name"
             raise OptionsError([Problem("directory", words)])

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from assay.inputs import read_json
 from assay.launch.kept import KeptJob, joined, new_of
+from assay.launch.sent import SECRETS
 from assay.records import Extent, Handle, JobState, JobStatus, Output
 
 SCRIPT_STREAM = "batch"
@@ -33,8 +34,7 @@ class SharedJob(KeptJob):
     def shares(self) -> list[KeptJob]:
         """What each node's keeper keeps."""
         nodes: int = self.spec()["nodes"]
-        below = [f"node-{n}" for n in range(nodes)] if nodes > 1 else ["."]
-        return [KeptJob(self.directory / name) for name in below]
+        return [KeptJob(self.share(node, nodes)) for node in range(nodes)]
 
     def ended(self) -> JobStatus | None:
         """How the job ended; None until the keepers of all nodes have said so."""
@@ -112,6 +112,9 @@ class SharedJob(KeptJob):
         draft.write_text(_NOBODY)
         with suppress(FileExistsError):
             (self.directory / "taken").hardlink_to(draft)
+        if self.taken_by() is None:
+            for left in (*self.directory.glob(SECRETS), *self.directory.glob(f"node-*/{SECRETS}")):
+                left.unlink(missing_ok=True)
 
     def taken_by(self) -> int | None:
         """The number of the Slurm job that has begun it; None where none has, or it was given up."""

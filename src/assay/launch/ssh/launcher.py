@@ -56,6 +56,7 @@ class SshLauncher:
     def render(self, job: Job) -> Rendered:
         """What starts the keepers, then what each rank runs."""
         nodes = self._nodes(job)
+        job = shown.without_secrets(job)
         directory = f"{self.system.directory}/<token>"
         keeper = [self.system.python, "-I", "-S", f"{directory}.<node>/keeper.py", f"{directory}.<node>"]
         lines = [
@@ -77,12 +78,12 @@ class SshLauncher:
     def submit(self, job: Job) -> Handle:
         """Lay the job out on its hosts, then start the keepers; returns when each has taken its share."""
         nodes = self._nodes(job)
-        archive = _archive(job, self._spec(job))
-        digest = hashlib.sha256(archive).hexdigest()
+        spec, found = self._spec(job), sent.values(job, self.system.env)
         laid: list[int] = []
 
         def lay_out(node: int) -> None:
-            self._ask(job.token, node, "lay_out", digest, stdin=archive)
+            archive = _archive(job, spec, found, f"node-{node}/" if nodes > 1 else "")
+            self._ask(job.token, node, "lay_out", hashlib.sha256(archive).hexdigest(), stdin=archive)
             laid.append(node)
 
         try:
@@ -193,7 +194,7 @@ class SshLauncher:
 
     def _nodes(self, job: Job) -> int:
         """How many hosts the job takes. Raises OptionsError for more than there are."""
-        sent.check_task(job)
+        sent.check_task(job, self.system.env)
         nodes = job.shape.nodes or job.shape.workers
         if nodes > len(self.hosts):
             shape = job.shape
@@ -355,9 +356,13 @@ def _why_lost(host: str, found: Mapping[str, Any]) -> str:
     return f"the job's keeper on {host} was killed while the job ran"
 
 
-def _archive(job: Job, spec: Mapping[str, Any]) -> bytes:
-    """All that a host needs, as one tar; equal bytes for equal jobs."""
+def _archive(job: Job, spec: Mapping[str, Any], secrets: Mapping[str, str], own: str) -> bytes:
+    """All that a host needs, as one tar; equal bytes for equal jobs.
+
+    secrets  variables for its keeper alone; own: the folder of that keeper, "" for the job's
+    """
     members = {"spec.json": json.dumps(spec).encode()}
+    members |= {f"{own}{sent.SECRETS}": json.dumps(secrets).encode()} if secrets else {}
     members |= sent.programs("keeper.py", "relay.py", "probe.py")
     members |= {f"work/{file.name}": file.data for file in job.task.files}
     buffer = io.BytesIO()
@@ -365,6 +370,7 @@ def _archive(job: Job, spec: Mapping[str, Any]) -> bytes:
         for name, data in members.items():
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(data), 0o755 if data.startswith(b"#!") else 0o644
+            entry.mode = 0o600 if name.endswith(sent.SECRETS) and not name.startswith("work/") else entry.mode
             archive.addfile(entry, io.BytesIO(data))
     return buffer.getvalue()
 

@@ -1,0 +1,34 @@
+"""Secrets, found by value and hidden wherever text leaves this process.
+
+Three things give a value away: its name (`HF_TOKEN`, `--password`), its shape (`hf_…`, a password in a URL),
+and that this process met it before under such a name (`learn`). Whoever writes what people or programs read
+passes it through `text`, or through `redacted` where it is still data with names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.redact.data import redacted, redacted_json, redacted_yaml, secrets_in
+from assay.redact.known import forget, known_values, learn_values, text
+from assay.redact.names import is_secret_name
+from assay.redact.shapes import REDACTED
+
+__all__ = [
+    "REDACTED",
+    "forget",
+    "is_secret_name",
+    "known_values",
+    "learn",
+    "learn_values",
+    "redacted",
+    "redacted_json",
+    "redacted_yaml",
+    "secrets_in",
+    "text",
+]
+
+
+def learn(data: Any) -> None:
+    """Know the secrets that this data names."""
+    learn_values(secrets_in(data))

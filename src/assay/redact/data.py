@@ -1,0 +1,118 @@
+"""Plain data without its secrets: parameters, environments, command lines, the user's two files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from io import StringIO
+from typing import Any
+
+from assay.redact import known
+from assay.redact.arguments import Argument, arguments, words_of
+from assay.redact.names import WORD, is_secret_name
+from assay.redact.shapes import REDACTED, hidden, passwords_in_urls
+
+_PLACEHOLDER = re.compile(r"<[^<>]*>|\$\{?\w+\}?|")
+_REFERENCES = frozenset({"envFromSecret"})  # tables whose values say where secrets are
+
+
+def redacted(value: Any) -> Any:
+    """Plain data without its secrets: under secret-looking keys, among arguments, and by their shapes.
+
+    A table under such a key is no secret itself: its own keys decide (`token_rate: {unit: tokens/s}`).
+    """
+    return _clean(value, [])
+
+
+def secrets_in(value: Any) -> frozenset[str]:
+    """The values that `redacted` takes out for certain and that are long enough to look for elsewhere."""
+    found: list[str] = []
+    _clean(value, found)
+    return frozenset(filter(known.is_distinctive, found))
+
+
+def _clean(value: Any, found: list[str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _under(str(key), item, found) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return _items(value, found)
+    return _shaped(value, found) if isinstance(value, str) else value
+
+
+def _under(name: str, value: Any, found: list[str]) -> Any:
+    """What stands under a key. Numbers are secret only where the name ends so: not `token_count: 128`."""
+    if name in _REFERENCES:
+        return value
+    if not is_secret_name(name):
+        return _clean(value, found)
+    if isinstance(value, list | tuple):
+        return [_under(name, item, found) for item in value]
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and not is_secret_name(WORD.findall(name)[-1]):
+        return value
+    if (isinstance(value, str) and _PLACEHOLDER.fullmatch(value) is None) or number:
+        found.append(str(value))
+        return REDACTED
+    return _clean(value, found)
+
+
+def _items(items: Sequence[Any], found: list[str]) -> list[Any]:
+    """A list, whose texts are taken for the arguments of a program."""
+    parts = iter(arguments([item for item in items if isinstance(item, str)]))
+    return [
+        _item(item, next(parts), found) if isinstance(item, str) else _clean(item, found) for item in items
+    ]
+
+
+def _item(item: str, part: Argument, found: list[str]) -> str:
+    """An argument; one with spaces may be a shell's line, with arguments in it."""
+    words = words_of(item)
+    if part.secret or not any(map(str.isspace, words)):
+        return _shown(part, found)
+    inner = iter(arguments([word for word in words if not word.isspace()]))
+    return _shaped("".join(word if word.isspace() else _shown(next(inner), found) for word in words), found)
+
+
+def _shown(part: Argument, found: list[str]) -> str:
+    shown = _shaped(part.shown, found)
+    if part.secret and part.sure:
+        found.append(part.secret.strip("\"'"))
+    return f"{shown}{REDACTED}" if part.secret else shown
+
+
+def _shaped(value: str, found: list[str]) -> str:
+    found += passwords_in_urls(value)
+    return hidden(value)
+
+
+def redacted_json(text: str) -> str:
+    """A JSON file with its secrets replaced."""
+    return json.dumps(redacted(json.loads(text)), ensure_ascii=False)
+
+
+def redacted_yaml(text: str) -> str:
+    """A YAML file as it was written; where it holds a secret, written anew with that value replaced."""
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="rt")
+    tree = yaml.load(text)
+    if _hide_in_place(tree, redacted(tree)):
+        out = StringIO()
+        yaml.dump(tree, out)
+        text = out.getvalue()
+    return known.text(text)  # comments, too
+
+
+def _hide_in_place(node: Any, clean: Any) -> bool:
+    """Put what `redacted` changed into the tree itself, which keeps comments; whether there was any."""
+    if not isinstance(node, dict | list):
+        return False
+    places = list(node) if isinstance(node, dict) else range(len(node))
+    changed = False
+    for place in places:
+        if isinstance(node[place], dict | list):
+            changed |= _hide_in_place(node[place], clean[place])
+        elif node[place] != clean[place]:
+            node[place], changed = clean[place], True
+    return changed

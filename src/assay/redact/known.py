@@ -1,0 +1,72 @@
+"""The secrets that this process knows, hidden in any text."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable
+from functools import lru_cache
+from urllib.parse import quote, unquote
+
+from assay.redact.shapes import REDACTED, hidden
+
+_known: set[str] = set()
+
+
+def text(words: str) -> str:
+    """The words without secrets: those that this process knows, and whatever has the shape of one."""
+    pattern = _pattern(frozenset(_known))
+    return hidden(words if pattern is None else pattern.sub(REDACTED, words))
+
+
+def learn_values(values: Iterable[str]) -> None:
+    """Know these secrets: from now on `text` hides them wherever they appear.
+
+    One that is too short or too plain to be looked for in any text is left out.
+    """
+    _known.update(filter(is_distinctive, values))
+
+
+def known_values() -> frozenset[str]:
+    """What `text` hides beside what has a shape."""
+    return frozenset(_known)
+
+
+def forget() -> None:
+    """Know none, as a process that has just begun."""
+    _known.clear()
+
+
+def is_distinctive(value: str) -> bool:
+    """Whether it may be replaced wherever it appears: not `basic`, `1234` or a word of plain English.
+
+    >>> [is_distinctive(v) for v in ("hunter2", "basic", "12345678", REDACTED)]
+    [True, False, False, False]
+    """
+    if len(value) < 6 or re.fullmatch(r"[\d.+-]*", value) or REDACTED in value:
+        return False
+    kinds = (str.islower, str.isupper, str.isdigit, lambda c: not c.isalnum())
+    return len(value) >= 16 or sum(any(map(kind, value)) for kind in kinds) >= 2
+
+
+@lru_cache(maxsize=4)
+def _pattern(known: frozenset[str]) -> re.Pattern[str] | None:
+    forms = sorted({form for value in known for form in _forms(value)}, key=len, reverse=True)
+    return re.compile("|".join(map(_whole_word, forms))) if forms else None
+
+
+def _forms(value: str) -> Iterable[str]:
+    """As it is, and as a shell, JSON and a URL write it."""
+    return {
+        value,
+        shlex.quote(value).strip("'"),
+        json.dumps(value)[1:-1],
+        quote(value, safe=""),
+        unquote(value),
+    }
+
+
+def _whole_word(value: str) -> str:
+    literal = re.escape(value)
+    return literal if len(value) >= 8 else f"(?<![A-Za-z0-9]){literal}(?![A-Za-z0-9])"
