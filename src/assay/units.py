@@ -127,3 +127,12 @@ def human_seconds(value: float) -> str:
     if size >= 1e-3:
         return f"{value * 1e3:.4g} ms"
     return f"{value * 1e6:.4g} µs"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 run`, `5 runs`, `1,200 runs`: a count with its noun.
+
+    >>> counted(1, "run"), counted(5, "run")
+    ('1 run', '5 runs')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

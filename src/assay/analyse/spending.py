@@ -57,6 +57,23 @@ def spending(point: ScalingPoint, of: Scaling, prices: Prices) -> Spending:
     )
 
 
+def cost_of_a_result(
+    value: Estimate, metric: str, unit: str, held: int, price_per_hour: float
+) -> tuple[Estimate, str] | None:
+    """What one result costs, and what one result is: a training, a million images, a step.
+
+    held            accelerators or nodes that are paid for all the while
+    price_per_hour  of each of them
+
+    None for a metric of which nobody can say so: an accuracy, a latency.
+    """
+    base = factor(unit)[1]
+    if metric not in _RESULTS and not (base.endswith("/s") and base.removesuffix("/s") not in _AMOUNTS):
+        return None
+    seconds, per = _seconds(value, metric, unit)
+    return _times(seconds, held * price_per_hour / 3600, ""), per
+
+
 def _seconds(value: Estimate, metric: str, unit: str) -> tuple[Estimate, str]:
     to_base, base = factor(unit)
     if base == "s":

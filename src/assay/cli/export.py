@@ -10,6 +10,7 @@ import click
 
 from assay.cli.evidence import named, ready
 from assay.cli.options import RUNS
+from assay.units import counted
 
 _ENDINGS = {".csv": "csv", ".parquet": "parquet", ".json": "json"}
 
@@ -52,7 +53,7 @@ def command(runs: tuple[str, ...], form: str | None, as_json: bool, output: Path
     chosen = "json" if as_json else form or _ENDINGS.get(output.suffix, "csv")  # type: ignore[assignment]
     if str(output) != "-":
         rows = store.export(runs_dir, list(ids), output, chosen)
-        click.echo(f"{output}: {rows} measurements of {len(ids)} runs", err=True)
+        click.echo(f"{output}: {counted(rows, 'measurement')} of {counted(len(ids), 'run')}", err=True)
         return
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "measurements"

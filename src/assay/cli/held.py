@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from assay.cli.evidence import DEFAULT_MARGIN, Named, named, ready
 from assay.errors import InputError
+from assay.units import counted
 
 if TYPE_CHECKING:
     from assay.analyse.convergence import Convergence
@@ -190,6 +191,7 @@ def _nothing(
         if failed:
             why = cause(failed[0]) or f"not finished: {failed[0].run.state}"
             parts.append(
-                f"{side.reference}: {len(failed)} of {len(side.results)} runs gave no result ({why})"
+                f"{side.reference}: {len(failed)} of {counted(len(side.results), 'run')} "
+                f"gave no result ({why})"
             )
     return "\n  ".join(parts)

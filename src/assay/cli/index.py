@@ -9,6 +9,7 @@ import click
 
 from assay.cli.options import JSON, RUNS, echo_json
 from assay.errors import EXIT_OK, EXIT_WORSE, InputError
+from assay.units import counted
 
 
 @click.command()
@@ -53,7 +54,9 @@ def command(rebuild: bool, runs_dir: Path, as_json: bool) -> None:
         )
     else:
         anew = f"; made anew: {why}" if why else ""
-        click.echo(f"{store.index_path(runs_dir)}: {len(after)} runs, {read} read, {gone} gone{anew}")
+        click.echo(
+            f"{store.index_path(runs_dir)}: {counted(len(after), 'run')}, {read} read, {gone} gone{anew}"
+        )
     for problem in problems:
         click.echo(f"assay: {problem}", err=True)
     sys.exit(EXIT_WORSE if problems else EXIT_OK)

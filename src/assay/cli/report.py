@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import click
 
@@ -15,11 +17,12 @@ from assay.errors import InputError
 from assay.inputs import read_whole
 
 if TYPE_CHECKING:
-    from assay.records import Metric, Plan, Result, Run, Scalar
+    from assay.records import Metric, Plan, Price, Result, Run, Scalar
     from assay.report.contents import Contents, Fact, Recipe
     from assay.rundir.session import Session
 
 SUFFIXES = {"html": ".html", "markdown": ".md"}
+MOST_VALUES = 3  # of a fact that one cell names each
 MOST_COMMANDS = 24  # trials whose exact command a recipe shows, one of each kind
 
 
@@ -37,6 +40,16 @@ MOST_COMMANDS = 24  # trials whose exact command a recipe shows, one of each kin
     type=click.Choice(list(SUFFIXES)),
     help="By default what the output's name says, or html.",
 )
+@click.option(
+    "--with-logs",
+    is_flag=True,
+    help="Put each run's logs into a folder next to the page, with links to them.",
+)
+@click.option(
+    "--with-identity",
+    is_flag=True,
+    help="Keep host names, user names, home directories and boot ids.",
+)
 @MARGIN
 @RUNS
 @JSON
@@ -44,13 +57,16 @@ def command(
     references: tuple[str, ...],
     output: Path | None,
     form: str | None,
+    with_logs: bool,
+    with_identity: bool,
     margin: float | None,
     runs_dir: Path,
     as_json: bool,
 ) -> None:
     """Make one page of RUNs that can be sent to someone.
 
-    It holds verdicts, charts, numbers, doubts, provenance and how to reproduce.
+    It holds a recommendation, verdicts, charts, numbers, doubts, provenance and how to reproduce. Names of
+    machines and people are left out unless --with-identity keeps them; secrets are always hidden.
 
     RUNs are sessions, imported sets or `suite:system`; `assay list` shows them. The first (or the suite's
     baseline) is what the others are held against. The page needs no network and nothing beside itself.
@@ -60,6 +76,7 @@ def command(
       assay report quickstart
       assay report resnet50:bare-metal resnet50:openshift -o openshift.html
       assay report quickstart --format markdown -o -        for a pull request
+      assay report quickstart -o page.html --with-logs      the folder page-logs next to it
       assay report v3.0-ubuntu v3.1-openshift --margin 1%
       assay report sweep-nodes sweep-pairs                  slow nodes and links, as heat maps
     """
@@ -70,6 +87,8 @@ def command(
     if as_json and str(output) == "-":
         raise click.UsageError("--json says where the report is: give it a file with -o, or leave --json out")
     form = form or ("markdown" if output is not None and output.suffix == ".md" else "html")
+    if with_logs and (form != "html" or str(output) == "-"):
+        raise click.UsageError("--with-logs puts a folder next to an HTML page: name the page with -o")
     found = _named(references, runs_dir)
     if is_sweep(found, runs_dir):
         if form != "html":
@@ -77,13 +96,15 @@ def command(
         swept = sweep_of(found, runs_dir, margin, _recipes({"": _results(found)}, runs_dir))
         text, told = sweep_page.html(swept), sweep_page.plain(swept)
     else:
-        contents = _gathered(found, runs_dir, margin)
+        contents = _gathered(found, runs_dir, margin, with_identity=with_identity)
+        if with_logs:
+            contents = _with_logs(contents, _path(output, found, form), runs_dir)
         text = markdown.text(contents) if form == "markdown" else page.html(contents)
         told = _plain(contents)
     if str(output) == "-":
         click.echo(text, nl=False)
         return
-    path = output if output is not None else _default_path(_results(found), SUFFIXES[form])
+    path = _path(output, found, form)
     deliver(path, text.encode())
     if as_json:
         echo_json({"schema": "assay.report/1", "path": str(path), "format": form, **told})
@@ -105,7 +126,13 @@ def _results(found: Sequence[Named]) -> list[Result]:
     return [result for one in found for result in one.results]
 
 
-def _gathered(found: Sequence[Named], runs_dir: Path, margin: float | None) -> Contents:
+def _path(output: Path | None, found: Sequence[Named], form: str) -> Path:
+    return output if output is not None else _default_path(_results(found), SUFFIXES[form])
+
+
+def _gathered(
+    found: Sequence[Named], runs_dir: Path, margin: float | None, *, with_identity: bool = False
+) -> Contents:
     from assay.read import flops
     from assay.report import contents
 
@@ -113,15 +140,66 @@ def _gathered(found: Sequence[Named], runs_dir: Path, margin: float | None) -> C
     sides = _sides(found)
     if plan is not None and plan.baseline in sides:
         sides = {plan.baseline: sides[plan.baseline], **sides}
-    return contents.gather(
+    recipes = _recipes(sides, runs_dir)
+    made = contents.gather(
         sides,
         lambda run: _metrics(found, run),
         plan=plan,
         margin=margin,
-        facts=_facts(sides),
-        recipes=_recipes(sides, runs_dir),
+        facts=_facts(sides, with_identity=with_identity),
+        recipes=recipes,
         flops=flops,
+        prices=_prices(found, sides),
     )
+    return made if with_identity else _without_identity(made, recipes, runs_dir)
+
+
+def _without_identity(made: Contents, recipes: Sequence[Recipe], runs_dir: Path) -> Contents:
+    """The contents with names of machines and people left out as they are written."""
+    from assay.report.anonymous import LEFT_OUT, anonymous
+    from assay.rundir.session import Session
+
+    hosts = [Session(runs_dir / recipe.session).header.host for recipe in recipes]
+    texts = [text for r in recipes for text in (r.command_line, *r.files.values(), *r.commands.values())]
+    results = [result for side in made.sides.values() for result in side]
+    names = anonymous(results, hosts, texts, made.sides)
+    return replace(made, hide=names.text, left_out=LEFT_OUT)
+
+
+def _prices(found: Sequence[Named], sides: Mapping[str, Sequence[Result]]) -> dict[str, Price]:
+    """Each side's price as its own plan states it."""
+    by_session = {
+        (plan.suite, result.run.session): plan
+        for one in found
+        if (plan := one.plan)
+        for result in one.results
+    }
+    first = {name: results[0].run for name, results in sides.items() if results}
+    plans = {name: by_session.get((run.suite, run.session)) for name, run in first.items()}
+    return {
+        name: price
+        for name, plan in plans.items()
+        if plan is not None and (price := plan.prices.get(first[name].trial.system)) is not None
+    }
+
+
+def _with_logs(contents: Contents, page: Path, runs_dir: Path) -> Contents:
+    """The contents with links to the logs, which are written into a folder next to the page."""
+    from assay.durable import deliver
+    from assay.report import log_page
+    from assay.rundir.session import Session
+
+    folder = page.with_name(f"{page.stem}-logs")
+    links: dict[str, dict[str, str]] = {}
+    for run in (result.run for results in contents.sides.values() for result in results):
+        session, _, trial = run.id.rpartition("/")
+        attempt = Session(runs_dir / session).last_attempts()[trial]
+        attempt.run()  # says where its logs hold secrets, which are hidden from now on
+        for name, log in attempt.logs().items():
+            place = PurePosixPath(*run.id.split("/"), f"{name}.html")
+            deliver(folder / place, log_page.html(f"{run.id} {name}", log, contents.hide).encode())
+            links.setdefault(run.id, {})[name] = quote(f"{folder.name}/{place}")
+    return replace(contents, logs=links)
 
 
 def _shared_plan(found: Sequence[Named]) -> Plan | None:
@@ -156,7 +234,7 @@ def _sides(found: Sequence[Named]) -> dict[str, list[Result]]:
     return sides
 
 
-def _facts(sides: Mapping[str, Sequence[Result]]) -> list[Fact]:
+def _facts(sides: Mapping[str, Sequence[Result]], *, with_identity: bool) -> list[Fact]:
     """Every fact of provenance with each side's values; those that differ and could matter are marked."""
     from itertools import chain
 
@@ -167,12 +245,25 @@ def _facts(sides: Mapping[str, Sequence[Result]]) -> list[Fact]:
     own = [{fact.name: fact.a for fact in provenance.side_by_side(side, ())} for side in known]
     made = []
     for fact in provenance.side_by_side(known[0], chain(*known[1:])):
+        if not with_identity and (fact.group == "identity" or fact.name == "boot_id"):
+            continue
         values = [table.get(fact.name, (None,)) for table in own]
         differs = len(set(values)) > 1
-        texts = tuple(", ".join("absent" if v is None else str(v) for v in side) for side in values)
+        texts = tuple(map(_summarised, values))
         matters = differs and fact.group not in provenance.INCIDENTAL
         made.append(Fact(fact.name, provenance.GROUPS[fact.group], texts, differs, matters))
     return made
+
+
+def _summarised(values: Sequence[Scalar]) -> str:
+    """A fact's values over nodes and runs: a few as they are, more as a range or counted."""
+    if len(values) <= MOST_VALUES:
+        return ", ".join("absent" if v is None else str(v) for v in values)
+    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    if len(numbers) == len(values):
+        return f"{min(numbers):,} to {max(numbers):,} ({len(values)} values)"
+    shown = ", ".join("absent" if v is None else str(v) for v in values[:MOST_VALUES])
+    return f"{shown} and {len(values) - MOST_VALUES} more"
 
 
 def _recipes(sides: Mapping[str, Sequence[Result]], runs_dir: Path) -> list[Recipe]:

@@ -10,6 +10,7 @@ import click
 
 from assay.cli.evidence import Named, named, ready
 from assay.cli.options import JSON, RUNS, echo_json
+from assay.units import counted
 
 if TYPE_CHECKING:
     from assay.analyse.expected import Usage
@@ -79,7 +80,7 @@ def _heading(found: Named) -> str:
     good = sum(map(counts, found.results))
     failed = sum(r.run.state.final and not counts(r) for r in found.results)
     rest = len(found.results) - good - failed
-    words = [f"{good} runs"] + [f"{failed} failed"] * bool(failed) + [f"{rest} not over"] * bool(rest)
+    words = [counted(good, "run")] + [f"{failed} failed"] * bool(failed) + [f"{rest} not over"] * bool(rest)
     words += filter(None, [first_line(found.results)])
     return f"{', '.join(sessions)}: {', '.join(words)}"
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from assay.records import Doubt, Requirement
 from assay.report import figures, sentences, split, why_words
 from assay.report.contents import Contents
+from assay.report.recommendation import gravest
 from assay.report.tables import gathered
 
 
@@ -17,6 +18,7 @@ class Answer:
 
     verdict  a verdict's word, or the efficiency where there is none
     why      of what is slower: what was seen that can make it so, each a sentence
+    severity of its gravest doubt, where that is `invalid` or `biased`
     """
 
     verdict: str
@@ -25,6 +27,7 @@ class Answer:
     evidence: str
     doubts: tuple[str, ...]
     why: tuple[str, ...] = ()
+    severity: str = ""
 
     @property
     def kind(self) -> str:
@@ -67,6 +70,7 @@ def _compared(contents: Contents) -> list[Answer]:
             sentences.evidence(q),
             _codes([d for c in q.comparisons for d in c.doubts]),
             why_words.sentences(q, contents.sides, contents.margin),
+            gravest([d for c in q.comparisons for d in c.doubts]),
         )
         for q in contents.questions
     ]
@@ -88,7 +92,16 @@ def _required(contents: Contents) -> list[Answer]:
         verdict = next(v for v in ("fails", "undecided", "holds") if v in found)
         doubts = _codes([d for r in group for d in r.doubts])
         symbol = sentences.REQUIREMENT_SYMBOLS[verdict]
-        made.append(Answer(verdict, symbol, sentences.requirement(group), _measured(group), doubts))
+        made.append(
+            Answer(
+                verdict,
+                symbol,
+                sentences.requirement(group),
+                _measured(group),
+                doubts,
+                severity=gravest([d for r in group for d in r.doubts]),
+            )
+        )
     return made
 
 
@@ -111,6 +124,7 @@ def _scaled(contents: Contents) -> list[Answer]:
             sentences.scaled(group),
             sentences.scaling_evidence(group),
             _codes([d for _, p in group for d in p.doubts]),
+            severity=gravest([d for _, p in group for d in p.doubts]),
         )
         for group in gathered(points, lambda at: (at[0].benchmark, at[0].metric, at[1].shape))
     ]

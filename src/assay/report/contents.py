@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from assay.analyse import doubts
@@ -24,6 +24,7 @@ from assay.records import (
     Expectation,
     Plan,
     Point,
+    Price,
     Requirement,
     Result,
     Scaling,
@@ -97,6 +98,10 @@ class Contents:
     studies    the curves, each with what follows from it
     splits     trainings to a target, taken apart into convergence and system
     exchanges  time and bus bandwidth of exchanges over their size
+    prices     side → what its system costs, where systems.yaml states it
+    logs       run → its logs as links beside the page, name → relative URL
+    hide       takes names of machines and people out of a text
+    left_out   what it takes out, in words; "" where nothing
     alone      of a report on one side: each point of a primary metric, and what speaks against its figure
     """
 
@@ -117,6 +122,10 @@ class Contents:
     studies: tuple[Study, ...] = ()
     exchanges: tuple[ExchangeCurve, ...] = ()
     alone: tuple[tuple[Point, tuple[Doubt, ...]], ...] = ()
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    logs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    hide: Callable[[str], str] = str
+    left_out: str = ""
 
     @property
     def runs(self) -> int:
@@ -158,12 +167,14 @@ def gather(
     facts: Sequence[Fact] = (),
     recipes: Sequence[Recipe] = (),
     flops: Flops | None = None,
+    prices: Mapping[str, Price] | None = None,
 ) -> Contents:
     """The contents of a report on these sides, held against the plan's baseline, else against the first.
 
     sides    name → runs of one system
     metrics  what a run's workload declares, for directions and the order of metrics
     margin   instead of the plan's
+    prices   side → what its system costs
     flops    what a sample of a run's workload needs, for MFU
 
     Raises InputError when there is no run at all.
@@ -193,6 +204,7 @@ def gather(
         uncompared=tuple(_uncompared(held, metrics)),
         facts=tuple(facts),
         recipes=tuple(recipes),
+        prices=dict(prices or {}),
         splits=tuple(_splits(held, width)),
         studies=tuple(studies),
         exchanges=tuple(

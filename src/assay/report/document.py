@@ -5,23 +5,27 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from assay import __version__
+from assay import __version__, redact
 from assay.report.charts.chart import Chart
 
 
-def document(template: str, **values: Any) -> str:
-    """A page made from one of the templates, complete: style, charts' runtime and data are inside."""
+def document(template: str, hide: Callable[[str], str] = str, **values: Any) -> str:
+    """A page made from one of the templates, complete: style, charts' runtime and data are inside.
+
+    hide  takes names out of whatever is put into the template; secrets are taken out in any case
+    """
     from jinja2 import Environment, PackageLoader
 
     environment = Environment(
         loader=PackageLoader("assay.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["marked"] = _marked
+    environment.filters["marked"] = lambda words: _marked(redact.text(hide(words)))
+    environment.finalize = lambda value: _finalized(value, hide)
     style, boot = _template("page.css"), _template("page.js")
     runtime = _runtime()
     made: str = environment.get_template(template).render(
@@ -35,7 +39,14 @@ def document(template: str, **values: Any) -> str:
     return made
 
 
-def numbered(charts: Iterable[Chart]) -> list[dict[str, Any]]:
+def _finalized(value: Any, hide: Callable[[str], str]) -> Any:
+    """What is put into the page, without names and secrets; our own markup has neither."""
+    from markupsafe import Markup
+
+    return redact.text(hide(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def numbered(charts: Iterable[Chart], hide: Callable[[str], str] = str) -> list[dict[str, Any]]:
     """Charts as the templates draw them, each with its number on the page and its data."""
     return [
         {
@@ -44,7 +55,7 @@ def numbered(charts: Iterable[Chart]) -> list[dict[str, Any]]:
             "caption": chart.caption,
             "words": chart.words,
             "wide": chart.wide,
-            "json": _as_data(chart.spec),
+            "json": _as_data(chart.spec, hide),
         }
         for number, chart in enumerate(charts, start=1)
     ]
@@ -90,11 +101,12 @@ def _source_hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _as_data(value: Any) -> Any:
+def _as_data(value: Any, hide: Callable[[str], str]) -> Any:
     """JSON that can stand inside a script element whatever a log put into it."""
     from markupsafe import Markup
 
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    plain = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in redact.text(hide(plain)))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)  # noqa: S704 - no character is left that could end the element

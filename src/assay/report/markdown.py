@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from assay import __version__
-from assay.report import exchange_words, operators, scaling_section, split, transport_words
+from assay import __version__, redact
+from assay.report import costs, exchange_words, operators, scaling_section, split, transport_words
 from assay.report.answers import Answers, answers
 from assay.report.contents import Contents, Recipe
 from assay.report.lead import lead, together
+from assay.report.recommendation import recommendation
 from assay.report.tables import Table, tables
+from assay.units import counted
 
 MOST_ROWS = 40  # open in the comment; a longer table is folded
 _MEANS_SOMETHING = re.compile(r"([\\`*_{}\[\]<>#|~])")
@@ -18,7 +20,13 @@ _MEANS_SOMETHING = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 def text(contents: Contents) -> str:
     """The report: verdicts, tables, doubts, failures, how to reproduce; ends in a newline."""
-    parts = [f"## {_plain(contents.title)}", _plain(lead(contents))]
+    advice = recommendation(contents)
+    parts = [
+        f"## {_plain(contents.title)}",
+        f"**{advice.action}.** {_plain(advice.sentence)}",
+        _plain(lead(contents)),
+    ]
+    parts += filter(None, [_plain(costs.sentence(contents))])
     parts += filter(None, [together(contents)])
     parts += [_answers(group) for group in answers(contents)]
     if contents.uncompared:
@@ -28,6 +36,7 @@ def text(contents: Contents) -> str:
         _table(table)
         for table in (
             *tables(contents),
+            *costs.tables(contents),
             *operators.tables(contents.summaries, tuple(contents.sides)),
             *split.tables(contents.splits),
             *scaling_section.tables(contents.studies),
@@ -39,18 +48,20 @@ def text(contents: Contents) -> str:
         parts += ["### What to doubt", _doubts(contents)]
     if contents.failures:
         rows = (f"- `{_code(f.run)}`: {_plain(f.cause)}" for f in contents.failures)
-        parts += [f"### {len(contents.failures)} of {contents.runs} runs failed", "\n".join(rows)]
+        parts += [f"### {len(contents.failures)} of {counted(contents.runs, 'run')} failed", "\n".join(rows)]
     if contents.recipes:
         parts += ["### How to reproduce", *map(_recipe, contents.recipes)]
-    parts.append(f"Made by Assay {__version__} from {contents.runs} runs.")
-    return "\n\n".join(parts) + "\n"
+    parts.append(f"Made by Assay {__version__} from {counted(contents.runs, 'run')}.")
+    if contents.left_out:
+        parts.append(f"Left out: {contents.left_out}; `assay report --with-identity` keeps them.")
+    return redact.text(contents.hide("\n\n".join(parts) + "\n"))
 
 
 def _answers(group: Answers) -> str:
     lines = [f"### {group.title}"]
     for answer in group.answers:
         doubts = f" _Doubts: {', '.join(answer.doubts)}._" if answer.doubts else ""
-        verdict = f"{answer.symbol} {answer.verdict}".strip()
+        verdict = " ".join(filter(None, (answer.symbol, answer.verdict, answer.severity.upper())))
         lines.append(f"- **{_plain(verdict)}**: {_plain(answer.sentence)} {_plain(answer.evidence)}.{doubts}")
         lines += [f"  - {_plain(reason)}" for reason in answer.why]
     if group.doubts:

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.analyse import explanations
-from assay.report import exchange_words, operators, scaling_section, split, transport_words
+from assay.report import costs, exchange_words, operators, scaling_section, split, transport_words
 from assay.report.answers import answers
 from assay.report.charts import charts
 from assay.report.contents import Contents, Fact
 from assay.report.document import document, numbered
 from assay.report.lead import about, lead, together
+from assay.report.recommendation import recommendation
 from assay.report.tables import gathered, tables
 
 MOST_EVIDENCE = 1  # that a doubt shows; the rest is folded
@@ -37,10 +38,14 @@ def html(contents: Contents) -> str:
     """The page, complete."""
     return document(
         "page.html",
+        contents.hide,
         kicker="Assay report",
         title=contents.title,
         c=contents,
         lead=lead(contents),
+        recommendation=recommendation(contents),
+        costs=costs.sentence(contents),
+        left_out=contents.left_out,
         about=about(contents),
         together=together(contents),
         sections=_sections(contents),
@@ -50,6 +55,7 @@ def html(contents: Contents) -> str:
         charts=_charts(contents),
         tables=(
             *tables(contents),
+            *costs.tables(contents),
             *operators.tables(contents.summaries, tuple(contents.sides)),
             *split.tables(contents.splits),
             *scaling_section.tables(contents.studies),
@@ -72,6 +78,7 @@ def _sections(contents: Contents) -> list[tuple[str, str]]:
         "numbers": ("Numbers", True),
         "failures": ("Failures", bool(contents.failures)),
         "provenance": ("Provenance", bool(contents.facts)),
+        "logs": ("Logs", bool(contents.logs)),
         "reproduce": ("How to reproduce", bool(contents.recipes)),
     }
     return [(name, title) for name, (title, there) in present.items() if there]
@@ -109,5 +116,5 @@ def _by_group(facts: Sequence[Fact]) -> list[tuple[str, list[Fact]]]:
 
 def _charts(contents: Contents) -> list[tuple[str, list[dict[str, Any]]]]:
     """Charts of a kind under their title."""
-    by_kind = gathered(numbered(charts(contents)), lambda chart: chart["kind"])
+    by_kind = gathered(numbered(charts(contents), contents.hide), lambda chart: chart["kind"])
     return [(_CHART_TITLES[group[0]["kind"]], group) for group in by_kind]

@@ -15,6 +15,7 @@ from assay.analyse.score import ScoredSet
 from assay.analyse.training_sets import set_of_runs
 from assay.records import TrainingRun
 from assay.report import split
+from assay.units import counted
 
 _STATUS_STYLES = {"success": "green", "aborted": "yellow", "unfinished": "bold red", "invalid": "bold red"}
 
@@ -66,7 +67,7 @@ def _score_line(scored: ScoredSet) -> Text:
     if score.mean is not None:
         spread = f"mean {score.mean:.3f} min"
         spread += "" if score.std is None else f", standard deviation {score.std:.3f}"
-        spread += f", {score.converged} of {score.runs} runs"
+        spread += f", {score.converged} of {counted(score.runs, 'run')}"
     if score.minutes is None:
         return Text.assemble(("no score", "bold yellow"), "; " * bool(spread), spread, _stated(scored))
     text = Text.assemble((f"score {score.minutes:.3f} min", "bold"), f" (without {_dropped(score.rule)})")

@@ -21,7 +21,7 @@ from assay.records import (
     Verdict,
 )
 from assay.report import figures
-from assay.units import factor
+from assay.units import counted, factor
 
 # a symbol and a word beside the colour, which nobody should need to read a verdict
 SYMBOLS: Mapping[Verdict, str] = {"equivalent": "=", "faster": "▲", "slower": "▼", "undecided": "?"}
@@ -291,7 +291,7 @@ def efficiency(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
 def scaling_evidence(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
     """Runs behind each point and how the speed-up's interval was made."""
     n = sorted({p.value.n for _, p in points})
-    runs = f"{n[0]} runs" if len(n) == 1 else f"{n[0]} to {n[-1]} runs"
+    runs = counted(n[0], "run") if len(n) == 1 else f"{n[0]} to {n[-1]} runs"
     paired = all(p.method == "paired" for _, p in points)
     method = "sizes paired by block" if paired else "not paired"
     return "; ".join(filter(None, (f"{runs} each", method, looked_at([p.speedup for _, p in points]))))

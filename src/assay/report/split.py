@@ -12,6 +12,7 @@ from assay.report import figures
 from assay.report.figures import NONE
 from assay.report.sentences import SYMBOLS, looked_at
 from assay.report.tables import Body, Row, Table
+from assay.units import counted
 
 _LONG_MINUTES = 2.0  # shorter trainings are shown in seconds
 _PER_UNIT = {"epochs": "epoch", "samples": "sample"}
@@ -67,7 +68,7 @@ def of_set(s: TrainingSet) -> str:
         )
     )
     if s.minutes is None or s.length is None:
-        whole = f"{s.converged} of {s.runs} runs converged; {each}"
+        whole = f"{s.converged} of {counted(s.runs, 'run')} converged; {each}"
     else:
         length = _length(s)
         units = _PER_UNIT[s.unit] if length == "1" else s.unit

@@ -10,6 +10,7 @@ from assay.analyse.groups import place_of
 from assay.records import Links, Result
 from assay.report import figures
 from assay.report.tables import Body, Row, Table
+from assay.units import counted
 
 MOST_PLACES = 16  # that a matrix shows; of more, the rows say which differ from most
 MOST_ROWS = 24
@@ -24,7 +25,7 @@ def newest(results: Sequence[Result]) -> list[Result]:
 def first_line(results: Sequence[Result]) -> str:
     """What a run was to use and did not, where any did not; "" where all did."""
     told = Counter(words for result in results if (words := asked_and_used(result)))
-    return "; ".join(f"{words} ({runs} of {len(results)} runs)" for words, runs in told.items())
+    return "; ".join(f"{words} ({runs} of {counted(len(results), 'run')})" for words, runs in told.items())
 
 
 def summary(links: Sequence[Links]) -> str:

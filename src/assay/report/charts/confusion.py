@@ -11,6 +11,7 @@ from assay.report import figures
 from assay.report.charts.chart import Chart, listed
 from assay.report.charts.heat import heat_map
 from assay.report.confusion_words import most_confused
+from assay.units import counted
 
 _NARROW = 6  # classes that half of the page's width holds
 
@@ -38,7 +39,7 @@ def _matrix(side: str, found: Evaluated) -> Chart:
     )
     caption = f"{found.trial.benchmark} evaluated, {place}: of each true class, what it was taken for, in %"
     if found.runs > 1:
-        caption += f"; {found.runs} runs added up"
+        caption += f"; {counted(found.runs, 'run')} added up"
     if absent := len(found.matrix.classes) - len(true):
         caption += f"; {absent} of {len(found.matrix.classes)} classes did not occur"
     return Chart(

@@ -20,6 +20,7 @@ from assay.report.charts.chart import (
 )
 from assay.report.contents import Summary
 from assay.report.tables import gathered
+from assay.units import counted
 
 CURVE_FROM = 4  # numbers of a label that make a curve rather than panels
 
@@ -79,7 +80,7 @@ def runs(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
         means=means,
     )
     words = listed(
-        f"{s.side}: geometric mean {_estimate_text(s)} from {s.estimate.n} runs, "
+        f"{s.side}: geometric mean {_estimate_text(s)} from {counted(s.estimate.n, 'run')}, "
         f"{min(s.values) * per_unit:.4g} to {max(s.values) * per_unit:.4g} {unit}"
         for s in group
     )

@@ -18,6 +18,7 @@ from assay.report.charts.chart import (
     tooltip,
 )
 from assay.report.tables import gathered
+from assay.units import counted
 
 MOST_LINE_POINTS = 12_000  # in all charts of lines together; above, whole runs are left out evenly
 MOST_POINTS_A_LINE = 200
@@ -68,7 +69,7 @@ def _lines(group: Sequence[tuple[str, Result, Series]], sides: Sequence[str], mo
         chart = line.encode(strokeDash=side_dash(sides, legend=True))
     spec = plain(chart, rows=rows, height=200)
     trial = first.run.trial
-    some = "" if len(drawn) == len(group) else f", {len(drawn)} of {len(group)} runs drawn"
+    some = "" if len(drawn) == len(group) else f", {len(drawn)} of {counted(len(group), 'run')} drawn"
     task = f"{trial.benchmark} {figures.metric(series.name)} over {series.x_name}"
     caption = f"{task}, {figures.shape(str(trial.shape))}{some}"
     words = listed(_line_words(side, [s for at, _, s in group if at == side]) for side in sides)
@@ -89,8 +90,8 @@ def _line_words(side: str, lines: Sequence[Series]) -> str:
     first, last = [s.y[0] for s in lines], [s.y[-1] for s in lines]
     unit = f" {lines[0].unit}" if lines[0].unit else ""
     return (
-        f"{side}: {len(lines)} runs begin at {min(first):.4g} to {max(first):.4g}{unit} "
-        f"and end at {min(last):.4g} to {max(last):.4g}{unit}"
+        f"{side}: {counted(len(lines), 'run')} from {min(first):.4g} to {max(first):.4g}{unit} at the start "
+        f"to {min(last):.4g} to {max(last):.4g}{unit} at the end"
     )
 
 

@@ -23,6 +23,7 @@ from assay.report.charts.chart import (
 )
 from assay.report.contents import Summary
 from assay.report.tables import gathered
+from assay.units import counted
 
 MOST_SESSIONS = 4  # drawn, the newest; each takes two charts
 _MARKED = {"failed": "a cross is a failed run", "done again": "a triangle one that was done again"}
@@ -140,7 +141,7 @@ def _lane_words(session: Sequence[tuple[str, Result]], present: Sequence[str]) -
         again = sum(result.run.attempt > 1 for result in own)
         first, last = min(r.run.started_at or 0.0 for r in own), max(r.run.ended_at or 0.0 for r in own)
         told.append(
-            f"{side}: {len(own)} runs from {_clock(first)} to {_clock(last)} UTC, "
+            f"{side}: {counted(len(own), 'run')} from {_clock(first)} to {_clock(last)} UTC, "
             f"{failed} failed, {again} done again"
         )
     return listed([*told, f"the systems took turns {turns} times" if len(present) > 1 else ""])
