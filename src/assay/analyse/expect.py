@@ -107,7 +107,7 @@ def decide(
     if sign * (hopeful - needed) < 0 and lost:
         alone = hopeful / (1 - lost) ** sign if lost <= MOST_LOST else None
         if alone is None or sign * (alone - needed) >= 0:
-            taken = f"these runs may have lost {doubts.percent(lost)} of their time to others on their CPUs"
+            taken = f"others had CPUs that these runs may have waited for {doubts.percent(lost)} of the time"
             return "undecided", f"{human(hopeful, unit)} is not {asked}, but {taken}: run again alone"
     if sign * (hopeful - needed) < 0:
         return "fails", f"even the favourable 95 % bound {human(hopeful, unit)} is not {asked}"

@@ -51,10 +51,13 @@ def allowing_for(lost: Lost, estimate: Estimate, better: Better | None) -> Estim
 
 
 def words(lost: Lost, names: tuple[str, str] = ("A", "B")) -> str:
-    """`A may have lost 41 % and B 38 % of its time to others on its CPUs`; "" for nothing."""
+    """`others had CPUs that A may have waited for 41 % of its run, and B 38 %`; "" for nothing.
+
+    Of the run, not of the figure: in which part of the run that was measured is not known.
+    """
     known = [(name, percent(share)) for name, share in zip(names, lost, strict=True) if share]
     if not known:
         return ""
     (first, share), *second = known
-    also = "".join(f" and {name} {of_it}" for name, of_it in second)
-    return f"{first} may have lost {share}{also} of its time to others on its CPUs"
+    also = "".join(f", and {name} {of_it}" for name, of_it in second)
+    return f"others had CPUs that {first} may have waited for {share} of its run{also}"
