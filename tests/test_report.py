@@ -495,7 +495,7 @@ def runs_dir(tmp_path: Path) -> Path:
         replace(r, run=replace(r.run, session=session.name, id=f"{session.id}/{r.run.trial.id}"))
         for r in results
     ]
-    store.update(root, own, (), {r.run.id: "1" for r in own})
+    store.update(root, own)
     return root
 
 
