@@ -67,7 +67,7 @@ def test_a_run_until_decided_takes_at_most_so_long_and_so_long_to_the_next_look(
         session = rundir.create(tmp_path / str(done), header(), decided, {})
         screen = Screen(session, decided, runs[:done], stream=said)
         screen.trial_began(trials[done], 1, adopted=False)
-        line = screen._line().plain
+        line = screen._running_line().plain
         screen.close()
         assert line.startswith(f"[{done + 1}/≤5] block {done + 1} ")
         times = re.search(

@@ -127,17 +127,18 @@ def _table(facts: Sequence[Fact]) -> RenderableType:
     from rich.text import Text
 
     from assay.provenance import GROUPS
+    from assay.report.folding import Folded
 
     table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
     for heading in ("", "A", "B"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading)
     for group, of_group in groupby(facts, key=lambda fact: fact.group):
         table.add_row("", "", "")
         table.add_row(Text(GROUPS[group], "bold"), "", "")
         for fact in of_group:
             left, right = texts(fact)
             style = "yellow" if fact.matters else ""
-            table.add_row(Text(f"  {fact.name}"), Text(left, style), Text(right, style))
+            table.add_row(Folded(f"  {fact.name}"), Folded(left, style), Folded(right, style))
     return table
 
 

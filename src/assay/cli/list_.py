@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -67,12 +70,13 @@ def command(
         click.echo("No runs. `assay run SUITE` makes some." if only == Filter() else "No runs like that.")
         return
     heading, lines = (_RUN, map(_run, rows)) if trials else (_SET, map(_set, rows))
-    for line in _columns([heading, *lines]):
+    for line in _columns([heading, *lines], _width()):
         click.echo(line)
     if len(rows) == limit:
         click.echo(f"The newest {limit}; --limit shows more.", err=True)
 
 
+_NARROW = 24  # columns; a last cell with fewer is put below its row
 _SET = ("reference", "ok", "failed", "open", "when (UTC)", "benchmarks")
 _RUN = ("run", "state", "shape", "took", "when (UTC)", "why")
 
@@ -99,12 +103,24 @@ def _when(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Aligned; plain text, because a table library would double the time that this command takes."""
+def _width() -> int | None:
+    """Columns of the terminal; None where the output is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _columns(rows: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
+    """Aligned; plain text, because a table library would double the time that this command takes.
+
+    width  where the last cell of a row is folded, below its column or, where that is narrow, below the row
+    """
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]) - 1)]
-    return [
-        "  ".join(
-            [*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)), row[-1]]
-        ).rstrip()
-        for row in rows
-    ]
+    indent = sum(widths) + 2 * len(widths)
+    for *cells, last in rows:
+        line = "".join(f"{cell:{wide}}  " for cell, wide in zip(cells, widths, strict=True))
+        if width is None or indent + len(last) <= width:
+            yield (line + last).rstrip()
+        elif width - indent >= _NARROW:
+            yield from textwrap.wrap(last, width, initial_indent=line, subsequent_indent=" " * indent)
+        else:
+            yield line.rstrip()
+            yield from textwrap.wrap(last, width, initial_indent="    ", subsequent_indent="    ")

@@ -111,10 +111,11 @@ def _numbers(found: Named, results: Sequence[Result]) -> Any:
     from rich.table import Table
 
     from assay.report import figures
+    from assay.report.folding import Folded
     from assay.report.tables import OPERATOR
 
     table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
-    table.add_column("", overflow="fold")
+    table.add_column("")
     for name in ("mean", "95 % interval", "spread", "n"):
         table.add_column(name, justify="right", no_wrap=True)
     for here in _groups(found, results):
@@ -125,7 +126,7 @@ def _numbers(found: Named, results: Sequence[Result]) -> Any:
         place = f"{point.shape} {figures.labels(point.labels)}".strip()
         mean, interval, n = figures.measured(estimate)
         table.add_row(
-            f"{point.benchmark} {figures.metric(point.metric)}, {place}",
+            Folded(f"{point.benchmark} {figures.metric(point.metric)}, {place}"),
             mean,
             interval,
             "" if spread is None else figures.percent(spread),

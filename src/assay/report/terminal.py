@@ -22,6 +22,7 @@ from assay.records import (
     Verdict,
 )
 from assay.report import exchange_words, figures, why_words
+from assay.report.folding import Folded
 from assay.report.sentences import (
     REQUIREMENT_SYMBOLS,
     SYMBOLS,
@@ -42,7 +43,7 @@ _STYLES = {
     "holds": "green",
     "fails": "bold red",
 }
-_WIDEST_NAME = 10  # of a system, in a column's heading; a longer one is folded
+_WIDEST_NAME = 12  # of a system, in a column's heading; a longer one is broken at its dashes
 Labels = Mapping[str, Scalar]
 Row = tuple[str | Text, ...]  # the place first, then one cell a column
 
@@ -182,7 +183,7 @@ def _scaling_row(point: ScalingPoint, value: str) -> Row:
 def requirements(held: Sequence[Requirement]) -> RenderableType:
     """Each requirement with what was measured, its one-sided bounds and whether it holds."""
     table = _table()
-    table.add_column("requirement", ratio=1, overflow="fold")
+    table.add_column("requirement", ratio=1)
     for name in ("measured", "95 % bounds"):
         table.add_column(name, justify="right")
     table.add_column("n", justify="right")
@@ -190,7 +191,7 @@ def requirements(held: Sequence[Requirement]) -> RenderableType:
     for r in held:
         words = f"{r.system} · {r.point.benchmark} {figures.metric(r.point.metric)} {r.expectation.written}"
         verdict = Text(f"{REQUIREMENT_SYMBOLS[r.verdict]} {r.verdict}", style=_STYLES[r.verdict])
-        place = _text(f"{words}\n  {figures.where(r.point)}")
+        place = _folded(f"{words}\n  {figures.where(r.point)}")
         table.add_row(place, *map(_text, figures.measured(r.estimate)), verdict)
     every = [(d, r) for r in held for d in r.doubts]
     looked = _looked_at([r.estimate for r in held if r.estimate is not None])
@@ -204,11 +205,11 @@ def doubts(found: Iterable[tuple[Doubt, Sequence[object]]], of: int) -> Renderab
     """
     table = Table.grid(padding=(0, 1), expand=False)
     table.add_column("code", style="yellow", no_wrap=True)
-    table.add_column("evidence", overflow="fold")
+    table.add_column("evidence")
     for doubt, concerned in sorted(found, key=lambda at: explanations.rank(at[0].code)):
         mark = "·" if explanations.EXPLANATIONS[doubt.code].severity == "note" else "!"
         reach = "" if len(concerned) == of else f" (this and the like: {len(concerned)} of {of})"
-        table.add_row(_text(f"{mark} {doubt.code}"), _text(f"{doubt.evidence}{reach}. {doubt.remedy}."))
+        table.add_row(_text(f"{mark} {doubt.code}"), _folded(f"{doubt.evidence}{reach}. {doubt.remedy}."))
     return table
 
 
@@ -216,11 +217,11 @@ def doubts_in_short(found: Iterable[Doubt]) -> RenderableType:
     """Each code once, the gravest first, with its first evidence; the remedies are left to the pages."""
     table = Table.grid(padding=(0, 1), expand=False)
     table.add_column("code", style="yellow", no_wrap=True)
-    table.add_column("evidence", overflow="fold")
+    table.add_column("evidence")
     first = {doubt.code: doubt for doubt in reversed(list(found))}
     for doubt in sorted(first.values(), key=lambda d: explanations.rank(d.code)):
         if explanations.EXPLANATIONS[doubt.code].severity != "note":
-            table.add_row(_text(f"! {doubt.code}"), _text(doubt.evidence))
+            table.add_row(_text(f"! {doubt.code}"), _folded(doubt.evidence))
     return table
 
 
@@ -243,7 +244,7 @@ def _sections(columns: Sequence[str], sections: Sequence[tuple[Text, Sequence[Ro
         table = _grid(columns, widths, show_header=False)
         for row in rows:
             table.add_row(
-                *(cell if isinstance(cell, Text) else _text(cell) for cell in (f" {row[0]}", *row[1:]))
+                *(cell if isinstance(cell, Text) else _folded(cell) for cell in (f" {row[0]}", *row[1:]))
             )
         parts += [heading, table]
     return Group(*parts)
@@ -251,11 +252,9 @@ def _sections(columns: Sequence[str], sections: Sequence[tuple[Text, Sequence[Ro
 
 def _grid(columns: Sequence[str], widths: Sequence[int], *, show_header: bool) -> Table:
     table = _table(show_header=show_header)
-    table.add_column("", ratio=1, overflow="fold")
+    table.add_column("", ratio=1)
     for name, width in zip(columns, widths, strict=True):
-        table.add_column(
-            _text(name), width=width, overflow="fold", justify="left" if name == "verdict" else "right"
-        )
+        table.add_column(_folded(name), width=width, justify="left" if name == "verdict" else "right")
     return table
 
 
@@ -267,6 +266,11 @@ def printable(words: str) -> str:
 def _text(words: str, style: str = "") -> Text:
     """Words as they are: no markup."""
     return Text(printable(words), style=style)
+
+
+def _folded(words: str) -> Folded:
+    """Words for a column that may be narrower than they are."""
+    return Folded(printable(words))
 
 
 def _table(*, show_header: bool = True) -> Table:

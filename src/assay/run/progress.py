@@ -144,6 +144,7 @@ class Screen(Lines):
         self._running: dict[str, tuple[Trial, float]] = {}  # by id: since when; the last one is shown
         self._figure, self._waits_for = LastFigure("", ""), ""
         self._session_at = time.monotonic()
+        self._drawn = 0  # cells of the live line as it was drawn last
         super().__init__(session, plan, done, stream=stream)
         self._live = Live(
             get_renderable=self._line, console=self._console, refresh_per_second=4, transient=True
@@ -179,9 +180,28 @@ class Screen(Lines):
 
     def say(self, line: str) -> None:
         """One line above the live one."""
+        self._erase_broken_line()
         self._console.print(line, markup=False, soft_wrap=True, style="red" if " FAILED: " in line else None)
 
     def _line(self) -> Text:
+        """What to draw now; the last column stays free, so that the cursor stays in the line's row."""
+        self._erase_broken_line()
+        text = self._running_line()
+        text.truncate(self._console.width - 1, overflow="ellipsis")
+        self._drawn = text.cell_len
+        return text
+
+    def _erase_broken_line(self) -> None:
+        """Erase all but the first row of a live line that a narrower terminal has broken into several."""
+        from rich.control import Control
+        from rich.segment import ControlType
+
+        rows = -(-self._drawn // self._console.width)
+        self._drawn = 0
+        for _ in range(rows - 1):
+            self._console.control(Control((ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)))
+
+    def _running_line(self) -> Text:
         from rich.text import Text
 
         text = Text(no_wrap=True, overflow="ellipsis")
