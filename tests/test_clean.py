@@ -182,7 +182,7 @@ class TestOnKubernetes:
         assert said.exit_code == 5
         assert said.stdout == "lab: could not look, so what is left there is not known\n"
         for kind in ("jobs", "configmaps", "services", "pods"):
-            [line] = [line for line in said.stderr.splitlines() if f"can't list {kind}" in line]
+            [line] = [line for line in said.stderr.splitlines() if f"can't list {kind}:" in line]
             assert "`assay cluster rbac`" in line
 
     def test_a_token_that_the_cluster_does_not_accept_is_not_an_empty_cluster(
