@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from assay import durable
 from assay.errors import EXIT_ENVIRONMENT, LaunchError, PlatformError
 from assay.launch.launcher import JobRefused
 from assay.launch.local import LocalLauncher
@@ -83,6 +84,43 @@ def test_a_missing_interpreter_is_reported_once_stops_its_system_and_the_same_co
     assert [a.run().state for a in attempts(tmp_path)].count(RunState.FINISHED) == 8
     assert len(attempts(tmp_path)) == 10
     assert last.session.header.finished_at is not None
+
+
+def broken(folder: Path, python: str, **more: Any) -> None:
+    systems = {"broken": {"launcher": "local", "python": python}, "well": {"launcher": "local", **more}}
+    write(folder, {"a": WELL}, systems, repeats=2)
+
+
+def test_options_that_are_corrected_where_nothing_could_run_leave_the_session_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken(tmp_path, "/no/such/python")
+    first = run(tmp_path)
+    assert len(first.left) == 2
+    broken(tmp_path, sys.executable)
+    with monkeypatch.context() as patch:  # killed before the plan's digest is on the disk
+
+        def killed(path: Path, data: bytes, **how: Any) -> None:
+            if path.name == "session.json":
+                raise KeyboardInterrupt
+            durable.write_atomic(path, data, **how)
+
+        patch.setattr(rundir, "write_atomic", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path)
+    second = run(tmp_path)
+    assert second.session.id == first.session.id
+    assert (second.failures, second.left) == ((), ())
+    assert len(attempts(tmp_path)) == 5
+    assert sys.executable in (second.session.path / "systems.yaml").read_text()
+    assert second.session.plan().digest == second.session.header.plan_digest == second.plan.digest
+
+
+def test_options_of_a_system_that_gave_results_are_another_plan(tmp_path: Path) -> None:
+    broken(tmp_path, "/no/such/python")
+    first = run(tmp_path)
+    broken(tmp_path, "/no/such/python", pin_cpus=True)
+    assert run(tmp_path).session.id != first.session.id
 
 
 def test_what_a_program_lacks_stops_its_benchmark_alone_and_is_named(tmp_path: Path) -> None:

@@ -9,17 +9,18 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from assay import __version__, read
 from assay.errors import InputError
-from assay.records import Plan
+from assay.records import Plan, Trial, from_json
 from assay.redact import redacted_json, redacted_yaml
 from assay.run.asked import Asked
 from assay.run.gitstate import git_state
-from assay.run.standing import Standing, standing
+from assay.run.standing import Standing, standing, was_hindered
 from assay.rundir import session as rundir
-from assay.rundir.files import SCHEMA, Header
+from assay.rundir.files import SCHEMA, Header, record_json
 from assay.rundir.session import Session
 from assay.suite import Systems
 
@@ -31,6 +32,8 @@ def held_session(asked: Asked, planned: Plan, systems: Systems) -> Iterator[Sess
         with rundir.choosing(asked.runs_dir, planned.suite):
             session = _to_repeat(asked, planned) if asked.failed else _to_go_on(asked, planned, systems)
             held.enter_context(session.lock())
+        if session.header.plan_digest != planned.digest:
+            rundir.replan(session, planned, _inputs(asked, systems))
         if asked.failed and (failed := _failed(session, planned)):
             rundir.reopen(session, failed)
         yield session
@@ -44,7 +47,7 @@ def _to_go_on(asked: Asked, planned: Plan, systems: Systems) -> Session:
 def _to_repeat(asked: Asked, planned: Plan) -> Session:
     """The newest session of an equal plan. Raises InputError where there is none."""
     for session in reversed(rundir.sessions_of(asked.runs_dir, planned.suite)):
-        if session.header.plan_digest == planned.digest and not session.header.content:
+        if _is_of(session, planned):
             return session
     raise InputError(
         f"--failed: {asked.runs_dir} has no session of {planned.suite} with this plan; what failed is "
@@ -70,9 +73,34 @@ def _unfinished(root: Path, planned: Plan, since: float) -> Session | None:
         header = session.header
         if header.created_at < since:
             return None
-        if header.plan_digest == planned.digest and not header.content and _has_work(session, planned):
+        if _is_of(session, planned) and _has_work(session, planned):
             return session
     return None
+
+
+def _is_of(session: Session, planned: Plan) -> bool:
+    """Whether a session was begun under this plan, or one that has since been corrected where nothing ran."""
+    header = session.header
+    return not header.content and (header.plan_digest == planned.digest or _is_corrected(session, planned))
+
+
+def _is_corrected(session: Session, planned: Plan) -> bool:
+    """Whether the plan differs only in the options of systems that could not be used in the session."""
+    if session.header.finished_at is not None:
+        return False
+    before, now = session.plan(), from_json(Plan, record_json(planned))
+    digests = {trial.id: trial.digest for trial in now.trials}
+    changed = {trial.system for trial in before.trials if trial.digest != digests.get(trial.id)}
+    if replace(before, digest=now.digest, trials=_undigested(before)) != replace(
+        now, trials=_undigested(now)
+    ):
+        return False
+    runs = (attempt.run() for attempt in session.attempts())
+    return not any(run.trial.system in changed and not was_hindered(run) for run in runs)
+
+
+def _undigested(plan: Plan) -> tuple[Trial, ...]:
+    return tuple(replace(trial, digest="") for trial in plan.trials)
 
 
 def _has_work(session: Session, planned: Plan) -> bool:
@@ -100,11 +128,15 @@ def _create(asked: Asked, planned: Plan, systems: Systems) -> Session:
         suite_file=str(asked.suite_file),
         git=git_state(asked.suite_file.resolve().parent),
     )
-    # Copies for people; they are as the user wrote them but for values that look like secrets.
+    return rundir.create(asked.runs_dir, header, planned, {**_inputs(asked, systems), **asked.beside})
+
+
+def _inputs(asked: Asked, systems: Systems) -> dict[str, str]:
+    """Copies for people; they are as the user wrote them but for values that look like secrets."""
     inputs = {"suite.yaml": _redacted(asked.suite_file)}
     if systems.path is not None:
         inputs["systems.yaml"] = _redacted(systems.path)
-    return rundir.create(asked.runs_dir, header, planned, {**inputs, **asked.beside})
+    return inputs
 
 
 def _redacted(file: Path) -> str:

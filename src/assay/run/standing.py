@@ -42,6 +42,11 @@ def standing(trial: Trial, runs: Sequence[Run]) -> Standing:
     return Standing.DONE if runs[-1].extent is Extent.TRIAL else Standing.HELD
 
 
+def was_hindered(run: Run) -> bool:
+    """Whether an attempt is over and says nothing but what stood in its way."""
+    return run.state is RunState.FAILED and (run.extent is not Extent.TRIAL or _says_nothing(run))
+
+
 def counts_as_lost(run: Run) -> bool:
     """Whether an attempt is one of those that `retries` limits."""
     return run.job is JobState.LOST and not _says_nothing(run)

@@ -359,6 +359,19 @@ def mark_finished(session: Session, at: float) -> None:
     session.__dict__.pop("header", None)
 
 
+def replan(session: Session, plan: Plan, inputs: Mapping[str, str]) -> None:
+    """Go on under another plan. Its digest is written last: whoever is killed before finds the old one.
+
+    inputs  the user's files as text by name, already without secrets
+    """
+    write_atomic(session.path / "plan.json", record_json(plan))
+    for name, text in inputs.items():
+        write_atomic(session.path / safe_name(name), text.encode())
+    write_atomic(session.path / "session.json", record_json(replace(session.header, plan_digest=plan.digest)))
+    for known in ("header", "design"):
+        session.__dict__.pop(known, None)
+
+
 def reopen(session: Session, repeated: Mapping[str, int]) -> None:
     """Say that these trials are to be repeated: attempts up to the given numbers don't count from now on.
 
