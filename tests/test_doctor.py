@@ -461,7 +461,7 @@ def test_the_list_reads_well_and_never_breaks_a_command(
     checks = (software.interpreter, machine.open_files, machine.cores, software.communication)
     doctor._show([check(SOME) for check in checks])
     assert (
-        capsys.readouterr().out == EXPECTED + "\nNot ready: 1 to mend, 1 to consider, 1 not known, 1 fine.\n"
+        capsys.readouterr().out == EXPECTED + "\nNot ready: 1 to fix, 1 to consider, 1 not known, 1 fine.\n"
     )
 
 

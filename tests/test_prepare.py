@@ -316,3 +316,21 @@ RESTRICTED = {
         ],
     }
 }
+
+
+@pytest.mark.kubernetes
+def test_an_operator_that_is_there_is_not_to_be_installed_first(lab: Lab) -> None:
+    """The cluster, which has some of OpenShift's kinds, is recognised as Kubernetes."""
+    options = ["--systems", str(lab.file), "--part", "jobset", "--part", "kueue"]
+    entry = json.loads(lab.file.read_text())
+    entry["lab"]["prepare"] = {"kueue": {"queue": "q", "quota": {"cpu": "4"}}}
+    lab.file.write_text(json.dumps(entry))
+    said = CliRunner().invoke(assay, ["cluster", "prepare", "lab", *options])
+    assert said.exit_code == 0, said.output
+    assert "JobSet is there: the cluster has JobSet of jobset.x-k8s.io/v1alpha2" in said.output
+    assert "first, JobSet" not in said.output
+    assert "first, Kueue" in said.output
+    told = CliRunner().invoke(assay, ["cluster", "prepare", "lab", *options, "--json"])
+    assert json.loads(told.output)["platform"] == "kubernetes"
+    checked = CliRunner().invoke(assay, ["cluster", "prepare", "lab", *options, "--check"])
+    assert "SYSTEM" not in checked.output

@@ -189,7 +189,7 @@ def _show(checks: Sequence[Check]) -> None:
 
 def _summary(checks: Sequence[Check]) -> str:
     counts = {state: sum(check.state == state for check in checks) for state in _SYMBOLS}
-    words = {"fail": "to mend", "warn": "to consider", "unknown": "not known", "ok": "fine"}
+    words = {"fail": "to fix", "warn": "to consider", "unknown": "not known", "ok": "fine"}
     told = ", ".join(f"{counts[state]} {word}" for state, word in words.items() if counts[state])
     if counts["fail"]:
         return f"Not ready: {told}."
