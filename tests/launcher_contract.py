@@ -138,6 +138,8 @@ class RanksContract(ABC):
         status, streams = run(launcher, asked)
         assert status.state is JobState.SUCCEEDED, (status, streams)
         assert status.exits == tuple(RankExit(rank, 0) for rank in range(ranks))
+        assert status.hosts
+        assert all(status.hosts), "the node of each keeper is known"
         told = [json.loads(streams[f"rank-{rank}"]) for rank in range(ranks)]
         assert [t["env"]["RANK"] for t in told] == [str(rank) for rank in range(ranks)]
         for t in told:

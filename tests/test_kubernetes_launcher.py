@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import random
 import threading
@@ -207,6 +208,40 @@ def test_a_job_that_no_node_can_take_says_so_while_it_waits(namespace: str, tmp_
     assert "node selector" in why or "node affinity/selector" in why
     launcher.cancel(handle)
     launcher.forget(handle)
+
+
+def test_a_spread_job_that_finds_one_node_alone_does_not_start_there(namespace: str, tmp_path: Path) -> None:
+    one = {"nodes": ["node1"], "start_timeout": "6s"}
+    status, streams = run(
+        make(namespace, tmp_path, placement="spread", **one), job(python("print('ran')"), 2)
+    )
+    assert status.state is JobState.FAILED, status
+    assert "placement that was requested" in status.cause
+    assert "start_timeout of 6 s is over" in status.cause
+    assert not [name for name in streams if name.startswith("rank-")]
+
+
+def test_each_rank_of_a_spread_job_has_its_own_node_and_it_is_named(namespace: str, tmp_path: Path) -> None:
+    status, _ = run(make(namespace, tmp_path, placement="spread"), job(python("pass"), 2))
+    assert status.state is JobState.SUCCEEDED, status
+    assert sorted(status.hosts) == ["node1", "node2"]
+
+
+def test_with_room_for_one_of_two_pods_no_rank_runs_and_the_cause_is_the_missing_pod(
+    namespace: str, tmp_path: Path
+) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "one-pod"}}
+    cluster.kubectl(
+        "-n", namespace, "apply", "-f", "-", stdin=json.dumps({**quota, "spec": {"hard": {"pods": "1"}}})
+    )
+    try:
+        asked = job(python("print('ran')"), 2)
+        status, streams = run(make(namespace, tmp_path, start_timeout="8s"), asked)
+    finally:
+        cluster.kubectl("-n", namespace, "delete", "resourcequota", "one-pod")
+    assert status.state is JobState.FAILED, status
+    assert "quota one-pod of the namespace leaves no room" in status.cause
+    assert not [name for name in streams if name.startswith("rank-")]
 
 
 def test_several_jobs_share_one_watch_and_are_followed_at_once(namespace: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from assay.launch.kubernetes.causes import Cause
 from assay.launch.kubernetes.kinds import Ending
 from assay.launch.kubernetes.refusals import ApiError, Conflict, Gone, NotFound, NotLetIn, refusal
-from assay.launch.kubernetes.standing import Seen, is_out_of_reach, outcome
+from assay.launch.kubernetes.standing import Seen, as_placed, is_out_of_reach, outcome
 from assay.launch.kubernetes.times import split
 from assay.records import JobState
 
@@ -64,6 +65,14 @@ def test_ranks_that_never_came_are_named_with_what_their_pod_waited_for() -> Non
     assert status.cause == (
         "rank 1 of 2 did not start within 60 s: no node can take pod p-1 (1 Insufficient cpu); free nodes"
     )
+
+
+def test_a_job_that_was_placed_on_fewer_nodes_than_requested_is_no_result() -> None:
+    good = replace(outcome(seen(end(0), end(1))), hosts=("node1", "node1"))
+    assert as_placed(good, 0) == as_placed(good, 1) == good
+    refused = as_placed(good, 2)
+    assert refused.state is JobState.FAILED
+    assert "2 nodes were requested and its pods ran on 1 (node1)" in refused.cause
 
 
 def test_a_keeper_that_said_nothing_makes_no_success() -> None:

@@ -104,6 +104,7 @@ def test_two_workers_have_two_nodes_and_global_numbers(launcher: SlurmLauncher) 
     assert [t["LOCAL_RANK"] for t in told] == ["0", "0"]
     assert [t["NODE_RANK"] for t in told] == ["0", "1"]
     assert told[0]["HERE"] != told[1]["HERE"]
+    assert status.hosts == (told[0]["SLURMD_NODENAME"], told[1]["SLURMD_NODENAME"])
     assert {t["MASTER_ADDR"] for t in told} == {told[0]["SLURMD_NODENAME"]}
     assert {"probe-0", "probe-1"} <= streams.keys()
     assert len(status.nodes) == 2

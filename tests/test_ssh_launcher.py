@@ -232,6 +232,7 @@ def test_workers_packed_on_one_host_meet_there(tmp_path: Path) -> None:
     asked = replace(job(python("import os; print(os.environ['MASTER_ADDR'])"), 4), shape=Shape(4, 1, 2))
     status, streams = run(make(tmp_path), asked)
     assert status.state is JobState.SUCCEEDED
+    assert status.hosts == ("host0", "host1")
     assert sorted(name for name in streams if name.startswith("rank")) == [f"rank-{n}" for n in range(4)]
     assert {streams[f"rank-{n}"] for n in range(4)} == {streams["rank-0"]}
 

@@ -73,8 +73,8 @@ def hold_against(
         raise InputError(
             f"{min(shared)} is on both sides ({names[0]} and {names[1]}): compare two different sets of runs"
         )
-    side_a: Groups = group(a, metrics)
-    side_b: Groups = group(b, metrics)
+    side_a: Groups = group(a, metrics, among=(*a, *b))
+    side_b: Groups = group(b, metrics, among=(*a, *b))
     if layouts:
         side_b = _laid_out_as(side_a, side_b)
     about_runs: dict[doubts.Runs, tuple[Doubt, ...]] = {}
@@ -87,7 +87,8 @@ def uncompared(
     a: Sequence[Result], b: Sequence[Result], *, names: tuple[str, str], metrics: Metrics
 ) -> tuple[tuple[Point, str], ...]:
     """Points that `compare` leaves out, each with the reason in words."""
-    return _left_out(group(a, metrics), group(b, metrics), names)
+    among = (*a, *b)
+    return _left_out(group(a, metrics, among), group(b, metrics, among), names)
 
 
 Groups = Mapping[Key, Group]

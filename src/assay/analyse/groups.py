@@ -105,8 +105,30 @@ class _Gathering:
         self.by_run.setdefault(number, (result, []))[1].append(value)
 
 
-def group(results: Iterable[Result], metrics: Metrics) -> dict[Key, Group]:
+def nodes_used(result: Result) -> int | None:
+    """How many nodes its ranks ran on; None where that is not known of every rank."""
+    places = set(result.run.places)
+    return len(places) if places and "" not in places else None
+
+
+def mixed(results: Iterable[Result]) -> set[Place]:
+    """Places where the runs of one system that count were on different numbers of nodes."""
+    used: dict[tuple[str, Place], set[int]] = {}
+    for result in filter(counts, results):
+        if (nodes := nodes_used(result)) is not None:
+            used.setdefault((result.run.trial.system, place_of(result.run)), set()).add(nodes)
+    return {place for (_, place), numbers in used.items() if len(numbers) > 1}
+
+
+def group(
+    results: Iterable[Result], metrics: Metrics, among: Iterable[Result] | None = None
+) -> dict[Key, Group]:
     """The runs by point: by benchmark, its metrics as declared, then by size and labels.
+
+    Runs on two nodes and runs on one are never one point: where a system has both at a place, `nodes` is one
+    of the labels there.
+
+    among  all runs that decide where that is; None: the results. What is to be compared takes both sides'
 
     A metric that a run printed several times under the same labels counts once, as the geometric mean of
     what was printed (the arithmetic mean where a value is not positive): the run is the unit.
@@ -116,6 +138,8 @@ def group(results: Iterable[Result], metrics: Metrics) -> dict[Key, Group]:
     reported: dict[Place, int] = {}
     left_out: dict[Place, list[Result]] = {}
     texts: dict[str, str] = {}
+    results = list(results)
+    places_mixed = mixed(results if among is None else among)
     for number, result in enumerate(results):
         place = place_of(result.run)
         if not counts(result):
@@ -128,6 +152,8 @@ def group(results: Iterable[Result], metrics: Metrics) -> dict[Key, Group]:
             declared[kind] = metrics(result.run)
         for measurement in result.reading.measurements:
             labels = {**result.run.trial.varied, **measurement.labels}
+            if place in places_mixed and (nodes := nodes_used(result)) is not None:
+                labels["nodes"] = nodes
             written = repr(labels)  # many runs have few labels, and JSON takes ten times as long
             text = texts[written] if written in texts else texts.setdefault(written, _plain(labels))
             key = Key(place, measurement.metric, _base_unit(measurement.unit), text)

@@ -47,7 +47,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
         return
     from rich.console import Console
 
-    from assay.report import node_words, run_terminal, transport_words
+    from assay.report import node_words, place_words, run_terminal, transport_words
     from assay.report.terminal import printable
 
     console = Console(highlight=False)
@@ -61,6 +61,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
         for profile in run_terminal.operators(map(_mean, _groups(found, results))):
             console.print(profile)
         for line in (
+            *place_words.lines(results),
             *run_terminal.series(results),
             *run_terminal.confusions(results),
             *_exchanges(found, system, results),
@@ -240,6 +241,7 @@ def _document(found: Named) -> Mapping[str, Any]:
                 "confusion": None if r.reading.confusion is None else to_plain(r.reading.confusion),
                 "facts": dict(r.reading.facts),
                 "links": [to_plain(links) for links in r.reading.links],
+                "places": list(r.run.places),
                 "nodes": [to_plain(node) for node in r.run.nodes],
                 "provenance": None if r.provenance is None else to_plain(r.provenance)["nodes"],
             }

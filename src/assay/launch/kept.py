@@ -69,6 +69,11 @@ class KeptJob:
             return None
         return Keeper(owner["host"], owner["boot_id"], owner["pid"], owner["start_ticks"])
 
+    def host(self) -> str:
+        """Name of the node whose keeper took the job; "" where none has."""
+        keeper = self.keeper()
+        return "" if keeper is None else keeper.host
+
     def give_up(self) -> None:
         """Take the job so that no keeper can, unless one has. A hard link is made once or not at all."""
         self.directory.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -91,7 +91,8 @@ class LocalLauncher:
 
     def status(self, handle: Handle) -> JobStatus:
         """From what the keeper wrote, and whether it lives."""
-        return self.jobs.job(handle.token).status()
+        kept = self.jobs.job(handle.token)
+        return replace(kept.status(), hosts=(kept.host(),))
 
     def cancel(self, handle: Handle) -> None:
         """Ask the keeper to end the job; kill whatever carries the token where it does not."""

@@ -169,6 +169,7 @@ class JobStatus:
     facts    what only the launcher knows of where it ran (an image's digest), for each node's provenance
     node_facts  the same of one node each, by the stream of its probe: `probe-0` → facts
     extent   which trials would meet the cause, as far as the platform tells
+    hosts    name of the node of each keeper, in order, "" where it is unknown; () before the end
     """
 
     state: JobState
@@ -181,6 +182,7 @@ class JobStatus:
     facts: Mapping[str, Scalar] = field(default_factory=dict)
     node_facts: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
     extent: Extent = Extent.TRIAL
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -186,6 +186,7 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
         job=status.state,
         exits=status.exits,
         nodes=status.nodes,
+        places=_places(run.trial.shape.ranks, status.hosts),
         started_at=status.started_at or run.started_at,
         ended_at=status.ended_at or time.time(),
         collected_at=time.time(),
@@ -207,6 +208,11 @@ def _settle(execution: Execution, attempt: Attempt, run: Run, status: JobStatus,
     if run.handle is not None:
         execution.launcher.forget(run.handle)
     return run
+
+
+def _places(ranks: int, hosts: Sequence[str]) -> tuple[str, ...]:
+    """The node of each rank, where each keeper's node has as many."""
+    return tuple(hosts[rank * len(hosts) // ranks] for rank in range(ranks)) if any(hosts) else ()
 
 
 def _nodes(execution: Execution, attempt: Attempt, status: JobStatus) -> Iterator[Mapping[str, Scalar]]:

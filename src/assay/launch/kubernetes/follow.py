@@ -14,7 +14,15 @@ from assay.launch.kubernetes.collected import Collected
 from assay.launch.kubernetes.kinds import Kind
 from assay.launch.kubernetes.kinds.kind import Ending
 from assay.launch.kubernetes.podlogs import PodLogs
-from assay.launch.kubernetes.standing import Seen, call, is_out_of_reach, is_over, outcome, was_restarted
+from assay.launch.kubernetes.standing import (
+    Seen,
+    as_placed,
+    call,
+    is_out_of_reach,
+    is_over,
+    outcome,
+    was_restarted,
+)
 from assay.launch.kubernetes.watch import Pods, PodWatch
 from assay.records import JobState, Output
 
@@ -30,6 +38,7 @@ class Followed:
     """One job as its launcher knows it.
 
     name             of its job object; nodes: how many keepers will tell their end
+    hosts            how many nodes of the cluster they are to be on; 0 where any number will do
     start_timeout_s  longest wait for nodes and images
     end              ends it: deletes the job object and waits for its pods
     """
@@ -37,6 +46,7 @@ class Followed:
     token: str
     name: str
     nodes: int
+    hosts: int
     pods: int
     kind: Kind
     start_timeout_s: float
@@ -65,7 +75,7 @@ class Follower:
         self._job_is_gone = self._job_is_removed = self._job_says_something = self._ended_here = False
         self._began = self._looked_at = time.monotonic()
         self._out_of_reach: dict[str, float] = {}
-        self._probes: dict[str, str] = {}  # stream of a node's probe → uid of the pod whose log has it
+        self._came_from: dict[str, str] = {}  # stream → uid of the pod whose log has it
 
     def follow(self, kept: Mapping[str, int]) -> Iterator[Output | None]:
         """As `Launcher.follow`. Raises ApiError where this user may not see the job."""
@@ -93,8 +103,7 @@ class Follower:
 
     def _keep(self, joiner: Joiner, uid: str, frame: Frame) -> Output | None:
         data = joiner.join(frame)
-        if frame.stream.startswith("probe-"):
-            self._probes[frame.stream] = uid
+        self._came_from[frame.stream] = uid
         if frame.stream in joiner.gaps:
             self._logs.read_again(uid)
         if self._collected.is_ours(frame.stream):
@@ -239,9 +248,17 @@ class Follower:
             )
         )
         self._collected.note_unkept([log.unkept for log in self._logs.logs.values() if log.unkept])
-        probed = {probe: pods.seen[uid] for probe, uid in self._probes.items()}
+        probed = {name: pods.seen[uid] for name, uid in self._came_from.items() if name.startswith("probe-")}
         where = facts.by_probe(self._cluster, probed, ends)
-        self._collected.settle(replace(status, node_facts=where))
+        hosts = tuple(self._host(pods, node) for node in range(self._job.nodes))
+        status = replace(status, node_facts=where, hosts=hosts)
+        self._collected.settle(as_placed(status, self._job.hosts))
+
+    def _host(self, pods: Pods, node: int) -> str:
+        """The node of the pod whose keeper said that it had started, or how it ended; "" where none did."""
+        said = (self._came_from.get(f"{what}-{node}") for what in ("started", "ended"))
+        uid = next(filter(None, said), None)
+        return "" if uid is None else str(pods.seen[uid]["spec"]["nodeName"])
 
 
 def _gone_or_over(pods: Pods, pod: Object) -> bool:

@@ -30,6 +30,7 @@ from assay.launch.kubernetes.manifests import Manifests, render
 from assay.launch.kubernetes.options import KubernetesSystem, with_host_python
 from assay.launch.kubernetes.order import TOKEN, labels_of, name_of
 from assay.launch.kubernetes.refusals import ApiError, Conflict, extent_of
+from assay.launch.kubernetes.scheduling import nodes_of
 from assay.launch.kubernetes.standing import REMOVED
 from assay.launch.kubernetes.validate import checked
 from assay.launch.kubernetes.watch import watch_of
@@ -38,6 +39,7 @@ from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered, Sc
 
 SUBMISSION, GIVEN_UP = "assay.dev/submission", "assay.dev/given-up"
 KIND, NODES, PODS_OF_JOB = "assay.dev/kind", "assay.dev/nodes", "assay.dev/pods"
+HOSTS = "assay.dev/hosts"
 SHOWN_TOKEN = "token"  # noqa: S105  (stands for one where a job is shown)
 
 
@@ -83,6 +85,7 @@ class KubernetesLauncher:
         manifests, kind, cluster = self._manifests(job), self._chosen.kind(job.shape), self._cluster()
         told = {SUBMISSION: uuid.uuid4().hex, KIND: kind.name}
         told |= {NODES: str(job.shape.workers), PODS_OF_JOB: str(kind.expected_pods(job.shape))}
+        told |= {HOSTS: str(nodes_of(job.shape, self.system) or 0)}
         first, *rest = manifests.objects
         owner = self._create_first(cluster, _annotated(first, told), job.token)
         self._collected(job.token).create()
@@ -225,15 +228,16 @@ class KubernetesLauncher:
             "namespace": cluster.namespace,
             "kind": told[KIND],
             "nodes": int(told[NODES]),
+            "hosts": int(told[HOSTS]),
             "pods": int(told[PODS_OF_JOB]),
         }
         return Handle(self.name, token, data)
 
     def _followed(self, handle: Handle) -> Followed:
-        nodes, pods = (int(str(handle.data[name])) for name in ("nodes", "pods"))
+        nodes, hosts, pods = (int(str(handle.data[name])) for name in ("nodes", "hosts", "pods"))
         kind = KINDS[str(handle.data["kind"])]
         name, limit_s = name_of(handle.token), self.system.start_timeout
-        return Followed(handle.token, name, nodes, pods, kind, limit_s, lambda: self._end(handle))
+        return Followed(handle.token, name, nodes, hosts, pods, kind, limit_s, lambda: self._end(handle))
 
     # How it stands
 

@@ -178,7 +178,8 @@ class KubernetesSystem(Part):
     # on which nodes
     placement: Literal["spread", "pack"] | None = Field(
         None,
-        description="Pods on as many nodes as there are, or on as few; by default as the scheduler likes.",
+        description="Where a shape names no nodes: `spread` gives each pod a node, `pack` all one; "
+        "by default as the scheduler likes.",
     )
     nodes: Annotated[tuple[str, ...], AfterValidator(_distinct)] = Field(
         (), description="Names of the only nodes that pods may lie on; by default any that suits."

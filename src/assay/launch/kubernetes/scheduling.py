@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import Manifest, Order, labels_of_ranks
+from assay.records import Shape
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 HOST = "kubernetes.io/hostname"
 MORE_THAN_ANY = 2**31 - 1
 KUEUE_TOPOLOGY = "kueue.x-k8s.io/podset-{}-topology"
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+
+
+def nodes_of(shape: Shape, options: KubernetesSystem) -> int | None:
+    """How many nodes a job is to be on: as its shape says, else by the placement a node a worker, or one.
+
+    None where any number will do.
+    """
+    if shape.nodes is not None or shape.workers == 1:
+        return shape.nodes
+    return {"spread": shape.workers, "pack": 1, None: None}[options.placement]
 
 
 def pod_fields(order: Order) -> Manifest:
@@ -42,17 +53,17 @@ def job_labels(order: Order) -> dict[str, str]:
 
 
 def _affinity(order: Order) -> Manifest:
-    """The system's terms and, beside them, that pods lie together where the shape or `pack` asks so."""
+    """The system's terms, and that pods share nodes where fewer nodes than pods are requested."""
     affinity: Manifest = order.options.affinity.model_dump(exclude_none=True)
     if order.options.nodes:
         affinity["nodeAffinity"] = _on_named_nodes(order.options)
-    nodes, together = order.job.shape.nodes, dict(affinity.get("podAffinity", {}))
+    nodes, together = nodes_of(order.job.shape, order.options), dict(affinity.get("podAffinity", {}))
     if order.workers == 1:
         return affinity
     term = {"labelSelector": {"matchLabels": labels_of_ranks(order.job.token)}, "topologyKey": HOST}
     if nodes == 1:
         together[REQUIRED] = [*together.get(REQUIRED, ()), term]
-    elif nodes not in (None, order.workers) or (nodes is None and order.options.placement == "pack"):
+    elif nodes not in (None, order.workers):
         key = "preferredDuringSchedulingIgnoredDuringExecution"
         together[key] = [*together.get(key, ()), {"weight": 100, "podAffinityTerm": term}]
     return {**affinity, "podAffinity": together} if together else affinity
@@ -73,21 +84,18 @@ def _on_named_nodes(options: KubernetesSystem) -> Manifest:
 
 
 def _spread(order: Order) -> list[Manifest]:
-    """The system's constraints; at most so many pods on a node as the shape says; or as even as can be.
+    """The system's constraints, and at most as many pods on a node as fill the requested nodes.
 
     Where there are fewer nodes than minDomains, the least that lies on one counts as none: maxSkew is then
     the most that may lie on any. With that and a preference for company, full nodes are exactly as many as
-    the shape has.
+    were requested.
     """
     selector = {"labelSelector": {"matchLabels": labels_of_ranks(order.job.token)}}
     asked = order.options.topologySpreadConstraints
     spread = [{**constraint.model_dump(exclude_none=True), **selector} for constraint in asked]
-    nodes = order.job.shape.nodes
+    nodes = nodes_of(order.job.shape, order.options)
     if order.workers > 1 and nodes is not None and nodes > 1:
         most = order.workers // nodes
         hard = {"minDomains": MORE_THAN_ANY, "whenUnsatisfiable": "DoNotSchedule"}
         spread.append({"topologyKey": HOST, "maxSkew": most, **hard, **selector})
-    elif order.workers > 1 and nodes is None and order.options.placement == "spread":
-        soft = {"whenUnsatisfiable": "ScheduleAnyway"}
-        spread.append({"topologyKey": HOST, "maxSkew": 1, **soft, **selector})
     return spread

@@ -62,6 +62,18 @@ def outcome(seen: Seen) -> JobStatus:
     return _with(replace(begun, extent=extent), state, cause, seen)
 
 
+def as_placed(status: JobStatus, nodes: int) -> JobStatus:
+    """The same; failed where it ran on another number of nodes than was requested; 0: any will do."""
+    used = sorted(set(status.hosts))
+    if status.state is not JobState.SUCCEEDED or nodes in (0, len(used)) or "" in used:
+        return status
+    cause = (
+        f"placement: {nodes} nodes were requested and its pods ran on {len(used)} ({', '.join(used)}): "
+        "look at what placed them: the scheduler, Kueue or `patch`"
+    )
+    return replace(status, state=JobState.FAILED, cause=cause)
+
+
 def _with(told: JobStatus, state: JobState, cause: str, seen: Seen) -> JobStatus:
     lost = f"lost on the way: {', '.join(seen.lost)}" if seen.lost else ""
     return replace(told, state=state, cause="; ".join(filter(None, (cause, lost))))

@@ -105,7 +105,7 @@ class PodmanLauncher:
             status = replace(
                 status, cause=f"{status.cause}; the system's memory is {self.system.memory}: raise it"
             )
-        return replace(status, facts=seen.facts if seen else {})
+        return replace(status, facts=seen.facts if seen else {}, hosts=(processes.host(),))
 
     def cancel(self, handle: Handle) -> None:
         """Ask the keeper to end the job; kill it, and with it the container, where it does not."""

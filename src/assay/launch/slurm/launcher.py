@@ -13,6 +13,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from assay.errors import LaunchError, OptionsError, PlatformError, Problem
@@ -115,6 +116,9 @@ class SlurmLauncher:
         job = self._kept(handle.token)
         if not job.directory.exists():
             return JobStatus(JobState.LOST, f"nothing is left of the job in {job.directory}")
+        return replace(self._status(handle, job), hosts=job.hosts())
+
+    def _status(self, handle: Handle, job: SharedJob) -> JobStatus:
         end = job.ended()
         if end is not None and end.state is not JobState.CANCELLED:
             return end

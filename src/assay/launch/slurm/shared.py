@@ -36,6 +36,10 @@ class SharedJob(KeptJob):
         nodes: int = self.spec()["nodes"]
         return [KeptJob(self.share(node, nodes)) for node in range(nodes)]
 
+    def hosts(self) -> tuple[str, ...]:
+        """Name of each node, "" of one whose keeper has not come."""
+        return tuple(share.host() for share in self.shares())
+
     def ended(self) -> JobStatus | None:
         """How the job ended; None until the keepers of all nodes have said so."""
         ends = [share.ended() for share in self.shares()]

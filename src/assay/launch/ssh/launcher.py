@@ -151,7 +151,9 @@ class SshLauncher:
         end = joined(shares)
         if end.state in (JobState.CANCELLED, JobState.LOST):
             end = by_whom(end, cancelled=self._was_cancelled(handle))
-        return replace(end, node_facts={f"probe-{n}": self._clock(n) for n in _nodes_of(handle)})
+        nodes = _nodes_of(handle)
+        hosts = tuple(self.hosts[n].host for n in nodes)
+        return replace(end, node_facts={f"probe-{n}": self._clock(n) for n in nodes}, hosts=hosts)
 
     def cancel(self, handle: Handle) -> None:
         """End all hosts' shares at once."""

@@ -1,0 +1,31 @@
+"""Which node each rank ran on, as text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from assay.records import Result
+
+MOST_SHOWN = 6
+
+
+def lines(results: Iterable[Result]) -> Iterator[str]:
+    """A line for each way in which the runs of a shape were placed; none where no run knows it."""
+    found = Counter((r.run.trial.shape, r.run.places) for r in results if r.run.places)
+    ordered = sorted(found.items(), key=lambda at: (at[0][0].ranks, str(at[0][0]), -at[1], at[0][1]))
+    for (shape, places), runs in ordered[:MOST_SHOWN]:
+        yield f"  {shape} ran {'once' if runs == 1 else f'{runs} times'} with {words(places)}"
+    if len(ordered) > MOST_SHOWN:
+        yield f"  and in {len(ordered) - MOST_SHOWN} more ways: --json has the nodes of each run"
+
+
+def words(places: Sequence[str]) -> str:
+    """`rank 0 on node1, ranks 1 to 3 on node2`."""
+    spans = []
+    for node, of in groupby(range(len(places)), key=lambda rank: places[rank]):
+        ranks = list(of)
+        which = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}"
+        spans.append(f"{which} on {node or 'an unknown node'}")
+    return ", ".join(spans)
