@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from assay.launch.kubernetes.causes import causes, too_late
+from assay.launch.kubernetes.causes import Worded, causes, too_late
 from conftest import ROOT
 
 POD = "trial-abc"
@@ -207,3 +207,16 @@ def test_what_was_waited_for_too_long_keeps_its_evidence() -> None:
     assert (late.code, late.final, late.evidence) == ("unschedulable", True, waits[0].evidence)
     assert "start_timeout of 60 s is over" in str(late)
     assert "pod a did not start" in str(too_late(60.0, [], ["pod a"]))
+
+
+def test_a_cause_that_lasts_keeps_its_words_whatever_evidence_comes() -> None:
+    first, later = (
+        causes([waiting("ErrImagePull", said)], [])[0]
+        for said in (
+            "failed to pull image: dial tcp 10.0.0.1:443: timeout",
+            "Back-off pulling image: dial tcp",
+        )
+    )
+    worded = Worded()
+    assert str(first) != str(later)
+    assert worded.words(first) == worded.words(later) == str(first)

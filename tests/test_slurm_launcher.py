@@ -328,6 +328,28 @@ def power() -> Iterator[Callable[[str], None]]:
 
 
 @pytest.mark.slow
+def test_a_node_that_comes_back_before_slurm_missed_it_holds_a_trial_no_longer_than_its_limit(
+    launcher: SlurmLauncher, power: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assay.launch.slurm.shared.OVERDUE_S", 5.0)
+    code = "import os, time; print('up', flush=True); time.sleep(2 if os.environ['RANK'] == '0' else 60)"
+    asked = job(python(code), 2, timeout_s=15)
+    handle = launcher.submit(asked)
+    wait_for_output(launcher, handle, "rank-1")
+    power(launcher._kept(asked.token).hosts()[1])
+    subprocess.run(RESTORE, check=True, capture_output=True)
+    began, told = time.time(), set()
+    for _ in launcher.follow(handle, {}):
+        told.add(launcher.status(handle).cause)
+    status = launcher.status(handle)
+    assert time.time() - began < 60
+    assert status.state is JobState.LOST, status
+    assert "snode2" in status.cause
+    assert any("snode2 has not said how its share ended" in words for words in told)
+    assert eventually(lambda: in_slurm(asked.token) == "", 60)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_job_whose_node_loses_its_power_is_lost_with_the_node_named(
     launcher: SlurmLauncher, power: Callable[[str], None], which: int

@@ -165,6 +165,7 @@ def _follow(execution: Execution, attempt: Attempt, handle: Handle, most_bytes: 
             if kept > most_bytes:  # its keeper should have ended it
                 flood = f"{human(kept, 'B')} of output came, more than max_output; the rest was not kept"
         if (execution.stop.made or flood) and not cancelled:
+            execution.watcher.waited("the end of its ranks, which were asked to end")
             execution.launcher.cancel(handle)
             cancelled = True  # what it printed to its end is kept all the same
     return flood

@@ -43,6 +43,17 @@ class Cause:
         return f"{self.what} ({self.evidence}); {self.remedy}"
 
 
+class Worded:
+    """Causes that last, as they were first worded: their evidence changes from look to look."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}
+
+    def words(self, cause: Cause) -> str:
+        """The same words for the same thing that happened."""
+        return self._first.setdefault(cause.what, str(cause))
+
+
 @dataclass(frozen=True)
 class Sign:
     """One thing that the cluster says: about which object, its reason word, its message."""

@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 
 from assay.launch.frames import Frame, Joiner
 from assay.launch.kubernetes import facts
-from assay.launch.kubernetes.causes import Cause, causes, no_operator, node_lost, too_few_pods, too_late
+from assay.launch.kubernetes.causes import (
+    Cause,
+    Worded,
+    causes,
+    no_operator,
+    node_lost,
+    too_few_pods,
+    too_late,
+)
 from assay.launch.kubernetes.client import EVENTS, Cluster, Object, Resource
 from assay.launch.kubernetes.collected import Collected
 from assay.launch.kubernetes.kinds import Kind
@@ -70,6 +78,7 @@ class Follower:
         self._logs = PodLogs(cluster)
         self._hindered: list[Cause] = []
         self._lasting: list[Cause] = []  # those of them that are not over by the next look
+        self._worded = Worded()
         self._events: list[Object] = []
         self._ending: Ending | None = None
         self._job_is_gone = self._job_is_removed = self._job_says_something = self._ended_here = False
@@ -83,6 +92,8 @@ class Follower:
         with self._watch.of(self._job.token, self._logs.wake) as pods:
             try:
                 while True:
+                    if self._has_succeeded(joiner):  # its pods' own word for it comes a second later
+                        break
                     over = self._is_over(pods)
                     for pod in pods.seen.values():
                         self._logs.read_on(pod, over=_gone_or_over(pods, pod))
@@ -113,6 +124,14 @@ class Follower:
         return Output(frame.stream, data) if data else None
 
     # Whether it goes on
+
+    def _has_succeeded(self, joiner: Joiner) -> bool:
+        """Every keeper has said so, the last thing in its log, and nothing before it is missing."""
+        told = sum(stream.startswith("ended-") for stream in self._came_from)
+        if told < self._job.nodes or joiner.gaps:
+            return False
+        ends = self._collected.ends()
+        return len(ends) == self._job.nodes and all(end["state"] == "succeeded" for end in ends)
 
     def _is_over(self, pods: Pods) -> bool:
         """No pod of it runs any more, and none will."""
@@ -176,7 +195,7 @@ class Follower:
     def _away(self) -> str:
         """What is waited for, the API server before all."""
         said = self._watch.trouble or self._cluster.wire.waits_for or self._logs_in_trouble()
-        lasting = "; ".join(str(cause) for cause in self._lasting[:1])
+        lasting = "; ".join(map(self._worded.words, self._lasting[:1]))
         return said or lasting or next((l.waits_for for l in self._logs.logs.values() if l.waits_for), "")
 
     def _logs_in_trouble(self) -> str:

@@ -236,9 +236,9 @@ class SlurmLauncher:
         return True
 
     def _end_rest(self, handle: Handle) -> None:
-        """Take a job that Slurm put back into its queue out of it: its script would run nothing."""
+        """End a job that Slurm put back into its queue, or whose keepers are gone while it says RUNNING."""
         asked = self._asked.get(_number(handle))
-        if asked is not None and asked.requeued:
+        if (asked is not None and asked.requeued) or self._kept(handle.token).overdue():
             self._scancel(handle)
 
     def _ask(self, handle: Handle) -> Asked:

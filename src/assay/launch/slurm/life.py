@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from assay.launch.slurm.refusals import HOPELESS
 from assay.launch.slurm.shared import SharedJob
-from assay.launch.slurm.states import WAITS, SlurmSilent, Told
+from assay.launch.slurm.states import SUSPENDED, WAITS, SlurmSilent, Told
 from assay.records import Extent, JobState, JobStatus
 
 ASK_EVERY_S = 2.0
@@ -71,6 +71,8 @@ class Life:
         end = self._job.ended()
         if end is not None and end.state is not JobState.CANCELLED:  # else Slurm knows who ended it
             return not self._job.whole(end) and self._patient()
+        if self._job.overdue() and not self._is_suspended():
+            return False
         if not self._answer.done():
             return True
         asked = self._answer.result()
@@ -97,6 +99,11 @@ class Life:
             return False
         self._hopeless_at = self._hopeless_at or time.monotonic()
         return time.monotonic() - self._hopeless_at > HOPELESS_FOR_S
+
+    def _is_suspended(self) -> bool:
+        """Slurm has stopped its processes for a while, so that their own time limits are late."""
+        told = self._answer.result().told if self._answer.done() else None
+        return told is None or told.state in SUSPENDED
 
     def _patient(self) -> bool:
         """Whether what is missing may still come to be seen; makes an NFS client look anew."""

@@ -12,6 +12,7 @@ Beside what every kept job has (see kept.py), with a directory `node-N` for each
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from assay.launch.sent import SECRETS
 from assay.records import Extent, Handle, JobState, JobStatus, Output
 
 SCRIPT_STREAM = "batch"
+OVERDUE_S = 20.0  # beyond limit and grace time: a keeper's last words, a shared disk, clocks that differ
 _NOBODY = "nobody"
 _LAST_LINES = 5
 
@@ -49,6 +51,15 @@ class SharedJob(KeptJob):
     def silent_nodes(self) -> list[int]:
         """Numbers of the nodes whose keepers have not said how their share ended."""
         return [n for n, share in enumerate(self.shares()) if share.ended() is None]
+
+    def overdue(self) -> bool:
+        """Whether keepers have not said how their shares ended long after they had to: they are gone."""
+        started_at = self.started_at()
+        if started_at is None or not self.silent_nodes():
+            return False
+        spec = self.spec()
+        limit_s: float = spec["timeout_s"] + spec["grace_s"] + OVERDUE_S
+        return time.time() > started_at + limit_s
 
     def failed_early(self) -> JobStatus | None:
         """How shares failed before all had begun, for which srun ended the others; None where none did."""

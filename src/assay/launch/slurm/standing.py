@@ -8,7 +8,7 @@ from dataclasses import replace
 from assay.launch.slurm.life import Asked
 from assay.launch.slurm.script import EXIT_NOT_OURS, EXIT_NOT_VISIBLE
 from assay.launch.slurm.shared import SharedJob
-from assay.launch.slurm.states import WAITS, Told
+from assay.launch.slurm.states import SUSPENDED, WAITS, Told
 from assay.records import JobState, JobStatus
 
 _CAN_NOT_WRITE = "0:53"  # slurmd: the batch script's output file could not be opened
@@ -63,12 +63,32 @@ def without_word(job: SharedJob, asked: Asked, failed_nodes: Sequence[str]) -> J
     if asked.requeued:
         return JobStatus(JobState.LOST, _why_requeued(told), started_at=started_at)
     if started_at is not None and not told.over:  # whatever Slurm said a moment ago
-        return JobStatus(JobState.RUNNING, started_at=started_at)
+        if job.overdue() and told.state not in SUSPENDED:
+            state = JobState.CANCELLED if job.was_cancelled() else JobState.LOST
+            return JobStatus(state, _why_overdue(job, told), started_at=started_at)
+        return JobStatus(JobState.RUNNING, _silent(job, told), started_at=started_at)
     if told.state in WAITS:
         return JobStatus(JobState.PENDING, why_waits(told))
     if not told.over:
         return JobStatus(JobState.PENDING, job.waits_for() or f"starting on {told.nodes}")
     return _over(job, told, failed_nodes, started_at)
+
+
+def _silent(job: SharedJob, told: Told) -> str:
+    """Whose end is waited for where other nodes have ended their shares; "" where none has."""
+    silent = job.silent_nodes()
+    if len(silent) == len(job.shares()):
+        return ""
+    names = ", ".join(job.hosts()[node] or str(node) for node in silent)
+    return f"the others have ended, {names} has not said how its share ended, and Slurm says {told.state}"
+
+
+def _why_overdue(job: SharedJob, told: Told) -> str:
+    names = ", ".join(job.hosts()[node] or str(node) for node in job.silent_nodes())
+    return (
+        f"the keeper of {names} left no word by the trial's time limit of {job.spec()['timeout_s']:g} s, and "
+        f"Slurm still says {told.state}: its node was started anew, or it was killed there"
+    )
 
 
 def why_waits(told: Told) -> str:

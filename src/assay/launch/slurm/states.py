@@ -21,6 +21,7 @@ ASK_TIMEOUT_S = 30.0
 WAITS = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD",
                    "SPECIAL_EXIT"})  # fmt: skip
 RUNS = frozenset({"RUNNING", "COMPLETING", "STAGE_OUT", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING"})
+SUSPENDED = frozenset({"SUSPENDED", "STOPPED"})
 _UNKNOWN_JOB = "Invalid job id"
 _NO_ACCOUNTING = "accounting storage is disabled"
 
