@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import methods
 import numpy as np
 from drawn_runs import Floats
-from experiment import AT_MOST_5, EDGE, MARGIN, TWICE, Experiment, Rate, in_reach
+from experiment import AT_LEAST_95, AT_MOST_5, EDGE, MARGIN, TWICE, Experiment, Rate, in_reach
 from methods import Flags, Ratios
 
 from assay.analyse.sequential import IN_FAMILY, looks, nominal_p
@@ -21,15 +21,21 @@ def families() -> Iterator[Experiment]:
     none = np.zeros(CLAIMS)
     some = np.array([TWICE, -TWICE, 0.5, *[0.0] * (CLAIMS - 3)])
     edge = np.array([EDGE, *[0.0] * (CLAIMS - 1)])
-    edges = np.full(CLAIMS, EDGE)
     group = f"{CLAIMS} claims together (Holm)"
     yield Experiment(group, "false faster/slower, none differs", _wrong(none, _called), AT_MOST_5)
     yield Experiment(group, "false faster/slower, 3 differ", _wrong(some, _called), AT_MOST_5)
     yield Experiment(group, "false faster/slower, 1 at margin", _wrong(edge, _called), AT_MOST_5)
     yield Experiment(group, "false equivalent, 1 at margin", _wrong(edge, _equated), AT_MOST_5)
-    yield Experiment(group, "false equivalent, all at margin", _wrong(edges, _equated), AT_MOST_5)
+    yield Experiment(group, "false equivalent, each of 8 at margin", _each_equated, AT_MOST_5)
+    yield Experiment(group, "false 'all are equivalent', 1 at margin", _wrong(edge, _all_equated), AT_MOST_5)
     yield Experiment(group, "either of both, 1 at margin", _wrong(edge, _either))
     yield Experiment(group, "all equivalent, spread 1%", _all_equivalent)
+    yield Experiment(group, "5 certain ones equivalent beside a noisy one", _beside_a_noisy_one, AT_LEAST_95)
+    for truth, of in ((none, "none differs"), (some, "3 differ")):
+        yield Experiment(group, f"all intervals hold, {of}", _all_hold(truth), AT_LEAST_95)
+    yield Experiment(
+        "30 claims together (Holm)", "all intervals hold, none differs", _all_hold(np.zeros(30)), AT_LEAST_95
+    )
     group = f"until decided, {CLAIMS} claims together"
     yield Experiment(group, "false faster/slower, none differs", _wrong_at_any_look, AT_MOST_5)
     group = f"{CLAIMS} claims, uncorrected"
@@ -44,6 +50,17 @@ def _called(found: methods.Family, truth: Floats) -> Flags:
 def _equated(found: methods.Family, truth: Floats) -> Flags:
     """Equivalent where the difference is the margin or more."""
     return found.equivalent & (np.abs(truth) >= EDGE)
+
+
+def _all_equated(found: methods.Family, truth: Floats) -> Flags:
+    """The same, where every claim of the family is called equivalent."""
+    return _equated(found, truth) & found.equivalent.all(-1, keepdims=True)
+
+
+def _each_equated(rng: np.random.Generator, sets: int, n: int) -> float:
+    """Share of the claims, not of the families."""
+    d = 0.25 * in_reach(n) * rng.normal(size=(sets // FAMILIES_LESS, CLAIMS, n)) + EDGE
+    return float(methods.holm(methods.paired(np.zeros_like(d), d), MARGIN).equivalent.mean())
 
 
 def _either(found: methods.Family, truth: Floats) -> Flags:
@@ -66,6 +83,24 @@ def _wrong(
         return worst
 
     return rate
+
+
+def _all_hold(truth: Floats) -> Rate:
+    """Families all of whose intervals that hold together hold the truth; the spread makes all equivalent."""
+
+    def rate(rng: np.random.Generator, sets: int, n: int) -> float:
+        d = 0.25 * in_reach(n) * rng.normal(size=(sets // FAMILIES_LESS, len(truth), n)) + truth[:, None]
+        low, high = methods.together(methods.paired(np.zeros_like(d), d))
+        return float(((low <= truth) & (truth <= high)).all(-1).mean())
+
+    return rate
+
+
+def _beside_a_noisy_one(rng: np.random.Generator, sets: int, n: int) -> float:
+    spreads = 0.25 * in_reach(n) * np.array([1.0] * 5 + [40.0])
+    d = spreads[:, None] * rng.normal(size=(sets // FAMILIES_LESS, 6, n))
+    found = methods.holm(methods.paired(np.zeros_like(d), d), MARGIN)
+    return float(found.equivalent[:, :5].all(-1).mean())
 
 
 def _wrong_at_any_look(rng: np.random.Generator, sets: int, n: int) -> float:

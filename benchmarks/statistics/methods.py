@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr
+from scipy.special import stdtr, stdtrit
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -85,18 +85,26 @@ def alone(ratios: Ratios, margin: float) -> Family:
 
 
 def holm(ratios: Ratios, margin: float, alpha: float = 0.05) -> Family:
-    """Corrected for being claimed together; families that are equivalent throughout need no correction."""
-    edge = np.log1p(margin)
+    """Differences corrected for being claimed together; what is equivalent by its own interval is so."""
     p = ratios.tail(0.0)
-    more, level_up = _step_down(p, alpha / 2)
-    less, level_down = _step_down(1 - p, alpha / 2)
-    # the bound of a claim that is rejected beside others that aren't is 0, else by the level that is left
-    all_more, all_less = more.all(-1, keepdims=True), less.all(-1, keepdims=True)
-    low_inside = (ratios.tail(-edge) < level_up) | (more & ~all_more)
-    high_inside = (1 - ratios.tail(edge) < level_down) | (less & ~all_less)
-    equal = np.asarray(low_inside & high_inside)
-    every = ratios.within(margin).all(-1, keepdims=True)
-    return Family((more & ~equal) & ~every, (less & ~equal) & ~every, equal | every)
+    (more, _), (less, _) = _step_down(p, alpha / 2), _step_down(1 - p, alpha / 2)
+    equal = ratios.within(margin)
+    return Family(more & ~equal, less & ~equal, equal)
+
+
+_OPEN = 1e-12  # an end that excludes 1 and does not say by how much
+
+
+def together(ratios: Ratios, alpha: float = 0.05) -> tuple[Floats, Floats]:
+    """Ends of the intervals that hold together, as logarithms, sets × claims."""
+    p = ratios.tail(0.0)
+
+    def bound(tails: Floats, sign: int) -> Floats:
+        rejected, level = _step_down(tails, alpha / 2)
+        reach = sign * ratios.centre + stdtrit(ratios.degrees, level) * ratios.error
+        return np.where(rejected & ~rejected.all(-1, keepdims=True), _OPEN, reach)
+
+    return bound(p, 1), -bound(1 - p, -1)
 
 
 def _step_down(p: Floats, tail: float) -> tuple[Flags, Floats]:

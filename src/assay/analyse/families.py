@@ -5,9 +5,10 @@ Of 20 comparisons without any difference, one is called faster or slower at 95 %
 "less" with half of the error each, and every comparison gets the interval that matches: in 95 % of cases all
 intervals of the family hold, so the verdicts drawn from them are all right.
 
-"All are equivalent" needs no correction: it is wrong only if one of them is, and that one alone is wrongly
-within the margin in at most 2.5 % of cases (intersection and union). That error is another than the family's
-5 % and adds to it: one or the other happens in at most 7.5 % (measured: docs/statistics.md).
+`equivalent` needs no correction and rests on the comparison's own interval. Each such claim is wrong in at
+most 2.5 % of cases, and so is "all are equivalent": it is wrong only if one that is not equivalent looks so
+(intersection and union). Correcting it would make claims undecided because something else was measured next
+to them. That error adds to the family's: measured in docs/statistics.md.
 
 Sizes of one curve are worth fewer claims than they are (`assay.analyse.bands`). Each of them gets the
 interval of a band that holds at all of them; the other claims step down to what the curves leave.
@@ -46,8 +47,6 @@ def corrected(family: Sequence[Comparison]) -> tuple[Comparison, ...]:
     claims = [c for c in family if c.error is not None]
     if len(claims) < 2:
         return tuple(family)
-    if all(c.verdict == "equivalent" for c in family):
-        return tuple(replace(c, family=Family(len(claims), "none", c.ratio, c.verdict)) for c in family)
     tail = min(_tail(c.ratio.confidence) for c in claims)
     more, less = _Tail.of(claims, tail), _Tail.of(claims, tail, sign=-1)
     held = iter([_held(c, more, less, at) for at, c in enumerate(claims)])
@@ -116,13 +115,16 @@ def _t(c: Comparison) -> float:
 def _held(c: Comparison, more: _Tail, less: _Tail, at: int) -> Comparison:
     low, high = more.bound(at, c), -less.bound(at, c, sign=-1)
     together = Estimate(c.ratio.value, math.exp(low), math.exp(high), c.ratio.n, "", c.ratio.confidence)
+    size = len(more.rejected)
+    family = Family(size, "holm" if c.along is None else "band", together, c.verdict)
+    if c.verdict == "equivalent":
+        return replace(c, family=family)
     better, lost = c.point.better, c.lost_to_others
     verdict, reason = decide(together, c.margin, better, lost)
     by_margin = surely_beyond(together, c.margin, better, lost)
     alone = surely_beyond(c.ratio, c.margin, better, lost)
     if verdict in ("faster", "slower") and alone and not by_margin:
         reason += "; taken alone it lies wholly beyond the margin"
-    size = len(more.rejected)
     tails = more.level + less.level if c.along is None else more.of_band + less.of_band
     return replace(
         c,
@@ -130,7 +132,7 @@ def _held(c: Comparison, more: _Tail, less: _Tail, at: int) -> Comparison:
         reason=f"{_with_others(c, size)}, {reason}",
         by_margin=by_margin,
         runs_needed=_runs_needed(c, 1 - tails) if more_would_decide(verdict, together, lost) else None,
-        family=Family(size, "holm" if c.along is None else "band", together, c.verdict),
+        family=family,
     )
 
 

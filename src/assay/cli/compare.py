@@ -163,6 +163,7 @@ def _plain(c: Comparison, *, primary: bool) -> dict[str, Any]:
         "lost_to_others": list(c.lost_to_others),
         "runs_needed": None if c.runs_needed is None else to_plain(c.runs_needed),
         "rank": None if c.rank is None else to_plain(c.rank),
+        "deciding": {"low": c.deciding.low, "high": c.deciding.high},
         "family": None if c.family is None else to_plain(c.family),
         "doubts": to_plain(c.doubts),
     }

@@ -93,14 +93,13 @@ class Family:
     """What it costs to claim several comparisons together.
 
     size        comparisons that are claimed together
-    correction  `none` where all are equivalent: then each has to hold, and nothing is picked out; `band`
-                for a point of a curve
-    ratio       the interval that the verdict rests on: in 95 % of cases all of the family's hold together
+    correction  how `ratio` allows for the others: `band` for a point of a curve
+    ratio       interval that holds together with all others of the family in 95 % of cases
     alone       what the comparison's own interval says
     """
 
     size: int
-    correction: Literal["none", "holm", "band"]
+    correction: Literal["holm", "band"]
     ratio: Estimate
     alone: Verdict
 
@@ -149,6 +148,15 @@ class Comparison:
     family: Family | None = None
     along: Along | None = None
     lost_to_others: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def deciding(self) -> Estimate:
+        """The ratio with the interval that the verdict rests on.
+
+        `equivalent` rests on the comparison's own interval, whatever else is claimed; every other verdict on
+        the interval that holds together with those of the family.
+        """
+        return self.ratio if self.family is None or self.verdict == "equivalent" else self.family.ratio
 
 
 @dataclass(frozen=True)

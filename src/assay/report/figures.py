@@ -83,7 +83,13 @@ def interval(estimate: Estimate, to: str = " to ") -> str:
     if estimate.low is None or estimate.high is None:
         return NONE
     digits = _ratio_digits(estimate)
-    return f"{_ratio_number(estimate.low, digits)}{to}{_ratio_number(estimate.high, digits)}"
+    low, high = (_ratio_number(end, digits) for end in (estimate.low, estimate.high))
+    return f"{'>' * _only_just(estimate.low)}{low}{to}{'<' * _only_just(estimate.high)}{high}"
+
+
+def _only_just(end: float) -> bool:
+    """Whether an end excludes 1 without saying by how much: that of a claim beside others (Holm)."""
+    return end != 1 and abs(end - 1) < 1e-9
 
 
 def ratio_value(estimate: Estimate) -> str:

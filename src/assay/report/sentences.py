@@ -134,7 +134,10 @@ def together(comparisons: Sequence[Comparison]) -> str:
     sizes = {c.family.size for c in comparisons if c.family is not None and c.family.correction == "holm"}
     if not sizes:
         return ""
-    return f"Verdicts hold for all {max(sizes)} claims together (Holm), the intervals shown for each alone."
+    return (
+        f"Faster, slower and undecided, and their intervals, hold for all {max(sizes)} claims together "
+        "(Holm); equivalent rests on its own interval."
+    )
 
 
 def _pair_headline(sides: tuple[str, str], asked: Sequence[Question]) -> str:
@@ -159,7 +162,7 @@ def answer(question: Question) -> str:
 
 
 def _one(c: Comparison) -> str:
-    claim = f"{_claim(c)}: {figures.ratio(c.ratio)}"
+    claim = f"{_claim(c)}: {figures.ratio(c.deciding)}"
     margin = f"±{figures.percent(c.margin)}"
     match c.verdict:
         case "equivalent":
@@ -341,8 +344,7 @@ def _left_open(c: Comparison, task: str) -> str:
     """`b is as fast as a at … or slower`: within the margin to one side, open to the other."""
     as_a, more, less = _adjectives(c.point)
     better = c.point.better
-    rests_on = c.ratio if c.family is None else c.family.ratio
-    stretched = lost_time.allowing_for(c.lost_to_others, rests_on, better)
+    stretched = lost_time.allowing_for(c.lost_to_others, c.deciding, better)
     low, high = stretched.low, stretched.high
     if low is None or high is None or lost_time.too_much(c.lost_to_others):
         return f"Undecided whether {c.b} is as {as_a} as {c.a} at {task}"

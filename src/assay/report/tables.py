@@ -94,7 +94,7 @@ def _comparison_row(c: Comparison, left: str, right: str, shared: Labels) -> Row
     visible = NONE if c.smallest_visible is None else figures.percent(c.smallest_visible)
     n = f"{c.n[0]} + {c.n[1]}"
     verdict = f"{SYMBOLS[c.verdict]} {c.verdict}"
-    ratio = (figures.ratio_value(c.ratio), figures.interval(c.ratio))
+    ratio = (figures.ratio_value(c.deciding), figures.interval(c.deciding))
     cells = (figures.where(c.point, shared), left, right, *ratio, n, visible)
     return Row((*cells, c.method or NONE, verdict), c.verdict)
 

@@ -114,7 +114,7 @@ def _verdict_table(comparisons: Sequence[Comparison]) -> RenderableType:
 
 def _ratio(c: Comparison) -> tuple[str, str, str]:
     runs = str(c.n[0]) if c.n[0] == c.n[1] else f"{c.n[0]}+{c.n[1]}"
-    return figures.ratio_value(c.ratio), figures.interval(c.ratio, to="–"), runs
+    return figures.ratio_value(c.deciding), figures.interval(c.deciding, to="–"), runs
 
 
 def _how_to_read(comparisons: Sequence[Comparison]) -> str:

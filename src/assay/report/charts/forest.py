@@ -38,7 +38,7 @@ def forest(comparisons: Sequence[Comparison], left_out: int = 0) -> Chart:
         f"Ratios with 95 % intervals{', times inverted' * inverted}: right of 1 is better. "
         f"The band is the margin of ±{figures.percent(margin)}"
         f"{'; an arrow is an interval that goes on' * bool(edges)}.{more}",
-        listed(f"{_forest_name(c)}: {c.verdict}, ratio {figures.ratio(c.ratio)}" for c in comparisons),
+        listed(f"{_forest_name(c)}: {c.verdict}, ratio {figures.ratio(c.deciding)}" for c in comparisons),
         spec,
         wide=True,
     )
@@ -101,7 +101,7 @@ def _forest_span(rows: Sequence[Mapping[str, Any]], margin: float) -> float:
 
 
 def _forest_row(c: Comparison, *, several: bool) -> dict[str, Any]:
-    value, low, high = c.ratio.value, c.ratio.low, c.ratio.high
+    value, low, high = c.deciding.value, c.deciding.low, c.deciding.high
     if c.point.better == "lower":
         value, low, high = 1 / value, high and 1 / high, low and 1 / low
     place = f"{figures.where(c.point)} ({c.b})" if several else figures.where(c.point)
@@ -111,7 +111,7 @@ def _forest_row(c: Comparison, *, several: bool) -> dict[str, Any]:
         "low": low,
         "high": high,
         "verdict": c.verdict,
-        "text": figures.ratio(c.ratio),
+        "text": figures.ratio(c.deciding),
     }
 
 
