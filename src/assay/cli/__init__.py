@@ -92,12 +92,8 @@ def main() -> NoReturn:
     Whatever it prints loses its secrets on the way: those on the command line, in the user's files, and those
     that have the shape of one.
     """
-    from assay import redact
-    from assay.cli.without_secrets import WithoutSecrets
-
-    redact.learn(sys.argv[1:])
-    sys.stdout = cast(TextIO, WithoutSecrets(sys.stdout))
-    sys.stderr = cast(TextIO, WithoutSecrets(sys.stderr))
+    if any(word in COMMANDS for word in sys.argv[1:]):  # the list of commands holds no secret, and is quick
+        _hide_secrets()
     try:
         code = assay.main(prog_name="assay", standalone_mode=False)
     except AssayError as error:
@@ -115,6 +111,15 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _leave(EXIT_OK)
     _leave(code if isinstance(code, int) else EXIT_OK)
+
+
+def _hide_secrets() -> None:
+    from assay import redact
+    from assay.cli.without_secrets import WithoutSecrets
+
+    redact.learn(sys.argv[1:])
+    sys.stdout = cast(TextIO, WithoutSecrets(sys.stdout))
+    sys.stderr = cast(TextIO, WithoutSecrets(sys.stderr))
 
 
 def _example(context: click.Context | None) -> str:
