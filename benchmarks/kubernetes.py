@@ -6,6 +6,8 @@ Takes the current context of the kubeconfig. One run answers:
 - time from submit to the first line that a rank printed, over that of the same manifest created by plain
   requests and its log read by one more, in turn, with a 95 % interval; and over that of a Job without
   keeper and probe, which prints at once;
+- time from the last line of a rank to the finished trial, over that of a Job of `kubectl wait` and
+  `kubectl logs`: its condition Complete, then its log by one more request;
 - API requests of a trial, and those of a minute of waiting, with the CPU time that this takes here;
 - following a log of 200 MB: rate, memory, CPU time, beside a plain read of the log of a Job that prints the
   same, which shows what the kubelet gives at most.
@@ -36,6 +38,7 @@ from assay.launch.frames import Frame, FrameReader
 from assay.launch.kubernetes import connection
 from assay.launch.kubernetes.client import JOBS, PODS, Cluster
 from assay.launch.kubernetes.kinds import KINDS
+from assay.launch.kubernetes.kinds.kind import ended_by_condition
 from assay.launch.kubernetes.launcher import KubernetesLauncher
 from assay.launch.kubernetes.manifests import render
 from assay.launch.kubernetes.options import KubernetesSystem
@@ -59,6 +62,7 @@ while size < wanted:
     size += len(text)
 """
 WAIT_S = 30.0
+LOOK_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -163,6 +167,42 @@ def _begun(cluster: Cluster, labels: str) -> str:
                     return str(pod["metadata"]["name"])
             change = next(changes)
             pods = [change["object"]] if change["type"] != "BOOKMARK" else []
+
+
+# Time from the last line to the end ----------------------------------------------------------------------
+
+
+def end_through_assay(place: Place, spool: Path) -> float:
+    """Seconds from the rank's last line to the status of the ended job, with all that it printed."""
+    launcher = KubernetesLauncher(place.system(), spool)
+    handle = launcher.submit(job(FIRST))
+    begin = 0.0
+    for output in launcher.follow(handle, {}):
+        if output is not None and output.stream == "rank-0":
+            begin = time.perf_counter()
+    status = launcher.status(handle)
+    took = time.perf_counter() - begin
+    launcher.forget(handle)
+    if not status.state.final or status.cause:
+        raise SystemExit(f"the job did not end well: {status}")
+    return took
+
+
+def end_by_waiting(place: Place) -> float:
+    """Seconds from the line of a bare Job to its condition Complete and its log, as kubectl gets them."""
+    cluster, name = place.cluster(), f"bare-{uuid.uuid4().hex[:8]}"
+    cluster.create(_bare(name, place.image, FIRST))
+    _first(cluster, f"job-name={name}", lambda data: b"first" in data, 0.0)
+    begin = time.perf_counter()
+    while not ended_by_condition(cluster.get(JOBS, name), "Complete", "Failed"):
+        time.sleep(LOOK_S)
+    pod = _begun(cluster, f"job-name={name}")
+    with cluster.logs(pod, follow=False) as stream:
+        for _ in stream:
+            pass
+    took = time.perf_counter() - begin
+    cluster.delete(JOBS, name)
+    return took
 
 
 # Requests and waiting ------------------------------------------------------------------------------------
@@ -292,6 +332,13 @@ def print_first_line(place: Place, pairs: int) -> None:
             f"  over plain requests         {ratio(ours, plain)}, {statistics.median(plain):.2f} s (median)"
         )
         print(f"  over a bare Job             {ratio(again, bare)}, {statistics.median(bare):.2f} s (median)")
+        ours, plain = in_turn(
+            lambda: end_through_assay(place, Path(folder)), lambda: end_by_waiting(place), pairs
+        )
+        print(f"last line to finished trial   {statistics.median(ours):.2f} s (median)")
+        print(
+            f"  over wait and logs          {ratio(ours, plain)}, {statistics.median(plain):.2f} s (median)"
+        )
         counts = [requests_of_a_trial(place, Path(folder), workers) for workers in (1, 2)]
         print(f"API requests of a trial       {counts[0]} with one pod, {counts[1]} with two")
         requests, cpu_s = waiting(place, Path(folder))
