@@ -60,11 +60,12 @@ def test_a_narrower_terminal_leaves_no_fragments_of_the_live_line(
     def wait_for(last: str) -> list[str]:
         give_up = time.monotonic() + PATIENCE_S
         while not (lines := shown()) or not lines[-1].endswith(last):
-            assert time.monotonic() < give_up, lines
+            assert time.monotonic() < give_up, "\n".join(lines)
             time.sleep(0.05)
         return lines
 
     paths = [ROOT / "src", ROOT / "tests", ROOT / "src/assay/payloads"]
+    env = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     (tmp_path / "show.py").write_text(SHOW)
     subprocess.run(
         [
@@ -79,7 +80,7 @@ def test_a_narrower_terminal_leaves_no_fragments_of_the_live_line(
             tmp_path / "show.py",
             tmp_path,
         ],
-        env={**os.environ, "PYTHONPATH": ":".join(map(str, paths)), "TERM": "xterm"},
+        env={**env, "PYTHONPATH": ":".join(map(str, paths)), "TERM": "xterm"},
         check=True,
     )
     wait_for("in all")
