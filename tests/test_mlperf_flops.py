@@ -17,9 +17,9 @@ from assay.analyse import doubts
 from assay.analyse.expected import Usage, usage
 from assay.analyse.groups import group
 from assay.analyse.intervals import one_mean
-from assay.analyse.mlperf_rounds import era_of
 from assay.cli import assay
 from assay.report import expected_words
+from assay.targets import era_of
 from assay.workloads.mlperf_flops import SAMPLE_FLOPS, sample_flops
 from trained_results import imported
 

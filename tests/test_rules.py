@@ -13,22 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.analyse.log_rules import Check, check_log
-from assay.analyse.mlperf_rounds import (
-    ROUNDS,
-    Target,
-    benchmarks_of,
-    era_of,
-    init_limit_minutes,
-    keys_of,
-    rule_for,
-    rules_of,
-)
+from assay.analyse.mlperf_rounds import init_limit_minutes, keys_of, rule_for, rules_of
 from assay.analyse.rules import NOT_VERIFIED, check_set
 from assay.cli.score import command
 from assay.logs.benchmark_names import KNOWN
 from assay.logs.mlperf import training_run
 from assay.logs.outline import outline
 from assay.records import LogOutline, Scalar, TrainingRun
+from assay.targets import ROUNDS, Target, benchmarks_of, era_of
 
 # The tables ----------------------------------------------------------------------------------------------
 

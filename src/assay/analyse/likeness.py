@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from assay.analyse.mlperf_rounds import era_of
 from assay.records import Result, Scalar, TrainingRun
+from assay.targets import era_of
 
 Kind = Literal["target", "data", "size", "work", "caches", "setting", "round", "recipe", "system"]
 Stands = Literal["system", "limited", "none"]

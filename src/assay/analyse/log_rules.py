@@ -15,10 +15,10 @@ from assay.analyse.mlperf_rounds import (
     VALUES,
     Keys,
     RoundRules,
-    Target,
     init_limit_minutes,
 )
 from assay.records import LoggedKey, LogOutline, Scalar, TrainingRun
+from assay.targets import Target
 
 State = Literal["ok", "fail", "not applicable"]
 

@@ -1,4 +1,4 @@
-"""What MLPerf training's rounds ask for, as tables: benchmarks, runs, quality targets, keys of a log.
+"""What MLPerf training's rounds ask for, as tables: runs, keys of a log, and the targets of `assay.targets`.
 
 Sources: MLPerf training rules and policies of v0.5 to v5.1 ("Benchmark Results", "Benchmarks"); the keys, the
 limits of initialisation and the fractions of v0.7's BLEU scores from mlperf-logging's compliance rules.
@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-ROUNDS: Final = (
-    "v0.5", "v0.6", "v0.7", "v1.0", "v1.1", "v2.0", "v2.1", "v3.0", "v3.1", "v4.0", "v4.1", "v5.0", "v5.1",
-)  # fmt: skip
-
+from assay.targets import ROUNDS, Target, era_of
 
 # Runs of a result ----------------------------------------------------------------------------------------
 
@@ -55,102 +52,6 @@ def rule_for(benchmark: str | None, round_: str | None) -> Rule | None:
     if (benchmark, round_) == ("ncf", "v0.5"):
         return _NCF_V05
     return _RULES.get(benchmark or "")
-
-
-# Quality targets -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Target:
-    """What an evaluation has to reach, in the scale in which the round's logs write it.
-
-    metric  as the log names it; "" where a log writes one number
-    """
-
-    relation: Literal[">=", "<="]
-    value: float
-    metric: str = ""
-
-    def reached(self, value: float) -> bool:
-        """Whether an evaluation is as good as this or better."""
-        return value >= self.value if self.relation == ">=" else value <= self.value
-
-    def __str__(self) -> str:
-        return f"{self.metric} {self.relation} {self.value:g}".lstrip()
-
-
-@dataclass(frozen=True)
-class Era:
-    """Rounds through which a benchmark kept its targets; none where they can't be told from a number."""
-
-    first: str
-    last: str
-    targets: tuple[Target, ...]
-
-    def holds(self, round_: str) -> bool:
-        """Whether a round of ROUNDS is one of these."""
-        return ROUNDS.index(self.first) <= ROUNDS.index(round_) <= ROUNDS.index(self.last)
-
-
-def _at_least(value: float) -> tuple[Target, ...]:
-    return (Target(">=", value),)
-
-
-def _at_most(value: float) -> tuple[Target, ...]:
-    return (Target("<=", value),)
-
-
-_BOX_AND_MASK = (Target(">=", 0.377, "BBOX"), Target(">=", 0.339, "SEGM"))
-_FID_AND_CLIP = (Target("<=", 90.0, "FID"), Target(">=", 0.15, "CLIP"))
-_ERAS: Final[Mapping[str, tuple[Era, ...]]] = {
-    "resnet": (Era("v0.5", "v0.5", _at_least(0.749)), Era("v0.6", "v4.0", _at_least(0.759))),
-    # from v2.0 on the folder and the log of RetinaNet are still called ssd, until v4.1
-    "ssd": (
-        Era("v0.5", "v0.5", _at_least(0.212)),
-        Era("v0.6", "v1.1", _at_least(0.23)),
-        Era("v2.0", "v4.1", _at_least(0.34)),
-    ),
-    "retinanet": (Era("v2.0", "v5.1", _at_least(0.34)),),
-    "maskrcnn": (Era("v0.5", "v3.1", _BOX_AND_MASK),),
-    "gnmt": (
-        Era("v0.5", "v0.5", _at_least(21.8)),
-        Era("v0.6", "v0.6", _at_least(24.0)),
-        Era("v0.7", "v0.7", _at_least(0.24)),
-    ),
-    "transformer": (Era("v0.5", "v0.6", _at_least(25.0)), Era("v0.7", "v0.7", _at_least(0.25))),
-    "ncf": (Era("v0.5", "v0.5", _at_least(0.635)),),
-    "minigo": (Era("v0.5", "v0.6", ()), Era("v0.7", "v2.1", _at_least(0.5))),  # before: against a checkpoint
-    "bert": (Era("v0.7", "v0.7", _at_least(0.712)), Era("v1.0", "v5.0", _at_least(0.72))),
-    "dlrm": (Era("v0.7", "v2.1", _at_least(0.8025)),),
-    "dlrm_dcnv2": (Era("v3.0", "v5.1", _at_least(0.80275)),),
-    "rnnt": (Era("v1.0", "v3.1", _at_most(0.058)),),
-    "unet3d": (Era("v1.0", "v4.0", _at_least(0.908)),),
-    "gpt3": (Era("v3.0", "v4.1", _at_most(2.69)),),
-    "stable_diffusion": (Era("v3.1", "v5.0", _FID_AND_CLIP),),
-    "llama2_70b_lora": (Era("v4.0", "v5.1", _at_most(0.925)),),
-    "gnn": (Era("v4.0", "v4.1", _at_least(0.72)),),
-    "rgat": (Era("v4.0", "v5.1", _at_least(0.72)),),
-    "llama31_405b": (Era("v5.0", "v5.1", _at_most(5.6)),),
-    "llama31_8b": (Era("v5.1", "v5.1", _at_most(3.3)),),
-    "flux1": (Era("v5.1", "v5.1", _at_most(0.586)),),
-}
-
-
-def era_of(benchmark: str | None, round_: str | None) -> Era | None:
-    """The era of a benchmark in a round; None where the round, or the benchmark in it, isn't known.
-
-    >>> [str(target) for target in era_of("maskrcnn", "v2.1").targets]
-    ['BBOX >= 0.377', 'SEGM >= 0.339']
-    >>> era_of("ncf", "v3.1")
-    """
-    if round_ not in ROUNDS:
-        return None
-    return next((era for era in _ERAS.get(benchmark or "", ()) if era.holds(round_)), None)
-
-
-def benchmarks_of(round_: str) -> tuple[str, ...]:
-    """The benchmarks of a round of ROUNDS, by the names of their result folders."""
-    return tuple(name for name, eras in _ERAS.items() if any(era.holds(round_) for era in eras))
 
 
 # Keys of a log -------------------------------------------------------------------------------------------

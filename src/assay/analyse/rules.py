@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from assay.analyse.log_rules import Check, State, check_log
-from assay.analyse.mlperf_rounds import ROUNDS, RoundRules, benchmarks_of, era_of
+from assay.analyse.mlperf_rounds import RoundRules
 from assay.records import LogOutline, Scalar, TrainingRun
+from assay.targets import ROUNDS, benchmarks_of, era_of
 
 NOT_VERIFIED = "Result not verified by MLCommons Association"
 """Due beside every figure that MLCommons has not published itself."""
