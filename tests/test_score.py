@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def run(
         file=file, status=status, problem="" if status == "success" else "it stopped", benchmark="resnet",
         round="v3.1", minutes=minutes if status == "success" else None, init_minutes=None, epochs=None,
         samples=None, global_batch_size=batch, train_samples=None, evaluations=(),
-        hyperparameters=facts or {}, doubts=doubts,
+        hyperparameters=facts or {}, doubts=doubts, target_reached=True,
     )  # fmt: skip
 
 
@@ -93,6 +94,25 @@ def test_a_broken_log_is_not_a_run_that_failed_to_converge(status: TrainingStatu
     result = scored([*[run(m) for m in (11.0, 10.0, 12.0, 9.0)], run(status=status, file="result_4.txt")])
     assert result.minutes is None
     assert (result.doubts[0].code, result.doubts[0].evidence) == ("unusable-run", "result_4.txt: it stopped")
+
+
+def test_the_official_rule_drops_one_broken_log_as_the_slowest_and_is_kept_apart() -> None:
+    whole = [run(m) for m in (11.0, 10.0, 12.0, 9.0)]
+    assert scored([*whole, run(status="unfinished")]).official == 11.0
+    assert scored([*whole, run(13.0)]).official is None, "the set has a score"
+    assert scored([*whole[1:], run(status="unfinished"), run(status="invalid")]).official is None
+    assert scored([*whole[1:], run(status="unfinished"), run(status="aborted")]).official is None
+    assert scored([*whole, *whole, run(status="unfinished")]).official is None, "not as many runs as the rule"
+    unet3d = [*[run(float(m)) for m in range(1, 40)], run(status="unfinished")]
+    assert scored(unet3d, "unet3d").official == pytest.approx(sum(range(5, 37)) / 32)
+
+
+def test_a_success_that_no_target_could_check_is_doubted() -> None:
+    unchecked = [replace(run(10.0 + n), target_reached=None) for n in range(5)]
+    [doubt] = doubts_of_set(unchecked, system=None, system_facts={})
+    assert (doubt.code, doubt.evidence) == (
+        "target-unknown", "5 of 5 runs say success; no target is known for resnet in v3.1"
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("count", [0, 1, 4, 6, 10])

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.logs.intervals import Timeline
 from assay.logs.mllog import Event
 from assay.logs.mlperf import training_run, training_runs
 from assay.logs.result_sets import find_sets
@@ -29,7 +30,7 @@ def phases(marks: Iterable[Mark], *, ended_s: float = 100) -> TrainingPhases:
         Event(BEGAN_MS + mark[1] * 1000, mark[0], metadata={"epoch_num": mark[2]} if len(mark) > 2 else {})
         for mark in marks
     ]
-    return training_phases(events, BEGAN_MS, BEGAN_MS + ended_s * 1000, TrainingLength())
+    return training_phases(Timeline.of(events), BEGAN_MS, BEGAN_MS + ended_s * 1000, TrainingLength())
 
 
 def seconds(found: TrainingPhases) -> tuple[float, ...]:

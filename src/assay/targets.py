@@ -30,6 +30,12 @@ class Target:
         """Whether an evaluation is as good as this or better."""
         return value >= self.value if self.relation == ">=" else value <= self.value
 
+    def of(self, by_metric: Mapping[str, tuple[float, int]]) -> tuple[float, int] | None:
+        """What stands under this target's metric; where the log has one metric only, under that."""
+        if self.metric not in by_metric and len(by_metric) == 1 and not self.metric:
+            return next(iter(by_metric.values()))
+        return by_metric.get(self.metric)
+
     def __str__(self) -> str:
         return f"{self.metric} {self.relation} {self.value:g}".lstrip()
 

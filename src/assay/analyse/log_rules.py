@@ -169,9 +169,7 @@ def _initialisation(run: TrainingRun, seen: LogOutline, round_: str | None) -> C
 def _target(run: TrainingRun, seen: LogOutline, target: Target) -> Check:
     """The last evaluation before run_stop is the one that a run may stop on."""
     name = f"target {target}"
-    last = seen.evaluations.get(target.metric)
-    if last is None and len(seen.evaluations) == 1 and not target.metric:
-        last = next(iter(seen.evaluations.values()))  # the one metric, and the log names it
+    last = target.of(seen.evaluations)
     if last is None:
         logged = ", ".join(metric or "a number without a name" for metric in seen.evaluations) or "none"
         return Check(name, "fail", f"no such evaluation before run_stop; logged: {logged}", run.file)

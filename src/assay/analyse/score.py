@@ -2,7 +2,8 @@
 
 Time to train is noisy, so a result is several runs: the fastest and the slowest are dropped and the rest
 averaged. A run that did not converge may count as a slowest one. A set that doesn't meet its rule has no
-score; why stands in its doubts.
+score, and its doubts say why. A broken log is no run that failed: the official rule takes it for one, and
+what it gives then is kept apart.
 
 Source: MLPerf training rules, "Benchmark Results"; v0.5 rules for NCF.
 """
@@ -12,10 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
+from typing import Final
 
 from assay.analyse.log_rules import Check
 from assay.analyse.mlperf_rounds import RoundRules, Rule, rule_for
 from assay.records import Doubt, TrainingRun
+
+_BROKEN: Final = ("unfinished", "invalid")
 
 
 @dataclass(frozen=True)
@@ -23,12 +27,15 @@ class Score:
     """A set's score, in minutes; None where the rule gives none, and then a doubt says why.
 
     minutes    the olympic mean
+    official   the same where the only obstacle are broken logs, each taken for a run that failed, as the
+               official rule does; None where `minutes` is not, or where the rule bears fewer
     scaled     the same times the scaling factor
     mean, std  of the runs that converged: the plain mean and the sample standard deviation
     converged  how many of the runs did
     """
 
     minutes: float | None
+    official: float | None
     scaled: float | None
     mean: float | None
     std: float | None
@@ -70,14 +77,18 @@ def score(
     doubts = _obstacles(runs, rule, benchmark)
     converged = [run.minutes for run in runs if run.minutes is not None]
     failed = sum(run.status == "aborted" for run in runs)
-    minutes = None
+    broken = sum(run.status in _BROKEN for run in runs)
+    minutes = official = None
     if rule is not None and not doubts:
         minutes = olympic_mean(converged[: rule.counted], 0 if rule.counted else failed, rule.dropped)
         if failed:
             doubts.append(_failures_counted(failed, rule))
+    elif rule is not None and len(runs) == rule.runs and failed + broken <= min(rule.failures, rule.dropped):
+        official = olympic_mean(converged, failed + broken, rule.dropped)
     scaled = None if minutes is None or scaling_factor is None else minutes * scaling_factor
     return Score(
         minutes=minutes,
+        official=official,
         scaled=scaled,
         mean=fmean(converged) if converged else None,
         std=stdev(converged) if len(converged) > 1 else None,
@@ -121,7 +132,7 @@ def _obstacles(runs: Sequence[TrainingRun], rule: Rule | None, benchmark: str | 
                 f"score exactly {rule.runs} runs; until then use the minutes of the single runs",
             )
         )
-    unusable = [run for run in runs if run.status in ("unfinished", "invalid")]
+    unusable = [run for run in runs if run.status in _BROKEN]
     if unusable:
         evidence = "; ".join(f"{run.file}: {run.problem}" for run in unusable[:5])
         more = f" and {len(unusable) - 5} more" if len(unusable) > 5 else ""

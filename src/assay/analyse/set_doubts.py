@@ -29,6 +29,7 @@ def doubts_of_set(
         *_equal_seeds(runs),
         *_same_run_twice(runs),
         *_placeholders(runs),
+        *_targets_unknown(runs),
         *_accelerators(runs, system_facts),
         *_operating_system(system, system_facts),
         *_of_single_runs(runs),
@@ -76,6 +77,17 @@ def _same_run_twice(runs: Sequence[TrainingRun]) -> list[Doubt]:
         return []
     remedy = "remove the copies and score as many real runs as the rule asks for"
     return [Doubt("same-run-twice", f"equal times and evaluations: {'; '.join(copies[:5])}", remedy)]
+
+
+def _targets_unknown(runs: Sequence[TrainingRun]) -> list[Doubt]:
+    """Successes that nothing but the log's own word says."""
+    unchecked = [run for run in runs if run.status == "success" and run.target_reached is None]
+    if not unchecked or "mlperf_round" in unchecked[0].hyperparameters:
+        return []
+    named, round_ = unchecked[0].benchmark or "an unknown benchmark", unchecked[0].round or "an unknown round"
+    evidence = f"{len(unchecked)} of {len(runs)} runs say success; no target is known for {named} in {round_}"
+    remedy = "name the round with --round or by the folder, else compare the last evaluations yourself"
+    return [Doubt("target-unknown", evidence, remedy)]
 
 
 def _placeholders(runs: Sequence[TrainingRun]) -> list[Doubt]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import math
 import re
 import sys
 import zlib
@@ -23,7 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Annotated, Any, Final, Literal
+from typing import IO, Annotated, Any, Final, Literal, TypeGuard
 
 import msgspec
 
@@ -200,6 +201,16 @@ def events(path: Path) -> Iterator[Event]:
     yield from reader
     if reader.problem:
         raise InputError([Problem(str(path), reader.problem)])
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a JSON value is a finite number and no boolean; one of hundreds of digits is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def open_log(path: Path) -> AbstractContextManager[IO[bytes]]:

@@ -8,18 +8,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from assay.errors import InputError
 from assay.logs.cache_clearing import failed_drop
+from assay.logs.evaluations import Evaluation, evaluation, final_values
 from assay.logs.mllog import Event, EventReader
-from assay.logs.training_length import is_number
 from assay.records import LoggedKey, LogOutline, Scalar
 
 LINES_KEPT: Final = 5
 VALUES_KEPT: Final = 5
 LONGEST_VALUE: Final = 200
-_NESTED: Final = 2  # {"accuracy": {"BBOX": …}} is as deep as an evaluation goes
 
 
 def outline(path: Path) -> LogOutline:
@@ -34,7 +33,7 @@ def outline(path: Path) -> LogOutline:
     return LogOutline(
         file=path.name,
         keys={key: LoggedKey(k.count, tuple(k.lines), tuple(k.values)) for key, k in seen.keys.items()},
-        evaluations=seen.evaluations,
+        evaluations=final_values(seen.evaluations),
         init_s=seen.seconds("init_start", "init_stop"),
         run_s=seen.seconds("run_start", "run_stop"),
         skipped_at=tuple(reader.skipped_at),
@@ -52,7 +51,7 @@ class _Key:
 @dataclass
 class _Seen:
     keys: dict[str, _Key] = field(default_factory=dict)
-    evaluations: dict[str, tuple[float, int]] = field(default_factory=dict)
+    evaluations: list[Evaluation] = field(default_factory=list)
     times_ms: dict[str, float] = field(default_factory=dict)
 
     def add(self, event: Event) -> None:
@@ -63,8 +62,7 @@ class _Seen:
         if len(key.values) < VALUES_KEPT:
             key.values[_value(event)] = None
         if event.key == "eval_accuracy" and "run_stop" not in self.keys:
-            found = _numbers(event)
-            self.evaluations.update({metric: (value, event.line) for metric, value in found})
+            self.evaluations.append(evaluation(event))
         if event.time_ms is not None:
             self._keep_time(event.key, event.time_ms)
 
@@ -90,25 +88,3 @@ def _value(event: Event) -> Scalar:
     if value is None or isinstance(value, bool | int | float):
         return value
     return json.dumps(value)[:LONGEST_VALUE]
-
-
-def _numbers(event: Event) -> list[tuple[str, float]]:
-    """An evaluation's numbers by their metric; "" is the metric of a number that stands alone."""
-    metric = event.metadata.get("metric")
-    value = event.value
-    if isinstance(value, dict) and "epoch" in value and "value" in value:  # v0.5
-        value = value["value"]
-    return _flat(metric if isinstance(metric, str) else "", value, _NESTED)
-
-
-def _flat(name: str, value: Any, depth: int) -> list[tuple[str, float]]:
-    if isinstance(value, str):  # some logs write numbers as text
-        try:
-            value = float(value)
-        except ValueError:
-            return []
-    if is_number(value):
-        return [(name, float(value))]
-    if not isinstance(value, dict) or depth == 0:
-        return []
-    return [pair for key, inner in value.items() for pair in _flat(str(key), inner, depth - 1)]

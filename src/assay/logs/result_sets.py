@@ -17,7 +17,7 @@ from typing import Any, Final
 from assay.errors import InputError, Problem
 from assay.inputs import open_plain
 from assay.logs.benchmark_names import benchmark_name, is_known_benchmark
-from assay.logs.training_length import is_number
+from assay.logs.mllog import is_number
 
 LARGEST_JSON_BYTES: Final = 1 << 20
 _OWN_LOGS = "**/attempt-*/logs/rank-0.log"
@@ -50,6 +50,13 @@ class ResultSet:
     system_facts: Mapping[str, Any]
     scaling_factor: float | None
     problems: tuple[Problem, ...]
+
+    @property
+    def accelerators(self) -> int | None:
+        """All of the system's, by its JSON; None where it doesn't say."""
+        stated = (self.system_facts.get(key) for key in ("number_of_nodes", "accelerators_per_node"))
+        nodes, each = (int(text) if re.fullmatch(r"\d{1,9}", text := str(n).strip()) else 0 for n in stated)
+        return nodes * each or None
 
 
 def find_sets(paths: Sequence[Path]) -> list[ResultSet]:

@@ -1,20 +1,27 @@
 """How far a training went until its target: epochs and samples, from its evaluations.
 
-Rounds and benchmarks count differently under the same key: what `epoch_num` counts is decided by the table of
-`epoch_num.py`, and said in the notes. From v4.0 `samples_count` says samples outright; v0.5 puts the epoch
-into the value. Magnitude only checks: where it contradicts the table, neither is given and a doubt says why.
-It decides where the table knows nothing, and the notes say so.
+Rounds and benchmarks count differently under the same key: what `epoch_num` and `train_samples` count is
+decided by the tables of `counts.py`, and said in the notes. From v4.0 `samples_count` says samples outright.
+Magnitude only checks: where it contradicts the table, neither length is given and a doubt says why. It
+decides where the table knows nothing, and the notes say so.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeGuard
+from typing import Final
 
-from assay.logs.epoch_num import Counted, What, counted
-from assay.logs.mllog import Event
+from assay.logs.counts import (
+    LIKE_THE_DATA_SET,
+    Counted,
+    What,
+    counted,
+    counts_from_before,
+    data_set,
+    stated_size,
+)
+from assay.logs.evaluations import Evaluation
 from assay.records import Doubt
 
 MOST_EPOCHS: Final = 10_000  # no benchmark's reference trains longer (Unet3D: 4,472 epochs)
@@ -22,73 +29,132 @@ FEWEST_SAMPLES: Final = 1_000  # no reference that counts samples or tokens has 
 
 
 @dataclass(frozen=True)
+class LoggedSize:
+    """What a log says under `train_samples`.
+
+    samples      None where it says nothing, or several things
+    at_end       whether it was printed after the last evaluation: then it counts what the run took
+    of_data_set  whether it is known to count the training set, whatever the table says of the benchmark
+    """
+
+    samples: int | None = None
+    at_end: bool = False
+    of_data_set: bool = False
+
+
+@dataclass(frozen=True)
 class TrainingLength:
     """Epochs and samples at the last evaluation, the one that ended the run; None where the log can't tell.
 
     evaluations  (epochs, or samples where epochs are unknown; value) in the log's order
+    data_set     samples of the training set; None where it isn't known
     multiplied   samples are epochs times the training set, not counted by the log
-    notes        how the log's positions were understood, and by what
+    notes        how the log's counts were understood, and by what
     doubt        that its positions can't be what the table says; then neither length is given
     """
 
     epochs: float | None = None
     samples: float | None = None
     evaluations: tuple[tuple[float, float], ...] = ()
+    data_set: int | None = None
     multiplied: bool = False
     notes: tuple[str, ...] = ()
     doubt: Doubt | None = None
 
 
-@dataclass(frozen=True)
-class _Evaluation:
-    at: float
-    in_samples: bool  # said outright, by the key
-    value: float | None  # None where it is no finite number: a training that diverged
-    metric: str  # where one evaluation logs several
-
-
 def training_length(
-    evaluations: Sequence[Event], data_set_samples: int | None, benchmark: str | None, round_: str | None
+    evaluations: Sequence[Evaluation],
+    logged: LoggedSize,
+    *,
+    benchmark: str | None,
+    round_: str | None,
+    submitter: str | None = None,
+    batch: int | None = None,
 ) -> TrainingLength:
-    """What eval_accuracy events say.
+    """What the evaluations and `train_samples` say.
 
-    data_set_samples   of the training set, None if unknown
     benchmark, round_  as the result folders name them, None if unknown
+    submitter          as the log or its folder names it
+    batch              the global batch size
     """
-    found = [point for event in evaluations if (point := _evaluation(event)) is not None]
+    size, size_notes = _size(logged, benchmark, round_, submitter)
+    found = [e for e in evaluations if e.at is not None]
+    if why := counts_from_before(benchmark, round_, submitter):
+        return TrainingLength(data_set=size, notes=(why, *size_notes))
     if not found:
-        return TrainingLength(notes=("no eval_accuracy that names an epoch: epochs unknown",))
+        return TrainingLength(
+            data_set=size, notes=("no eval_accuracy that names an epoch: epochs unknown", *size_notes)
+        )
     notes = []
     if placeless := len(evaluations) - len(found):
         notes.append(f"{placeless} of {len(evaluations)} eval_accuracy lines name no epoch")
-    metric = found[0].metric
-    if metric:
+    metric = next((e.values[0][0] for e in found if e.values), "")
+    if metric and len({name for e in found for name, _ in e.values}) > 1:
         notes.append(f"an evaluation has several values; the series shows {metric}")
-    understood = _understood(found, data_set_samples, benchmark, round_)
-    notes.append(understood.note)
-    last, size = found[-1].at / understood.per_sample, data_set_samples
-    if understood.what == "epochs":
-        epochs, samples, scale = last, None if size is None else last * size, 1.0
-    elif size is None:
-        epochs, samples, scale = None, last, 1 / understood.per_sample
-    else:
-        epochs, samples, scale = last / size, last, 1 / (size * understood.per_sample)
-    series = ((e.at * scale, e.value) for e in found if e.value is not None and e.metric == metric)
-    once = tuple(dict.fromkeys(series))  # ranks repeat each other
+    understood = _understood(found, size, benchmark, round_)
+    seen = logged.samples if logged.at_end else None
+    if seen and understood.what == "samples" and {e.at for e in found} == {1.0} and not found[-1].in_samples:
+        note = f"{understood.note}; here it stays at {found[-1].at:g}, and train_samples counts them"
+        return TrainingLength(samples=float(seen), data_set=size, notes=(*notes, note, *size_notes))
+    epochs, samples, scale = _lengths(found, understood, size, batch)
+    multiplied = understood.what == "epochs"
+    if multiplied and seen and _counts_seen(benchmark, round_, submitter):
+        samples, multiplied = float(seen), False
+    series = ((e.at or 0.0, value) for e in found for name, value in e.values[:1] if name == metric)
+    once = tuple(dict.fromkeys((at * scale, value) for at, value in series))  # ranks repeat each other
     if understood.doubt is not None:
         epochs = samples = None
-    multiplied = understood.what == "epochs"
-    return TrainingLength(epochs, samples, once, multiplied, tuple(notes), understood.doubt)
+    notes += [understood.note, *size_notes]
+    return TrainingLength(epochs, samples, once, size, multiplied, tuple(notes), understood.doubt)
 
 
-def is_number(value: object) -> TypeGuard[int | float]:
-    """A finite number and no boolean; a whole number of hundreds of digits is none either."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
+def _lengths(
+    found: Sequence[Evaluation], understood: _Understood, size: int | None, batch: int | None
+) -> tuple[float | None, float | None, float]:
+    """Epochs and samples at the furthest evaluation, and what makes a position one of the series."""
+    last = (max(e.at or 0.0 for e in found) - understood.began_at) / understood.per_sample
+    if understood.what == "epochs":
+        each = _filled_up(size, batch) if size is not None and understood.filled_up else size
+        return last, None if each is None else last * each, 1.0
+    if size is None or not understood.passes:
+        return None, last, 1 / understood.per_sample
+    return last / size, last, 1 / (size * understood.per_sample)
+
+
+def _filled_up(size: int, batch: int | None) -> int:
+    """Samples of an epoch of whole batches."""
+    return size if batch is None or batch > size else -(-size // batch) * batch
+
+
+# train_samples -------------------------------------------------------------------------------------------
+
+
+def _size(
+    logged: LoggedSize, benchmark: str | None, round_: str | None, submitter: str | None
+) -> tuple[int | None, tuple[str, ...]]:
+    """Samples of the training set, and what was decided about it."""
+    known, stated = data_set(benchmark, round_), stated_size(benchmark, round_, submitter)
+    own = None if logged.at_end else logged.samples
+    if logged.of_data_set or stated is None or stated.what == "data set":
+        return (known.samples if own is None and known else own), ()
+    if known is None:
+        return None, (f"train_samples counts {stated.what}, by {stated.source}: no size of a data set",)
+    if logged.samples is None or stated.what == "samples seen":
+        return known.samples, ()
+    if own is not None and abs(own / known.samples - 1) <= LIKE_THE_DATA_SET:
+        return own, ()
+    return known.samples, (
+        f"train_samples is {logged.samples:,} and counts {stated.what}, by {stated.source}; the data set has "
+        f"{known.samples:,} samples ({known.source})",
+    )
+
+
+def _counts_seen(benchmark: str | None, round_: str | None, submitter: str | None) -> bool:
+    stated = stated_size(benchmark, round_, submitter)
+    return stated is not None and stated.what == "samples seen"
+
+
+# epoch_num -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -98,38 +164,49 @@ class _Understood:
     what: What
     note: str
     per_sample: int = 1
+    began_at: float = 0.0
+    passes: bool = True
+    filled_up: bool = False
     doubt: Doubt | None = None
 
 
 def _understood(
-    points: Sequence[_Evaluation], size: int | None, benchmark: str | None, round_: str | None
+    points: Sequence[Evaluation], size: int | None, benchmark: str | None, round_: str | None
 ) -> _Understood:
+    known = counted(benchmark, round_)
     if all(e.in_samples for e in points):
-        return _Understood("samples", "lengths are in samples: the log states samples_count")
+        note = "lengths are in samples: the log states samples_count"
+        return _Understood("samples", note, passes=known is not None and known.passes)
     of = f"{benchmark or 'unknown benchmark'} in {round_ or 'an unknown round'}"
-    known, samples = counted(benchmark, round_), _in_samples(points, size)
+    samples = _in_samples(points, size)
     if known is None:
-        told = f"taken as samples: {samples}" if samples else "taken as epochs, as the key is called"
-        note = f"what epoch_num counts isn't known of {of}; {told}"
-        return _Understood("samples" if samples else "epochs", note)
+        taken = f"taken as samples: {samples}" if samples else "taken as epochs, as the key is called"
+        note = f"what epoch_num counts isn't known of {of}; {taken}"
+        most = max(e.at for e in points if e.at is not None)
+        passes = size is not None and most >= size
+        return _Understood("samples", note, passes=passes) if samples else _Understood("epochs", note)
     note = f"epoch_num counts {known.what}: {of}, by {known.source}"
     against = samples if known.what == "epochs" else _too_few(points)
-    return _Understood(known.what, note, known.per_sample, _contradicts(known, of, against))
+    doubt = _contradicts(known, of, against)
+    return _Understood(
+        known.what, note, known.per_sample, known.began_at, known.passes, known.filled_up, doubt
+    )
 
 
-def _in_samples(points: Sequence[_Evaluation], size: int | None) -> str:
-    """Why the positions look like samples, in words; "" where they don't."""
-    most = max(e.at for e in points)
+def _in_samples(points: Sequence[Evaluation], size: int | None) -> str:
+    """Why the positions look like samples; "" where they don't."""
+    places = [e.at for e in points if e.at is not None]
+    most = max(places)
     if most > MOST_EPOCHS:
         return f"it goes to {most:g}, and no benchmark trains for more than {MOST_EPOCHS:,} epochs"
-    if size is not None and size > 1 and all(e.at % size == 0 for e in points):
+    if size is not None and size > 1 and all(at % size == 0 for at in places):
         return f"it goes to {most:g} in whole multiples of the {size} training samples"
     return ""
 
 
-def _too_few(points: Sequence[_Evaluation]) -> str:
-    """Why the positions look like epochs, in words; "" where they don't."""
-    most = max(e.at for e in points)
+def _too_few(points: Sequence[Evaluation]) -> str:
+    """Why the positions look like epochs; "" where they don't."""
+    most = max(e.at for e in points if e.at is not None)
     return f"it goes to {most:g} only" if most < FEWEST_SAMPLES else ""
 
 
@@ -141,44 +218,3 @@ def _contradicts(known: Counted, of: str, against: str) -> Doubt | None:
         f"epoch_num counts {known.what} in {of} by {known.source}, but here {against}",
         "Find out what the log counts; until then it has no epochs and no samples, and time to train stands",
     )
-
-
-def _evaluation(event: Event) -> _Evaluation | None:
-    """Where and what an eval_accuracy event says; None where it names no position."""
-    stated = event.value
-    where: Mapping[str, Any] = event.metadata
-    if isinstance(stated, dict) and "epoch" in stated and "value" in stated:  # v0.5
-        stated, where = stated["value"], stated
-    position = next((key for key in _POSITIONS if is_number(where.get(key))), None)
-    if position is None:
-        return None
-    numbers = _numbers("", stated)
-    name, value = numbers[0] if numbers else ("", None)
-    metric = where.get("metric") if len(numbers) == 1 else name
-    return _Evaluation(
-        at=float(where[position]),
-        in_samples=position == "samples_count",
-        value=value,
-        metric=metric if isinstance(metric, str) else "",
-    )
-
-
-_POSITIONS: Final = ("samples_count", "epoch_num", "epoch")  # the plainer word first
-
-
-def _numbers(name: str, value: Any, depth: int = 2) -> list[tuple[str, float]]:
-    """The numbers in a value, named by their keys: Mask R-CNN's is `{"accuracy": {"BBOX": …, "SEGM": …}}`.
-
-    No deeper than such logs go: a hostile one may nest without end.
-    """
-    if is_number(value):
-        return [(name, float(value))]
-    if isinstance(value, str):  # some logs write numbers as text
-        try:
-            number = float(value)
-        except ValueError:
-            return []
-        return _numbers(name, number)
-    if not isinstance(value, dict) or depth == 0:
-        return []
-    return [number for key, inner in value.items() for number in _numbers(str(key), inner, depth - 1)]

@@ -2,11 +2,12 @@
 
 Epochs, blocks and evaluations are intervals that may overlap: some programs evaluate while the next epoch
 runs, some log one epoch around everything. A sweep over all their ends gives every moment to exactly one
-phase, so that the phases add up to run_stop − run_start:
+phase, whatever the order of the lines, so that the phases add up to run_stop − run_start:
 
 1. training: an epoch is open, and a block where the log has blocks, since either may enclose evaluations
 2. evaluation: an evaluation is open. Training comes before it, except where the evaluation is of the very
-   epoch that was open when it began: then the epoch waits for it
+   epoch that was open when it began: then the epoch waits for it. Where the log states its own throughput,
+   that decides instead: whether the training paused is seen in how long its samples took
 3. start: nothing was trained yet
 4. rest: what is left
 """
@@ -14,44 +15,45 @@ phase, so that the phases add up to run_stop − run_start:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
+from assay.logs.intervals import Label, Span, Timeline, label_of
 from assay.logs.mllog import Event
-from assay.logs.training_length import TrainingLength, is_number
+from assay.logs.training_length import TrainingLength
 from assay.records import TrainingPhases
 
 MS_PER_MINUTE: Final = 60_000
-_INTERVALS: Final = ("epoch", "block", "eval")
-PHASE_KEYS: Final = frozenset(f"{what}_{edge}" for what in _INTERVALS for edge in ("start", "stop")) | {
-    "eval_accuracy",
-    "train_loop",
-}
-_LABELS: Final = ("epoch_num", "samples_count", "first_epoch_num", "step_num")
-Label = float | None
 
 
 def training_phases(
-    events: Sequence[Event], began_ms: float, ended_ms: float, length: TrainingLength
+    timeline: Timeline,
+    began_ms: float,
+    ended_ms: float,
+    length: TrainingLength,
+    *,
+    trained_ms: float | None = None,
 ) -> TrainingPhases:
     """The phases of a run that lasted from `began_ms` to `ended_ms`, in minutes.
 
-    events  those with a key of PHASE_KEYS, in the order of the log; repeats by further ranks do no harm
-    length  epochs and samples that were trained, converged or not
+    timeline    what the log marks; repeats by further ranks do no harm
+    length      epochs and samples that were trained, converged or not
+    trained_ms  how long training them took by the log's own throughput, where it states one
     """
-    window = _Span(began_ms, ended_ms)
-    evaluations = _spans(events, "eval", window, window.end)
+    window = Span(began_ms, ended_ms)
+    evaluations = timeline.spans("eval", window, window.end)
+    # where the last evaluation begins: training that was begun later is not for the target
     target = max((e.begin for e in evaluations), default=window.end)
-    epochs, blocks = (_spans(events, what, window, target) for what in ("epoch", "block"))
+    epochs, blocks = timeline.spans("epoch", window, target), timeline.spans("block", window, target)
     notes: list[str] = []
     if not epochs and not blocks:
-        epochs = [_unmarked(events, evaluations, window)]
+        epochs = [_unmarked(timeline.points, evaluations, window)]
         paused = evaluations
         notes.append("no epochs or blocks are marked: what is no evaluation, to the last one, is training")
     else:
-        paused = [e for e in evaluations if any(_waits(span, e) for span in epochs or blocks)]
-    spent = _sweep(_Marks(epochs, blocks, evaluations, paused), window)
+        paused = _waited_for(epochs or blocks, evaluations)
+    spent = _spent(_Marks(epochs, blocks, evaluations, paused), window, trained_ms)
     if spent.beside_ms and (epochs or blocks):
         notes.append("evaluation ran beside training: counted once, as training")
     return TrainingPhases(
@@ -60,7 +62,7 @@ def training_phases(
         evaluation_minutes=spent.evaluation_ms / MS_PER_MINUTE,
         rest_minutes=spent.rest_ms / MS_PER_MINUTE,
         overlap_minutes=(spent.beside_ms + spent.paused_ms) / MS_PER_MINUTE,
-        evaluations=len(evaluations) or _evaluated_points(events),
+        evaluations=len(evaluations) or _evaluated_points(timeline.points),
         epochs=length.epochs,
         samples=length.samples,
         notes=tuple(notes),
@@ -69,23 +71,13 @@ def training_phases(
 
 
 @dataclass(frozen=True)
-class _Span:
-    """An interval, in milliseconds since the epoch, with what its first and last line call it."""
-
-    begin: float
-    end: float
-    label: Label = None
-    stop_label: Label = None
-
-
-@dataclass(frozen=True)
 class _Marks:
     """What the log marks; `paused` are evaluations that an open epoch waits for."""
 
-    epochs: Sequence[_Span]
-    blocks: Sequence[_Span]
-    evaluations: Sequence[_Span]
-    paused: Sequence[_Span]
+    epochs: Sequence[Span]
+    blocks: Sequence[Span]
+    evaluations: Sequence[Span]
+    paused: Sequence[Span]
 
 
 @dataclass
@@ -105,7 +97,16 @@ class _Spent:
     after_ms: float = 0.0
 
 
-def _sweep(marks: _Marks, window: _Span) -> _Spent:
+def _spent(marks: _Marks, window: Span, trained_ms: float | None) -> _Spent:
+    """The phases by labels; by the log's own throughput where it knows better what training waited for."""
+    by_labels = _sweep(marks, window)
+    if trained_ms is None or not (by_labels.beside_ms or by_labels.paused_ms):
+        return by_labels
+    others = (_sweep(replace(marks, paused=paused), window) for paused in (marks.evaluations, ()))
+    return min((by_labels, *others), key=lambda spent: abs(spent.training_ms - trained_ms))
+
+
+def _sweep(marks: _Marks, window: Span) -> _Spent:
     """Every moment of the window given to one phase."""
     spent = _Spent()
     kinds = (marks.epochs, marks.blocks, marks.evaluations, marks.paused)
@@ -136,13 +137,20 @@ def _sweep(marks: _Marks, window: _Span) -> _Spent:
     return spent
 
 
-def _waits(epoch: _Span, evaluation: _Span) -> bool:
-    """Whether the evaluation is of this epoch and wholly inside it, begun after it."""
-    named = evaluation.label is not None and evaluation.label == epoch.label
-    return named and epoch.begin < evaluation.begin and evaluation.end <= epoch.end
+def _waited_for(epochs: Sequence[Span], evaluations: Sequence[Span]) -> list[Span]:
+    """Evaluations of an epoch that was open when they began and until they ended."""
+    by_label: dict[Label, list[Span]] = {}
+    for epoch in epochs:
+        by_label.setdefault(epoch.label, []).append(epoch)
+    return [
+        e
+        for e in evaluations
+        if e.label is not None
+        and any(epoch.begin < e.begin and e.end <= epoch.end for epoch in by_label.get(e.label, ()))
+    ]
 
 
-def _unmarked(events: Iterable[Event], evaluations: Sequence[_Span], window: _Span) -> _Span:
+def _unmarked(events: Iterable[Event], evaluations: Sequence[Span], window: Span) -> Span:
     """From v0.5's train_loop, else run_start, to the last evaluation, else run_stop."""
     begin, end = window.begin, max((e.end for e in evaluations), default=None)
     for event in events:
@@ -153,68 +161,10 @@ def _unmarked(events: Iterable[Event], evaluations: Sequence[_Span], window: _Sp
             begin = at
         elif event.key == "eval_accuracy" and not evaluations:
             end = at
-    return _Span(begin, max(begin, window.end if end is None else end))
+    return Span(begin, max(begin, window.end if end is None else end))
 
 
 def _evaluated_points(events: Iterable[Event]) -> int:
     """Evaluations of a log that doesn't mark their beginning and end."""
-    places = [_label(event) for event in events if event.key == "eval_accuracy"]
+    places = [label_of(event) for event in events if event.key == "eval_accuracy"]
     return len(set(places)) if None not in places else len(places)
-
-
-# Lines to intervals --------------------------------------------------------------------------------------
-
-
-def _spans(events: Iterable[Event], what: str, window: _Span, last_ms: float) -> list[_Span]:
-    """Intervals of one kind within the window; one without an end lasts until `last_ms`.
-
-    For training that is where the last evaluation begins: what was begun later is not for the target.
-    """
-    found = _Opened()
-    for event in events:
-        if event.time_ms is None:
-            continue
-        if event.key == f"{what}_start":
-            found.start(event.time_ms, _label(event))
-        elif event.key == f"{what}_stop":
-            found.stop(event.time_ms, _label(event))
-    every = found.closed + [replace(span, end=last_ms) for span in found.open]
-    cut = (replace(s, begin=max(s.begin, window.begin), end=min(s.end, window.end)) for s in every)
-    return [span for span in cut if span.end > span.begin]
-
-
-@dataclass
-class _Opened:
-    """Intervals of one kind while lines are read; a rank's repeat of a line opens and closes nothing anew."""
-
-    open: list[_Span] = field(default_factory=list)
-    closed: list[_Span] = field(default_factory=list)
-
-    def start(self, at: float, label: Label) -> None:
-        if all(span.label != label for span in self.open):
-            self.open.append(_Span(at, at, label))
-
-    def stop(self, at: float, label: Label) -> None:
-        """Close the interval of that label, else the oldest."""
-        own = next((span for span in self.open if span.label == label), None)
-        if self._repeats(label, own):  # the last one lasted longer on this rank
-            self.closed[-1] = replace(self.closed[-1], end=max(at, self.closed[-1].end))
-        elif self.open:
-            known = own or self.open[0]
-            self.open.remove(known)
-            self.closed.append(replace(known, end=at, stop_label=label))
-
-    def _repeats(self, label: Label, own: _Span | None) -> bool:
-        """Whether an end was there before. A block named by samples begins with the last one's end."""
-        if label is None or not self.closed or self.closed[-1].stop_label != label:
-            return False
-        return own is None or self.closed[-1].label != label
-
-
-def _label(event: Event) -> Label:
-    """The epoch, or the samples, that a line is about."""
-    places = (event.metadata.get(name) for name in _LABELS)
-    stated = next((place for place in places if is_number(place)), event.value)
-    if isinstance(stated, dict):  # v0.5
-        stated = stated.get("epoch")
-    return float(stated) if is_number(stated) else None

@@ -57,6 +57,9 @@ class TrainingRun:
     hyperparameters    every scalar the log states once: batch size, optimiser, target, seed …
     phases             where the time went, of a run that came to its run_stop, converged or not
     caches_dropped     before the run; False where the log shows that dropping them failed
+    target_reached     by the log's own evaluation, of a run that succeeded; None where no target is known
+    data_set_samples   in the training set; what the log calls `train_samples` may count something else
+    tracked_samples_per_s  the log's own throughput in training, of all accelerators
     """
 
     file: str
@@ -76,6 +79,9 @@ class TrainingRun:
     doubts: tuple[Doubt, ...] = ()  # where the log contradicts itself
     phases: TrainingPhases | None = None
     caches_dropped: bool | None = None
+    target_reached: bool | None = None
+    data_set_samples: int | None = None
+    tracked_samples_per_s: float | None = None
 
     @property
     def minutes_per_epoch(self) -> float | None:
@@ -90,6 +96,13 @@ class TrainingRun:
         if self.minutes is None or not self.minutes or self.samples is None:
             return None
         return self.samples / (self.minutes * 60)
+
+    @property
+    def training_samples_per_s(self) -> float | None:
+        """Throughput while it trained: start, evaluation and rest left out."""
+        if self.samples is None or self.phases is None or not self.phases.training_minutes:
+            return None
+        return self.samples / (self.phases.training_minutes * 60)
 
 
 @dataclass(frozen=True)

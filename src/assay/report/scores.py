@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.analyse.mlperf_rounds import Rule
-from assay.analyse.score import ScoredSet
+from assay.analyse.score import Score, ScoredSet
 from assay.analyse.training_sets import set_of_runs
 from assay.records import TrainingRun
 from assay.report import split
@@ -46,19 +46,25 @@ def _runs_table(runs: Sequence[TrainingRun]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("run", overflow="fold")
     table.add_column("status")
-    for heading in ("minutes", "epochs", "min/epoch", "samples/s", "batch"):
+    in_epochs = any(run.epochs for run in runs) or not any(run.samples for run in runs)
+    length = ("epochs", "min/epoch") if in_epochs else ("samples", "min/million")
+    for heading in ("minutes", *length, "samples/s", "batch"):
         table.add_column(heading, justify="right")
     for run in runs:
         table.add_row(
             escape(run.file),
             f"[{_STATUS_STYLES[run.status]}]{run.status}[/]",
             _figure(run.minutes, ".3f"),
-            _figure(run.epochs, ".4g"),
-            _figure(run.minutes_per_epoch, ".4f"),
+            _figure(run.epochs, ".4g") if in_epochs else _figure(run.samples, ",.0f"),
+            _figure(run.minutes_per_epoch, ".4f") if in_epochs else _figure(_per_million(run), ".4f"),
             _figure(run.samples_per_s, ",.1f"),
             _figure(run.global_batch_size, ","),
         )
     return table
+
+
+def _per_million(run: TrainingRun) -> float | None:
+    return run.minutes / run.samples * 1e6 if run.minutes and run.samples else None
 
 
 def _score_line(scored: ScoredSet) -> Text:
@@ -69,11 +75,21 @@ def _score_line(scored: ScoredSet) -> Text:
         spread += "" if score.std is None else f", standard deviation {score.std:.3f}"
         spread += f", {score.converged} of {counted(score.runs, 'run')}"
     if score.minutes is None:
-        return Text.assemble(("no score", "bold yellow"), "; " * bool(spread), spread, _stated(scored))
+        return Text.assemble(
+            ("no score", "bold yellow"), _official(score), "; " * bool(spread), spread, _stated(scored)
+        )
     text = Text.assemble((f"score {score.minutes:.3f} min", "bold"), f" (without {_dropped(score.rule)})")
     if score.scaled is not None and scored.scaling_factor != 1:
         text.append(f", scaled by {scored.scaling_factor:.6g}: {score.scaled:.3f} min")
     return text.append(f"; {spread}{_stated(scored)}")
+
+
+def _official(score: Score) -> str:
+    """What the official rule gives where broken logs leave no score; "" where it gives nothing."""
+    if score.official is None:
+        return ""
+    rule = "the official rule, which drops a broken log as a slowest run"
+    return f"; {score.official:.3f} min by {rule}"
 
 
 def _stated(scored: ScoredSet) -> str:

@@ -89,5 +89,5 @@ MLPERF = Workload(
     flops=_flops,
     task=_task,
     read=_read,
-    version=3,
+    version=4,
 )

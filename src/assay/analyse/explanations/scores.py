@@ -26,8 +26,9 @@ EXPLANATIONS: dict[str, Explanation] = {
     ),
     "unusable-run": Explanation(
         "invalid",
-        "A log of the set is broken, cut or unfinished.",
-        "A broken log is not a run that failed to converge: counting it either way invents a result.",
+        "A log of the set is broken, cut or unfinished, or its last evaluation missed the round's target.",
+        "A broken log is not a run that failed to converge: counting it either way invents a result. The "
+        "official rule drops one as the slowest run; what it gives then is shown next to it.",
         "Complete the file, or repeat the run.",
     ),
     "not-converged": Explanation(
@@ -87,9 +88,23 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Find out what the log counts: another benchmark or round than believed, or a program that counts "
         "otherwise. Time to train does not depend on it.",
     ),
+    "target-unknown": Explanation(
+        "weak",
+        "The log says that the run succeeded, and no quality target is known for its benchmark and round.",
+        "Whether it trained far enough was not checked: a run that stopped early looks fast.",
+        "Name the round with `--round` or by the folder; else compare the last evaluations yourself.",
+    ),
+    "events-out-of-order": Explanation(
+        "biased",
+        "Epochs or blocks of the log step back in time; only evaluations are printed later than they happen.",
+        "Either the log joins those of several ranks, which does no harm, or the clock was set during the "
+        "run, and its minutes are wrong by as much.",
+        "Look at the lines that the doubt names.",
+    ),
     "throughput-contradicts": Explanation(
         "invalid",
-        "Samples over time and the log's own tracked throughput are far apart.",
+        "Samples over training time and the log's own throughput are far apart, and the table of what "
+        "`train_samples` counts by benchmark, round and submitter does not resolve it.",
         "One of them counts something else, as batches for samples, or one rank's for all. Samples that rest "
         "on `train_samples` are not given then; the log's own count of samples is, and may be wrong.",
         "Check what `train_samples` counts here before using samples per second.",

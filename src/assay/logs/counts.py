@@ -1,0 +1,237 @@
+"""What the counts in a training log mean, by benchmark, round and submitter: one key has several meanings.
+
+`epoch_num`      epochs in most logs, samples or tokens in others
+`samples_count`  samples, in every log that has it
+`train_samples`  the training set, batches, iterations or what the run took
+`throughput`     samples a second of all accelerators; in RetinaNet's logs of one, in GPT-3's tokens
+
+Sources: the compliance rules of v0.5 to v0.7 make `epoch_num` rise by one an epoch. From v1.0 on
+mlperf-logging compares the logged number with its reference convergence points, so it counts what those
+count. What `train_samples` counts was found in the 9,800 published logs of v1.1, v2.0, v3.0 and v4.0, where
+time, batch size and the log's own throughput tell batches from samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from assay.logs.rounds import Round, number
+
+What = Literal["epochs", "samples", "tokens"]
+Size = Literal["data set", "batches", "iterations", "samples seen", "tokens seen", "most samples"]
+
+_RULES: Final = "the round's compliance rules"
+_REFERENCES: Final = "mlperf-logging's reference convergence points"
+_LOGS: Final = "the published logs"
+GPT3_TOKENS_PER_SAMPLE: Final = 2048  # of the reference model: each sample is one whole sequence
+LIKE_THE_DATA_SET: Final = 0.05  # implementations leave out the last batch or the longest samples
+
+
+# epoch_num -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What `epoch_num` counts in the rounds from `first` to `last`.
+
+    per_sample  counts that make one sample; 1 where epochs or samples are counted
+    began_at    what it says before anything is trained
+    passes      whether the benchmark goes over its whole training set, so that samples make epochs
+    filled_up   whether an epoch is filled up to whole batches, which matters where the set has 168 samples
+    """
+
+    benchmark: str
+    what: What
+    first: Round
+    last: Round
+    source: str
+    per_sample: int = 1
+    began_at: float = 0.0
+    passes: bool = False
+    filled_up: bool = False
+
+
+def _epochs(first: Round, last: Round, *benchmarks: str, source: str = _REFERENCES) -> list[Counted]:
+    return [Counted(name, "epochs", first, last, source, passes=True) for name in benchmarks]
+
+
+_EPOCH_NUM: Final = (
+    *_epochs((0, 5), (0, 7), "resnet", "ssd", "maskrcnn", "gnmt", "transformer", source=_RULES),
+    *_epochs((0, 5), (0, 5), "ncf", source=_RULES),
+    *_epochs((1, 0), (4, 0), "resnet"),
+    *_epochs((1, 0), (4, 1), "ssd"),
+    *_epochs((2, 0), (5, 1), "retinanet"),
+    *_epochs((1, 0), (3, 1), "maskrcnn", "rnnt"),
+    Counted("dlrm", "epochs", (1, 0), (2, 1), _REFERENCES, began_at=1.0, passes=True),
+    *_epochs((3, 0), (5, 1), "dlrm_dcnv2"),
+    *_epochs((4, 0), (5, 1), "gnn", "rgat"),
+    # its own throughput counts 192 samples an epoch at batch size 32
+    Counted("unet3d", "epochs", (1, 0), (3, 0), _REFERENCES, passes=True, filled_up=True),
+    Counted("unet3d", "samples", (3, 1), (4, 0), _REFERENCES, passes=True),
+    Counted("bert", "samples", (0, 7), (0, 7), _LOGS),
+    Counted("bert", "samples", (1, 0), (5, 1), _REFERENCES),
+    Counted("llama2_70b_lora", "samples", (4, 0), (5, 1), _REFERENCES),
+    Counted("stable_diffusion", "samples", (3, 1), (5, 0), _REFERENCES),
+    Counted("flux1", "samples", (5, 1), (5, 1), _REFERENCES),
+    Counted("llama31_405b", "samples", (5, 0), (5, 1), _REFERENCES),
+    Counted("llama31_8b", "samples", (5, 1), (5, 1), _REFERENCES),
+    Counted("gpt3", "tokens", (3, 0), (4, 1), _REFERENCES, GPT3_TOKENS_PER_SAMPLE),
+)
+
+
+def counted(benchmark: str | None, round_: str | None) -> Counted | None:
+    """What `epoch_num` counts; None where the table doesn't know the benchmark in that round.
+
+    An unknown round is no matter where the benchmark's logs count alike in all of theirs.
+
+    >>> counted("unet3d", "v3.0").what, counted("unet3d", "v3.1").what
+    ('epochs', 'samples')
+    >>> counted("resnet", None).what, counted("unet3d", None), counted("minigo", "v0.7")
+    ('epochs', None, None)
+    """
+    known = [entry for entry in _EPOCH_NUM if entry.benchmark == benchmark]
+    if round_ is None:
+        return known[-1] if len({entry.what for entry in known}) == 1 else None
+    at = number(round_)
+    return next((e for e in known if at is not None and e.first <= at <= e.last), None)
+
+
+_FROM_BEFORE: Final = (("bert", (1, 1), "Google"),)
+
+
+def counts_from_before(benchmark: str | None, round_: str | None, submitter: str | None) -> str:
+    """Why the counts say nothing of this run; "" where they do.
+
+    Source: Google's BERT of v1.1, open division, which begins at a checkpoint of a hundred million samples.
+    """
+    if (benchmark, number(round_), submitter) not in _FROM_BEFORE:
+        return ""
+    return f"epoch_num counts from before run_start in {submitter}'s {benchmark} of {round_}: length unknown"
+
+
+# train_samples -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Samples in the training set of a benchmark in the rounds from `first` to `last`."""
+
+    benchmark: str
+    first: Round
+    last: Round
+    samples: int
+    source: str
+
+
+_COCO: Final = "COCO 2017: training images with boxes"
+_OPEN_IMAGES: Final = "OpenImages v6 as MLPerf's RetinaNet takes it"
+_CRITEO: Final = "Criteo 1TB: days 0 to 22"
+_DATA_SETS: Final = (
+    DataSet("resnet", (0, 5), (4, 0), 1_281_167, "ImageNet 2012"),
+    DataSet("ssd", (0, 5), (1, 1), 117_266, _COCO),
+    DataSet("maskrcnn", (0, 5), (3, 1), 117_266, _COCO),
+    DataSet("ssd", (2, 0), (4, 1), 1_170_301, _OPEN_IMAGES),
+    DataSet("retinanet", (2, 0), (5, 1), 1_170_301, _OPEN_IMAGES),
+    DataSet("unet3d", (1, 0), (4, 0), 168, "KiTS19: 168 of 210 cases"),
+    DataSet("dlrm", (0, 7), (2, 1), 4_195_197_692, _CRITEO),
+    DataSet("dlrm_dcnv2", (3, 0), (5, 1), 4_195_197_692, _CRITEO),
+)
+
+
+@dataclass(frozen=True)
+class SizeStated:
+    """What `train_samples` counts in logs of a benchmark, in the rounds from `first` to `last`.
+
+    submitters  as their logs or folders call them; of all others where empty
+    """
+
+    benchmark: str
+    first: Round
+    last: Round
+    what: Size
+    source: str
+    submitters: tuple[str, ...] = ()
+
+
+_SEEN: Final = f"{_LOGS}: printed after the last evaluation, differs from run to run"
+_SET: Final = f"{_LOGS}: the same in all"
+_TRAIN_SAMPLES: Final = (
+    SizeStated("resnet", (0, 7), (4, 0), "data set", _SET),
+    SizeStated("ssd", (0, 7), (1, 1), "data set", _SET),
+    SizeStated("ssd", (2, 0), (4, 1), "data set", _SET, ("Google",)),
+    SizeStated("ssd", (2, 0), (4, 1), "batches", f"{_LOGS}: times the batch size it is 1,170,301"),
+    SizeStated("retinanet", (2, 0), (5, 1), "batches", f"{_LOGS}: times the batch size it is 1,170,301"),
+    SizeStated("maskrcnn", (0, 7), (3, 1), "data set", _SET, ("Google",)),
+    SizeStated("maskrcnn", (0, 7), (3, 1), "iterations", f"{_LOGS}: the limit that was configured"),
+    SizeStated("unet3d", (1, 0), (4, 0), "data set", _SET),
+    SizeStated("rnnt", (1, 0), (3, 1), "data set", f"{_LOGS}: LibriSpeech without what is too long"),
+    SizeStated("dlrm", (0, 7), (2, 1), "data set", _SET, ("Google",)),
+    SizeStated("dlrm", (0, 7), (2, 1), "samples seen", _SEEN),
+    SizeStated("dlrm_dcnv2", (3, 0), (5, 1), "data set", _SET),
+    SizeStated("gnn", (4, 0), (4, 1), "data set", _SET),
+    SizeStated("rgat", (4, 0), (5, 1), "data set", _SET),
+    SizeStated("bert", (1, 1), (1, 1), "data set", f"{_LOGS}: more than any run takes", ("Google",)),
+    SizeStated(
+        "bert", (0, 7), (5, 1), "most samples", f"{_LOGS}: steps that were configured, times the batch size",
+        ("Google", "Habana", "Intel-HabanaLabs"),
+    ),
+    SizeStated("bert", (0, 7), (5, 1), "samples seen", _SEEN),
+    SizeStated("llama2_70b_lora", (4, 0), (5, 1), "data set", _SET),
+    SizeStated("stable_diffusion", (3, 1), (5, 0), "data set", _SET),
+    SizeStated("gpt3", (3, 0), (4, 1), "tokens seen", f"{_LOGS}: equal to the last epoch_num"),
+    SizeStated("llama31_8b", (5, 1), (5, 1), "samples seen", f"{_LOGS}: equal to the last samples_count"),
+)  # fmt: skip
+
+
+def stated_size(benchmark: str | None, round_: str | None, submitter: str | None) -> SizeStated | None:
+    """What `train_samples` counts; None where the table doesn't know the benchmark in that round.
+
+    >>> stated_size("bert", "v2.0", "Google").what, stated_size("bert", "v2.0", "NVIDIA").what
+    ('most samples', 'samples seen')
+    """
+    at = number(round_)
+    return next(
+        (
+            entry
+            for entry in _TRAIN_SAMPLES
+            if entry.benchmark == benchmark
+            and (not entry.submitters or submitter in entry.submitters)
+            and (at is None or entry.first <= at <= entry.last)
+        ),
+        None,
+    )
+
+
+def data_set(benchmark: str | None, round_: str | None) -> DataSet | None:
+    """The benchmark's training set in a round, where its size is known."""
+    at = number(round_)
+    if at is None:
+        return None
+    return next((e for e in _DATA_SETS if e.benchmark == benchmark and e.first <= at <= e.last), None)
+
+
+# throughput ----------------------------------------------------------------------------------------------
+
+_OF_ONE: Final = (("ssd", (2, 0), (4, 1)),)
+
+
+def throughput_in_samples(
+    stated: float | None, benchmark: str | None, round_: str | None, accelerators: int | None
+) -> tuple[float | None, str]:
+    """A log's own throughput in samples a second of all accelerators, and what was decided about it.
+
+    None where the log states none, or that of one of an unknown number of accelerators: RetinaNet's does,
+    while it was called ssd. GPT-3's counts tokens.
+
+    Source: the published logs of v2.0 to v4.0, by their samples over time.
+    """
+    known, at = counted(benchmark, round_), number(round_)
+    if stated is None:
+        return None, ""
+    if known is not None and known.what == "tokens":
+        return stated / known.per_sample, "the log's own throughput counts tokens"
+    if at is None or not any(name == benchmark and first <= at <= last for name, first, last in _OF_ONE):
+        return stated, ""
+    note = f"the log's own throughput, {stated:,.5g} samples/s, is of one accelerator"
+    return (None if accelerators is None else stated * accelerators), note
