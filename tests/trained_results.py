@@ -64,6 +64,7 @@ def trained(
             samples=None,
             global_batch_size=batch,
             train_samples=samples,
+            data_set_samples=samples,
             evaluations=((length - grid, 0.5), (length, 0.6)),
             hyperparameters={"opt_name": "lars", "seed": at, **(facts or {})},
             phases=phases,

@@ -123,7 +123,7 @@ def _settings(result: Result, run: TrainingRun) -> dict[str, Scalar]:
     measured = {measurement.metric for measurement in result.reading.measurements}
     facts = {
         "quality target": _target(run),
-        "training samples": run.train_samples,
+        "training samples": run.data_set_samples,
         "evaluation samples": run.hyperparameters.get("eval_samples"),
         "global batch size": run.global_batch_size,
         "round": run.round,

@@ -8,13 +8,13 @@ from pathlib import Path
 from assay.errors import InputError
 from assay.logs.mllog import EventReader
 from assay.logs.mlperf import training_run
-from assay.records import Measurement, Metric, Reading, Series, Shape, Task, TrainingRun
+from assay.records import Measurement, Metric, Reading, Scalar, Series, Shape, Task, TrainingRun
 from assay.workloads.mlperf_flops import sample_flops
 from assay.workloads.program import Params
 from assay.workloads.workload import Workload
 
 # Time to train mixes two things: how long an epoch takes is the system's, how many it takes is the seed's.
-# The verdict rests on the first.
+# The verdict rests on the first, and on throughput where the log counts no epochs.
 TIME_PER_EPOCH = Metric("time_per_epoch", "s", "lower", "time to train over epochs: evaluation included")
 TIME_TO_TRAIN = Metric("time_to_train", "s", "lower", "run_start to run_stop: what MLPerf scores")
 EPOCHS = Metric("epochs_to_target", "epochs", None, "passes over the data to the target", scales=False)
@@ -47,9 +47,15 @@ def _read(logs: Mapping[str, Path], params: MlperfLogParams) -> Reading:
     return Reading(
         measurements=_measurements(found, path),
         series=_series(found),
-        facts={**found.hyperparameters, "benchmark": found.benchmark, "round": found.round},
+        facts={**_settings(found), "benchmark": found.benchmark, "round": found.round},
         training=found,
     )
+
+
+def _settings(found: TrainingRun) -> dict[str, Scalar]:
+    """What the log states; train_samples only where it is the size of a data set, and then that size."""
+    stated = {name: value for name, value in found.hyperparameters.items() if name != "train_samples"}
+    return stated if found.data_set_samples is None else {**stated, "train_samples": found.data_set_samples}
 
 
 def _measurements(found: TrainingRun, path: Path) -> tuple[Measurement, ...]:
@@ -84,7 +90,7 @@ MLPERF = Workload(
     name="mlperf",
     about="MLPerf training logs that others made (by `assay import`)",
     params=MlperfLogParams,
-    metrics=lambda _params: (TIME_PER_EPOCH, TIME_TO_TRAIN, EPOCHS, THROUGHPUT),
+    metrics=lambda _params: (TIME_PER_EPOCH, THROUGHPUT, TIME_TO_TRAIN, EPOCHS),
     sample="sample",
     flops=_flops,
     task=_task,
