@@ -67,9 +67,9 @@ def _measurements(found: TrainingRun, path: Path) -> tuple[Measurement, ...]:
     per_epoch = found.minutes_per_epoch
     figures = (
         (TIME_PER_EPOCH, None if per_epoch is None else per_epoch * 60, stop),
+        (THROUGHPUT, found.samples_per_s, stop),
         (TIME_TO_TRAIN, None if found.minutes is None else found.minutes * 60, stop),
         (EPOCHS, found.epochs, evaluation),
-        (THROUGHPUT, found.samples_per_s, stop),
     )
     return tuple(
         Measurement(metric.name, value, metric.unit, {}, found.file, line)

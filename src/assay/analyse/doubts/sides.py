@@ -89,7 +89,8 @@ def _stated(side: Side) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for sample in side.group.samples:
         reading = sample.result.reading
-        logged = {} if reading.training is None else reading.training.hyperparameters
+        logged = {} if reading.training is None else dict(reading.training.hyperparameters)
+        logged.pop("train_samples", None)  # the facts have it where it is the size of a data set
         for name, value in {**logged, **reading.facts}.items():
             if name in WORK or name in WORK_AT_EQUAL_SHAPE:
                 found.setdefault(name, set()).add(str(value))
