@@ -24,6 +24,7 @@ from assay.rundir import session as rundir
 from assay.rundir.files import Header
 from assay.workloads import WORKLOADS
 from test_rundir import header, plan, trial
+from trained_results import imported
 
 
 def line(key: str, time_ms: int, value: Any = None, **metadata: Any) -> str:
@@ -325,3 +326,21 @@ def test_a_header_keeps_who_took_it_in_apart_from_what_it_says(tmp_path: Path) -
     [merged] = merge(session.path, tmp_path / "here")
     known: Header = merged.session.header
     assert (known.host, known.command_line) == (session.header.host, session.header.command_line)
+
+
+def test_a_log_that_counts_no_epochs_is_judged_by_its_throughput(tmp_path: Path) -> None:
+    leaf = tmp_path / "v2.0" / "sys" / "bert"
+    leaf.mkdir(parents=True)
+    lines = [
+        line("submission_benchmark", 0, "bert"),
+        line("run_start", 1),
+        line("eval_accuracy", 60_000, 0.73, epoch_num=1),
+        line("train_samples", 60_000, 6000),
+        line("run_stop", 60_001, status="success"),
+    ]
+    (leaf / "result_0.txt").write_text("".join(lines))
+    [result] = imported(tmp_path / "runs", "set", tmp_path / "v2.0")
+    assert [m.metric for m in result.reading.measurements] == ["throughput", "time_to_train"]
+    assert "train_samples" not in result.reading.facts
+    plan_made = json.loads(next((tmp_path / "runs").rglob("plan.json")).read_text())
+    assert plan_made["primary_metric"] == {"bert": "throughput"}
