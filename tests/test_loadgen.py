@@ -17,8 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.analyse.inference_rules import check_inference, doubts_of_inference
+from assay.analyse.inference_targets import inference_task
 from assay.analyse.rules import NOT_VERIFIED
 from assay.cli import import_, score
+from assay.cli.inference import inference_runs
 from assay.logs.inference_app import app_run, is_app_log
 from assay.logs.loadgen import find_runs, inference_run, logs_of
 from assay.logs.loadgen_text import DETAIL, SUMMARY, stated_in_summary
@@ -101,9 +103,10 @@ def test_the_latency_of_multistream_is_that_of_a_query(loadgen: Path) -> None:
 
 def test_a_run_with_tokens_has_their_rate_and_latencies(loadgen: Path) -> None:
     run = run_in(loadgen / "tokens")
-    rate = next(m for m in run.figures if m.metric == "token_throughput")
-    assert rate.unit == "tokens/s"
-    assert rate.value == pytest.approx(5 * run.score.value, rel=0.01)  # type: ignore[union-attr]
+    samples = next(m for m in run.figures if m.metric == "throughput")
+    assert run.score is not None
+    assert (run.score.metric, run.score.unit) == ("token_throughput", "tokens/s")
+    assert run.score.value == pytest.approx(5 * samples.value, rel=0.01)
     for metric in ("first_token", "time_per_token"):
         points = [m for m in run.figures if m.metric == metric]
         assert [m.labels["percentile"] for m in points] == [50.0, 90.0, 95.0, 97.0, 99.0, 99.9]
@@ -197,7 +200,8 @@ def official(folder: Path, to: Path) -> Path:
 def test_official_settings_raise_no_doubt(loadgen: Path, tmp_path: Path, name: str) -> None:
     run = run_in(official(loadgen / name, tmp_path))
     assert doubts_of_inference(run) == ()
-    assert {check.state for check in check_inference(run)} == {"ok"}
+    unknown_outside_a_tree = {"accuracy run", "accuracy target", "data set"}
+    assert {check.rule for check in check_inference(run) if check.state != "ok"} == unknown_outside_a_tree
 
 
 @pytest.mark.parametrize(
@@ -249,6 +253,144 @@ def test_whatever_is_left_of_the_logs_is_a_run_or_a_problem(loadgen: Path, data:
     run = run_in(folder)
     assert bool(run.problem) == (run.score is None)
     assert all(check.state in ("ok", "fail", "not applicable") for check in check_inference(run))
+
+
+# In MLPerf's tree ----------------------------------------------------------------------------------------
+
+F1 = '{{"exact_match": 82.9, "f1": {}}}\nhash=e5f53282\n'
+
+
+def in_tree(
+    loadgen: Path, root: Path, *, benchmark: str = "bert-99", accuracy: str | None = "", of: str = "accuracy"
+) -> Path:
+    """The folder of a scenario in a tree of results, with the official settings and an accuracy run."""
+    scenario = root / "inference_results_v4.1/closed/Acme/results/dgx" / benchmark / "Offline"
+    performance = scenario / "performance" / "run_1"
+    performance.mkdir(parents=True)
+    official(loadgen / "offline", performance)
+    if accuracy is not None:
+        shutil.copytree(loadgen / of, scenario / "accuracy")
+        (scenario / "accuracy" / "accuracy.txt").write_text(accuracy)
+    return scenario
+
+
+def only_run(path: Path) -> InferenceRun:
+    [run] = inference_runs(find_runs([path]))
+    return run
+
+
+def codes(run: InferenceRun) -> dict[str, str]:
+    """The doubts of a run, but for the small data set that these runs are made with."""
+    return {d.code: d.evidence for d in doubts_of_inference(run) if d.code != "other-data-set"}
+
+
+def test_a_run_in_mlperfs_tree_is_named_by_it_and_joined_with_its_accuracy(
+    loadgen: Path, tmp_path: Path
+) -> None:
+    run = only_run(in_tree(loadgen, tmp_path, accuracy=F1.format(90.3567)))
+    assert run.name == "Acme/dgx/bert-99/Offline"
+    assert run.place is not None
+    assert (run.place.round, run.place.division, run.place.submitter) == ("v4.1", "closed", "Acme")
+    assert run.accuracy is not None
+    assert {name: s.value for name, s in run.accuracy.figures.items()} == {"F1": 90.3567}
+    checks = {check.rule: check for check in check_inference(run)}
+    assert checks["accuracy target"].evidence == "F1 is 90.3567, accepted is at least 89.9653"
+    assert checks["accuracy target"].where == "accuracy/accuracy.txt:1"
+    assert codes(run) == {}
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "of", "code", "evidence"),
+    [
+        (F1.format(89.96), "accuracy", "below-asked-accuracy", "F1 is 89.96, accepted is at least 89.9653"),
+        ("accuracy=76.1%", "accuracy", "below-asked-accuracy", "accuracy.txt has no F1"),
+        ("", "accuracy", "no-accuracy", "accuracy.txt names no accuracy that is known here"),
+        (F1.format(91), "offline", "no-accuracy",
+         "the folder accuracy is a run of PerformanceOnly; expected a run of AccuracyOnly"),
+        (None, "accuracy", "no-accuracy", "no folder accuracy lies next to performance"),
+    ],
+)  # fmt: skip
+def test_a_speed_without_its_accuracy_is_doubted(
+    loadgen: Path, tmp_path: Path, accuracy: str | None, of: str, code: str, evidence: str
+) -> None:
+    assert codes(only_run(in_tree(loadgen, tmp_path, accuracy=accuracy, of=of))) == {code: evidence}
+
+
+def test_a_folder_of_another_scenario_than_its_log_is_doubted(loadgen: Path, tmp_path: Path) -> None:
+    folder = in_tree(loadgen, tmp_path, accuracy=F1.format(91))
+    folder.rename(folder.with_name("Interactive"))
+    found = codes(only_run(tmp_path))
+    assert found == {"logs-disagree": "the folder is of Interactive and the log of Offline"}
+
+
+def test_a_run_of_an_audit_test_is_no_result_and_is_not_imported(loadgen: Path, tmp_path: Path) -> None:
+    folder = in_tree(loadgen, tmp_path, accuracy=None)
+    (folder / "TEST01").mkdir()
+    (folder / "performance").rename(folder / "TEST01" / "performance")
+    run = only_run(tmp_path)
+    assert run.name == "Acme/dgx/bert-99/Offline/TEST01"
+    assert codes(run) == {"test-mode": "the run lies in the folder of the audit test TEST01"}
+    done = assay(import_.command, tmp_path, "--name", "mine", "--runs", tmp_path / "runs")
+    assert "its runs measured for an audit test" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "samples", "short"),
+    [
+        ("3d-unet-99", 43, None),
+        ("3d-unet-99", 42, "at least 43, the data set of 3d-unet-99"),
+        ("stable-diffusion-xl", 5000, None),
+        ("bert-99", 10_832, "at least 10833, the data set of bert-99"),
+        ("resnet50", 24_575, "the rules ask for at least 24576"),
+        ("a-new-model", 10_832, "at least 24576; a smaller data set is used whole"),
+    ],
+)
+def test_a_benchmark_with_a_small_data_set_needs_no_more_samples_than_that(
+    loadgen: Path, tmp_path: Path, benchmark: str, samples: int, short: str | None
+) -> None:
+    folder = in_tree(loadgen, tmp_path, benchmark=benchmark)
+    for log in logs_of(folder / "performance" / "run_1"):
+        for was in re.findall(r'effective_min_sample_count", "value": \d+', text := log.read_text()):
+            text = text.replace(was, re.sub(r"\d+$", str(samples), was))
+        log.write_text(text)
+    evidence = codes(only_run(folder)).get("short-settings")
+    assert (evidence is None) if short is None else (evidence is not None and short in evidence)
+
+
+def test_a_part_of_the_data_set_is_doubted(loadgen: Path, tmp_path: Path) -> None:
+    doubts = doubts_of_inference(only_run(in_tree(loadgen, tmp_path, accuracy=F1.format(91))))
+    [doubt] = doubts
+    assert doubt.code == "other-data-set"
+    assert "the data set of the rules has 10833" in doubt.evidence
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "round_", "metric", "value", "holds"),
+    [
+        ("stable-diffusion-xl", "v4.1", "FID_SCORE", 23.96, False),
+        ("stable-diffusion-xl", "v4.1", "FID_SCORE", 23.95, True),
+        ("resnet50", "", "accuracy", 75.7, True),
+        ("resnet50", "v5.1", "accuracy", 75.69, False),
+        ("bert-99.9", "v4.1", "F1", 90.78, False),
+        ("mixtral-8x7b", "v4.1", "mbxp", 59.53, True),
+        ("mixtral-8x7b", "v5.0", "mbxp", 59.53, False),
+        ("llama2-70b-interactive-99", "v5.0", "TOKENS_PER_SAMPLE", 324, False),
+        ("gptj-99", "v4.0", "GEN_LEN", 9_000_000, True),
+    ],
+)
+def test_accuracy_targets_are_those_of_the_benchmark_in_its_round(
+    benchmark: str, round_: str, metric: str, value: float, holds: bool
+) -> None:
+    task = inference_task(benchmark, round_)
+    assert task is not None
+    assert task.accuracy[metric].holds(value) is holds
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "round_"), [("3d-unet-99", "v0.7"), ("a-new-model", "v4.1"), ("mixtral-8x7b", ""), ("", "")]
+)
+def test_what_a_benchmark_asks_for_is_not_known_outside_the_table(benchmark: str, round_: str) -> None:
+    assert inference_task(benchmark, round_) is None
 
 
 # The reference app ---------------------------------------------------------------------------------------

@@ -9,11 +9,12 @@ Source: MLPerf inference rules, "Scenarios", and the mlperf.conf that goes with 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from assay.analyse.inference_targets import OFFLINE_MINIMUM, Bounds, has_todays_scenarios, inference_task
 from assay.analyse.log_rules import Check, State
-from assay.records import Doubt, InferenceRun
+from assay.records import Doubt, InferenceRun, Stated
 
 MIN_DURATION_MS: Final = 600_000
 _SEEDS: Final = ("effective_qsl_rng_seed", "effective_sample_index_rng_seed", "effective_schedule_rng_seed")
@@ -50,7 +51,7 @@ _OFFICIAL: Final[dict[str, tuple[Setting, ...]]] = {
         Setting(
             "minimum samples",
             ("effective_min_sample_count", "effective_samples_per_query"),
-            24_576,
+            OFFLINE_MINIMUM,
             remark="; a smaller data set is used whole",
         ),
     ),
@@ -100,7 +101,10 @@ def check_inference(run: InferenceRun) -> tuple[Check, ...]:
     """Every check of one run: LoadGen's own verdict, then the settings that it was given."""
     return (
         _performance(run),
+        _accuracy_run(run),
+        _accuracy_target(run),
         *_settings(run),
+        _data_set(run),
         _seeds(run),
         _no_test_mode(run),
         _errors(run),
@@ -113,7 +117,9 @@ def doubts_of_inference(run: InferenceRun) -> tuple[Doubt, ...]:
     if run.problem:
         return ()
     checks = check_inference(run)
-    short = unmet_settings(run.scenario, {key: said.value for key, said in run.stated.items()})
+    stated = {key: said.value for key, said in run.stated.items()}
+    benchmark, round_ = _task_of(run)
+    short = unmet_settings(run.scenario, stated, benchmark, round_)
     found = []
     if short:
         remedy = "repeat it with the official settings (mlperf.conf) before calling it a result of MLPerf"
@@ -128,6 +134,21 @@ def doubts_of_inference(run: InferenceRun) -> tuple[Doubt, ...]:
 
 
 _OTHER_DOUBTS: Final = (
+    (
+        "no-accuracy",
+        "accuracy run",
+        "make an accuracy run with the same settings: without it a speed is no result of MLPerf",
+    ),
+    (
+        "below-asked-accuracy",
+        "accuracy target",
+        "take the reference's weights and preprocessing, or a precision that keeps its accuracy",
+    ),
+    (
+        "other-data-set",
+        "data set",
+        "repeat it on the whole data set of the rules before calling it a result of MLPerf",
+    ),
     (
         "default-seeds",
         "seeds of a round",
@@ -152,28 +173,104 @@ def _performance(run: InferenceRun) -> Check:
     return Check(name, "ok", f"{run.validity}, {run.mode or 'no mode is stated'}", where)
 
 
-def unmet_settings(scenario: object, stated: Mapping[str, object]) -> tuple[str, ...]:
+def unmet_settings(
+    scenario: object, stated: Mapping[str, object], benchmark: str = "", round_: str = ""
+) -> tuple[str, ...]:
     """Settings that fall short of the official ones, each with its figures; by LoadGen's own keys.
+
+    benchmark, round_  as MLPerf's folders name them; "": not known
 
     >>> unmet_settings("Server", {"effective_min_duration_ms": 60_000})
     ('minimum duration: effective_min_duration_ms is 60000, the rules ask for at least 600000',)
     """
     found = []
-    for setting in _OFFICIAL.get(str(scenario), ()):
+    for setting in _official(scenario, benchmark, round_):
         key = next((key for key in setting.keys if key in stated), None)
         if key is not None and _meets(setting, stated[key]) == "fail":
             found.append(f"{setting.name}: {_asked(setting, key, stated[key])}")
     return tuple(found)
 
 
+def _official(scenario: object, benchmark: str, round_: str) -> Iterator[Setting]:
+    """The settings of a scenario; a known benchmark's data set may be smaller than the minimum of samples."""
+    task = inference_task(benchmark, round_)
+    for setting in _OFFICIAL.get(str(scenario), ()) if has_todays_scenarios(round_) else ():
+        if setting.value == OFFLINE_MINIMUM and task:
+            whole = task.offline_minimum == task.samples
+            remark = f", the data set of {benchmark}" if whole else ""
+            yield replace(setting, value=task.offline_minimum, remark=remark)
+        else:
+            yield setting
+
+
+def _task_of(run: InferenceRun) -> tuple[str, str]:
+    """Benchmark and round of a run in MLPerf's tree; "" where they aren't known."""
+    return (run.place.benchmark, run.place.round) if run.place else ("", "")
+
+
 def _settings(run: InferenceRun) -> Iterator[Check]:
-    for setting in _OFFICIAL.get(run.scenario or "", ()):
+    for setting in _official(run.scenario, *_task_of(run)):
         key = next((key for key in setting.keys if key in run.stated), None)
         if key is None:
             yield Check(setting.name, "not applicable", f"the logs don't state {setting.keys[0]}")
             continue
         value, where = run.stated[key].value, run.stated[key].where
         yield Check(setting.name, _meets(setting, value), _asked(setting, key, value), where)
+
+
+def _data_set(run: InferenceRun) -> Check:
+    name = "data set"
+    task = inference_task(*_task_of(run))
+    stated = run.stated.get("qsl_reported_total_count")
+    if task is None:
+        return Check(name, "not applicable", "the benchmark, or the size of its data set, is not known")
+    if stated is None:
+        return Check(name, "not applicable", "the logs don't state qsl_reported_total_count")
+    evidence = f"qsl_reported_total_count is {stated.value}, the data set of the rules has {task.samples}"
+    return Check(name, "ok" if stated.value == task.samples else "fail", evidence, stated.where)
+
+
+def _accuracy_run(run: InferenceRun) -> Check:
+    name = "accuracy run"
+    if reason := _no_accuracy_is_due(run):
+        return Check(name, "not applicable", reason)
+    if run.accuracy is None:
+        return Check(name, "fail", "no folder accuracy lies next to performance")
+    return Check(name, "fail" if run.accuracy.problem else "ok", run.accuracy.problem or "there is one")
+
+
+def _accuracy_target(run: InferenceRun) -> Check:
+    name = "accuracy target"
+    if reason := _no_accuracy_is_due(run):
+        return Check(name, "not applicable", reason)
+    if run.accuracy is None or run.accuracy.problem:
+        return Check(name, "not applicable", "no accuracy is known")
+    if run.place and run.place.division == "open":
+        return Check(name, "not applicable", "the open division asks for none")
+    task = inference_task(*_task_of(run))
+    if task is None or not task.accuracy:
+        return Check(name, "not applicable", "the target of this benchmark in its round is not known here")
+    stated = run.accuracy.figures
+    missing = [metric for metric in task.accuracy if metric not in stated]
+    if missing:
+        return Check(name, "fail", f"accuracy.txt has no {', '.join(missing)}")
+    missed = [metric for metric, bounds in task.accuracy.items() if not _holds(bounds, stated[metric])]
+    where = stated[(missed or list(task.accuracy))[0]].where
+    shown = [f"{m} is {stated[m].value}, accepted is {task.accuracy[m]}" for m in missed or task.accuracy]
+    return Check(name, "fail" if missed else "ok", "; ".join(shown), where)
+
+
+def _holds(bounds: Bounds, stated: Stated) -> bool:
+    return isinstance(stated.value, int | float) and bounds.holds(stated.value)
+
+
+def _no_accuracy_is_due(run: InferenceRun) -> str:
+    """Why no accuracy run has to lie next to a run; "" where one has to."""
+    if run.place is None:
+        return "the run lies in no tree of MLPerf's results, SYSTEM/BENCHMARK/SCENARIO/performance/run_1"
+    if run.place.audit:
+        return f"a run of the audit test {run.place.audit}"
+    return "" if run.place.mode == "performance" else "it is the accuracy run"
 
 
 def _asked(setting: Setting, key: str, value: object) -> str:
@@ -201,6 +298,8 @@ def _seeds(run: InferenceRun) -> Check:
 
 def _no_test_mode(run: InferenceRun) -> Check:
     name = "no test mode"
+    if run.place and run.place.audit:
+        return Check(name, "fail", f"the run lies in the folder of the audit test {run.place.audit}")
     stated = [key for key in _TEST_MODES if key in run.stated]
     on = [key for key in stated if run.stated[key].value]
     if not stated:
@@ -219,10 +318,10 @@ def _errors(run: InferenceRun) -> Check:
 
 def _agreement(run: InferenceRun) -> Check:
     name = "summary and detail log agree"
+    if run.contradictions:
+        return Check(name, "fail", "; ".join(run.contradictions[:3]))
     if len(run.files) < 2:
         return Check(
             name, "not applicable", f"only {run.files[0] if run.files else 'neither'} states anything"
         )
-    if run.contradictions:
-        return Check(name, "fail", "; ".join(run.contradictions[:3]))
     return Check(name, "ok", "in every key that both state")

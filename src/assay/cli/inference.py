@@ -30,19 +30,13 @@ def told_apart(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
 
 
 def inference_runs(found: Sequence[Path]) -> list[InferenceRun]:
-    """Each run read: of a folder LoadGen's logs, of a file the app's line."""
+    """Each run read: of a folder LoadGen's logs, of a file the app's line; accuracy runs with their speed."""
     from assay.logs.inference_app import app_run
-    from assay.logs.loadgen import inference_run, logs_of
+    from assay.logs.inference_tree import run_in_tree, without_joined
 
-    return [
-        inference_run(logs_of(path), name=_name(path)) if path.is_dir() else app_run(path, name=path.name)
-        for path in found
-    ]
-
-
-def _name(folder: Path) -> str:
-    """The folder and what it lies in: a run's own is often called run_1."""
-    return "/".join(folder.resolve().parts[-3:]).lstrip("/")
+    return without_joined(
+        {path: run_in_tree(path) if path.is_dir() else app_run(path, name=path.name) for path in found}
+    )
 
 
 def run_json(run: InferenceRun, *, rules: bool) -> dict[str, Any]:
@@ -52,15 +46,25 @@ def run_json(run: InferenceRun, *, rules: bool) -> dict[str, Any]:
     document = {
         "run": run.name,
         "files": list(run.files),
+        "place": asdict(run.place) if run.place else None,
         "scenario": run.scenario,
         "mode": run.mode,
         "validity": run.validity,
         "problem": run.problem or None,
         "score": asdict(run.score) if run.score else None,
         "figures": [asdict(figure) for figure in run.figures],
+        "accuracy": _accuracy_json(run),
         "settings": {key: said.value for key, said in run.stated.items() if key.startswith("effective_")},
         "doubts": [asdict(doubt) for doubt in doubts_of_inference(run)],
     }
     if rules:
         document["checks"] = [asdict(check) for check in check_inference(run)]
     return document
+
+
+def _accuracy_json(run: InferenceRun) -> dict[str, Any] | None:
+    """The accuracy run next to a run: its figures, or why it states none; None where there is none."""
+    if run.accuracy is None:
+        return None
+    figures = {metric: stated.value for metric, stated in run.accuracy.figures.items()}
+    return {"figures": figures, "problem": run.accuracy.problem or None}

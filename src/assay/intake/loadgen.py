@@ -11,8 +11,10 @@ from assay.analyse.inference_rules import doubts_of_inference
 from assay.errors import InputError
 from assay.intake.content import sha256
 from assay.intake.imported import UNKNOWN, Imported, imported_run, imported_trial, keep_logs, numbered
-from assay.intake.training_logs import Asked
-from assay.logs.loadgen import SCENARIOS, logs_of
+from assay.intake.training_logs import Asked, shape_of
+from assay.logs.inference_tree import run_in_tree
+from assay.logs.loadgen import logs_of
+from assay.logs.result_sets import system_facts
 from assay.records import InferenceRun, Run, RunState, Shape, digest_of
 from assay.rundir.files import safe_name, word
 from assay.workloads.loadgen_log import LOADGEN, LoadgenLogParams, run_of
@@ -20,13 +22,11 @@ from assay.workloads.loadgen_log import LOADGEN, LoadgenLogParams, run_of
 
 @dataclass(frozen=True)
 class _Found:
-    """One run of inference, its logs, and where in MLPerf's tree it lies; "" where it doesn't."""
+    """One run of inference and its logs."""
 
     path: Path
     logs: tuple[Path, ...]
     stated: InferenceRun
-    system: str
-    benchmark: str
 
 
 def import_inference(paths: Sequence[Path], asked: Asked) -> Imported:
@@ -37,9 +37,10 @@ def import_inference(paths: Sequence[Path], asked: Asked) -> Imported:
     """
     safe_name(asked.name)
     found = [_found(path) for path in paths]
-    performance = [run for run in found if not _of_accuracy(run.stated)]
+    performance = [run for run in found if not _of_accuracy(run.stated) and not _of_audit(run.stated)]
     if not performance:
-        raise InputError(f"{paths[0]}: its runs measured accuracy; there is no performance to keep")
+        what = "accuracy" if any(_of_accuracy(run.stated) for run in found) else "for an audit test"
+        raise InputError(f"{paths[0]}: its runs measured {what}; there is no performance to keep")
     content = _content(performance, asked)
     runs = _runs(performance, asked, content)
     return keep_logs(
@@ -51,57 +52,59 @@ def import_inference(paths: Sequence[Path], asked: Asked) -> Imported:
             for trial in (run.trial for run, _ in runs)
         },
         command_line=asked.command_line,
-        notes=tuple(_notes(found, asked)),
+        notes=tuple(_notes(found, performance, asked)),
     )
 
 
 def _found(path: Path) -> _Found:
-    logs = tuple(logs_of(path)) if path.is_dir() else (path,)
-    stated = run_of({log.name: log for log in logs})
-    system, benchmark = _place(path)
-    return _Found(path, logs, stated, system, benchmark)
-
-
-def _place(path: Path) -> tuple[str, str]:
-    """System and benchmark of a run that lies in MLPerf's tree; "" where it doesn't.
-
-    The tree is SYSTEM/BENCHMARK/SCENARIO/performance/run_1.
-    """
-    parts = path.resolve().parts
-    for at in range(len(parts) - 1, 1, -1):
-        if parts[at].lower() in {scenario.lower() for scenario in SCENARIOS} and "performance" in parts[at:]:
-            return parts[at - 2], parts[at - 1]
-    return "", ""
+    if path.is_dir():
+        return _Found(path, tuple(logs_of(path)), run_in_tree(path))
+    return _Found(path, (path,), run_of({path.name: path}))
 
 
 def _of_accuracy(run: InferenceRun) -> bool:
-    return run.mode is not None and run.mode.startswith("Accuracy")
+    """By its log, or by its folder: some hold a log of performance by mistake."""
+    in_folder = run.place is not None and run.place.mode == "accuracy"
+    return in_folder or (run.mode is not None and run.mode.startswith("Accuracy"))
+
+
+def _of_audit(run: InferenceRun) -> bool:
+    """Of an audit test, or of the search for the load that a run with power begins with."""
+    return run.place is not None and (run.place.audit != "" or run.place.run == "ranging")
 
 
 def _content(found: Sequence[_Found], asked: Asked) -> str:
     said = [asked.system, str(asked.shape), asked.benchmark]
-    files = [[run.system, run.benchmark, log.name, sha256(log)] for run in found for log in run.logs]
+    files = [[str(run.stated.place), log.name, sha256(log)] for run in found for log in run.logs]
     return digest_of(["inference", said, sorted(files)])
 
 
-def _notes(found: Sequence[_Found], asked: Asked) -> list[str]:
+def _notes(found: Sequence[_Found], kept: Sequence[_Found], asked: Asked) -> list[str]:
     """What the user should know: what was left out or not told, and what is doubted about the runs."""
     notes = []
     if asked.round is not None:
         notes.append("--round is a round of training; it says nothing about inference and was left out")
     if left_out := sum(_of_accuracy(run.stated) for run in found):
         notes.append(f"{left_out} of {len(found)} runs measured accuracy and were left out")
-    if asked.shape is None:
-        notes.append("no log says how many accelerators took part; they stand as 1x1. Say it with --shape")
+    if left_out := sum(_of_audit(run.stated) for run in found):
+        notes.append(f"{left_out} of {len(found)} runs are of audit tests or ranging and were left out")
+    unknown = [run for run in kept if asked.shape is None and _shape(run) is None]
+    if unknown:
+        notes.append(
+            f"no system JSON says how many accelerators took part in {len(unknown)} of {len(kept)} runs; "
+            "they are kept as 1x1. State it with --shape"
+        )
     alike: dict[str, list[str]] = {}
-    for run in found:
-        alike.setdefault(digest_of([sha256(log) for log in run.logs]), []).append(str(run.path))
+    for run in kept:
+        place = run.stated.place
+        point = str(replace(place, run="")) if place else ""  # bert-99 and bert-99.9 may share one run
+        alike.setdefault(digest_of([point, *map(sha256, run.logs)]), []).append(str(run.path))
     notes += [
         f"{' and '.join(paths)} hold the same bytes: a copy is no repetition; remove it"
         for paths in alike.values()
         if len(paths) > 1
     ]
-    for run in found:
+    for run in kept:
         notes += [f"{run.path}: {d.code}: {d.evidence}" for d in doubts_of_inference(run.stated)]
     return notes
 
@@ -112,15 +115,31 @@ def _runs(found: Sequence[_Found], asked: Asked, content: str) -> list[tuple[Run
 
 
 def _run(found: _Found, asked: Asked) -> Run:
-    stated = found.stated
-    shape = asked.shape or Shape(1, 1)
-    system = word(asked.system or found.system) or UNKNOWN
-    named = asked.benchmark or found.benchmark
+    stated, place = found.stated, found.stated.place
+    shape = asked.shape or _shape(found) or Shape(1, 1)
+    system = word(asked.system or (place.owner if place else "")) or UNKNOWN
+    named = asked.benchmark or (place.benchmark if place else "")
+    scenario = place.scenario if place else stated.scenario
     of_app = not found.path.is_dir()
-    parts = [named or "inference", stated.scenario or UNKNOWN, *(["app"] if of_app else [])]
-    benchmark = word("-".join(parts))
-    params = LoadgenLogParams(scenario=stated.scenario, benchmark=named or None, app=of_app)
+    benchmark = word("-".join([named or "inference", scenario or UNKNOWN, *(["app"] if of_app else [])]))
+    params = LoadgenLogParams(
+        scenario=stated.scenario,
+        benchmark=named or None,
+        round=(place.round if place else "") or None,
+        app=of_app,
+        scored=stated.score.metric if stated.score else None,
+    )
     trial = imported_trial(asked.name, benchmark, LOADGEN.name, system, shape, params.model_dump())
     run = imported_run(trial, str(found.path))
     problems = read.read({log.name: log for log in found.logs}, run).problems
     return replace(run, state=RunState.FAILED if problems else RunState.FINISHED, cause="; ".join(problems))
+
+
+def _shape(found: _Found) -> Shape | None:
+    """Nodes x accelerators as the system's JSON has them; None where none lies where the tree keeps it."""
+    if found.stated.place is None or found.stated.place.audit:
+        return None
+    folder = found.path.resolve()
+    mode = next(above for above in (folder, *folder.parents) if above.name == found.stated.place.mode)
+    facts, _ = system_facts(mode.parent.parent, [])
+    return shape_of(facts)

@@ -99,7 +99,7 @@ def _logs(sets: Sequence[ResultSet], asked: Asked) -> tuple[list[_Log], tuple[st
     numbers: Counter[str] = Counter()
     owners: dict[str, str] = {}
     for of_set in sets:
-        shape = asked.shape or _shape(of_set.system_facts)
+        shape = asked.shape or shape_of(of_set.system_facts)
         if shape is None:
             notes.append(
                 f"{of_set.name}: no system JSON says how many nodes and accelerators; they stand as 1x1. "
@@ -154,7 +154,7 @@ def _word(text: str) -> str:
     return word(text) or UNKNOWN
 
 
-def _shape(facts: Mapping[str, object]) -> Shape | None:
+def shape_of(facts: Mapping[str, object]) -> Shape | None:
     """Nodes × accelerators per node as the system's JSON has them, which writes numbers as texts."""
     counts = [str(facts.get(name, "")) for name in ("number_of_nodes", "accelerators_per_node")]
     if not all(re.fullmatch(r"[1-9]\d{0,5}", count) for count in counts):

@@ -25,7 +25,7 @@ DETAIL: Final = "mlperf_log_detail.txt"
 LARGEST_SUMMARY_BYTES: Final = 1 << 20  # real ones have two kilobytes
 LARGEST_FIGURE: Final = 1e300  # seeds have 20 digits; a number beyond what a float holds is none
 
-_KEPT = re.compile(r"effective_|result_|early_stopping_|num_|loadgen_version|sut_name|error_|generated_")
+_KEPT = re.compile(r"effective_|result_|early_stopping_|num_|loadgen_version|sut_name|error_|generated_|qsl_")
 _LINE = re.compile(r"\s*(.+?)\s*:\s+(\S.*?)\s*$")
 _SAME: Final[Mapping[str, str]] = {  # the summary's words → the detail log's keys
     "SUT name": "sut_name",
@@ -40,6 +40,8 @@ _SAME: Final[Mapping[str, str]] = {  # the summary's words → the detail log's 
     "Tokens per second": "result_tokens_per_second",
     "Completed samples per second": "result_completed_samples_per_sec",
     "Completed tokens per second": "result_completed_tokens_per_second",
+    "Tokens per second (inferred)": "result_inferred_tokens_per_second",
+    "Completed tokens per second (inferred)": "result_inferred_completed_tokens_per_second",
     "Scheduled samples per second": "result_scheduled_samples_per_sec",
     "QPS w/ loadgen overhead": "result_qps_with_loadgen_overhead",
     "QPS w/o loadgen overhead": "result_qps_without_loadgen_overhead",

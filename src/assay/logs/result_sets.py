@@ -130,7 +130,7 @@ def _set(directory: Path, given: Path, files: set[Path]) -> ResultSet:
     factor = _scaling_factor(directory / "scaling.json", problems)
     benchmark = benchmark_name(directory.name)
     known = is_known_benchmark(benchmark)
-    facts, file = _system_facts(directory, problems)
+    facts, file = system_facts(directory, problems)
     called = facts.get("system_name")
     folder = directory.parent.name if known or file else None
     return ResultSet(
@@ -186,7 +186,7 @@ def _scaling_factor(path: Path, problems: list[Problem]) -> float | None:
     return None
 
 
-def _system_facts(directory: Path, problems: list[Problem]) -> tuple[Mapping[str, Any], Path | None]:
+def system_facts(directory: Path, problems: list[Problem]) -> tuple[Mapping[str, Any], Path | None]:
     """What the system's JSON says, from the places where submissions keep it, and which file that was."""
     system = directory.parent
     candidates = [directory / "system.json", system / "system.json", system / f"{system.name}.json"]

@@ -32,6 +32,8 @@ from assay.records.jobs import (
     StreamEnd,
 )
 from assay.records.logged import (
+    AccuracyRun,
+    InferencePlace,
     InferenceRun,
     LoggedKey,
     LogOutline,
@@ -60,6 +62,7 @@ from assay.records.verdicts import (
 )
 
 __all__ = [
+    "AccuracyRun",
     "Along",
     "Better",
     "Comparison",
@@ -70,6 +73,7 @@ __all__ = [
     "Extent",
     "Family",
     "Handle",
+    "InferencePlace",
     "InferenceRun",
     "Job",
     "JobState",

@@ -146,6 +146,55 @@ class Stated:
 
 
 @dataclass(frozen=True)
+class InferencePlace:
+    """Where a run lies in MLPerf's tree of results; "" for what its path doesn't say.
+
+    round      `v4.1`
+    division   `closed`, `open` or `network`
+    scenario   as the folder is called: `Interactive` is Server with tighter bounds
+    audit      the audit test that it is a run of, `TEST01`; "": none
+    mode       `performance` or `accuracy`
+    run        `run_1`
+    """
+
+    round: str
+    division: str
+    submitter: str
+    system: str
+    benchmark: str
+    scenario: str
+    audit: str
+    mode: str
+    run: str
+
+    @property
+    def owner(self) -> str:
+        """Submitter and system, and the division where it isn't the closed one."""
+        division = self.division if self.division != "closed" else ""
+        return "/".join(part for part in (division, self.submitter, self.system) if part)
+
+    def __str__(self) -> str:
+        mode = self.mode if self.mode != "performance" else ""
+        run = self.run if self.run != "run_1" else ""
+        parts = (self.owner, self.benchmark, self.scenario, self.audit, mode, run)
+        return "/".join(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class AccuracyRun:
+    """The accuracy run that belongs to a run of performance.
+
+    folder   where it lies
+    figures  metric → what its accuracy.txt says
+    problem  why it states no accuracy; "" where it does
+    """
+
+    folder: str
+    figures: Mapping[str, Stated]
+    problem: str
+
+
+@dataclass(frozen=True)
 class InferenceRun:
     """One run of MLPerf inference, as LoadGen's logs or the reference app state it; None where they don't.
 
@@ -159,6 +208,8 @@ class InferenceRun:
     figures    every figure in base units, the score among them
     stated     everything that the logs state, by LoadGen's own keys: `effective_min_duration_ms`
     contradictions  where the run's logs differ from each other
+    place      in MLPerf's tree of results; None: it lies in none
+    accuracy   the accuracy run that lies next to it; None: there is none
     """
 
     name: str
@@ -171,3 +222,5 @@ class InferenceRun:
     figures: tuple[Measurement, ...]
     stated: Mapping[str, Stated]
     contradictions: tuple[str, ...] = ()
+    place: InferencePlace | None = None
+    accuracy: AccuracyRun | None = None

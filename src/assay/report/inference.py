@@ -18,8 +18,14 @@ from assay.units import human
 _JUDGED_BY = {
     "SingleStream": "90th percentile of latency, early-stopping estimate",
     "MultiStream": "99th percentile of a query's latency, early-stopping estimate",
-    "Server": "samples a second within the latency bound",
-    "Offline": "samples a second",
+    "Server": "{} per second within the latency bound",
+    "Offline": "{} per second",
+}
+_COUNTED = {
+    "throughput": "samples",
+    "scheduled_throughput": "samples sent",
+    "token_throughput": "tokens",
+    "inferred_token_throughput": "tokens, 69 for each sample",
 }
 
 
@@ -32,8 +38,12 @@ def inference_run(run: InferenceRun, doubts: Sequence[Doubt], checks: Sequence[C
     elif run.score is None:
         parts.append(Text.assemble(("no score", "bold yellow"), "; only LoadGen's own logs hold one"))
     else:
-        judged = f" ({_JUDGED_BY.get(run.scenario or '', run.score.metric)})"
+        judged = _JUDGED_BY.get(run.scenario or "", run.score.metric)
+        judged = f" ({judged.format(_COUNTED.get(run.score.metric, run.score.metric))})"
         parts.append(Text.assemble((f"score {human(run.score.value, run.score.unit)}", "bold"), judged))
+    if run.accuracy and run.accuracy.figures:
+        figures = (f"{metric} {stated.value}" for metric, stated in run.accuracy.figures.items())
+        parts.append(Text(f"accuracy {', '.join(figures)}"))
     if run.figures:
         parts.append(_figures(run))
     parts += [Padding(Text(f"? {d.code}: {d.evidence}; {d.remedy}"), (0, 0, 0, 2)) for d in doubts]

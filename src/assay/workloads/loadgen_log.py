@@ -19,22 +19,34 @@ ESTIMATE = Metric(
 THROUGHPUT = Metric("throughput", "samples/s", "higher", "samples completed per second")
 QPS = Metric("qps", "queries/s", "higher", "queries per second, LoadGen's own time included")
 TOKENS = Metric("token_throughput", "tokens/s", "higher", "output tokens per second")
+INFERRED = Metric(
+    "inferred_token_throughput",
+    "tokens/s",
+    "higher",
+    "samples per second times the answer that LoadGen assumes",
+)
 LATENCY = Metric("latency", "s", "lower", "latency of a query or sample at a percentile", scales=False)
 MEAN = Metric("mean_latency", "s", "lower", "mean latency of a sample", scales=False)
 FIRST_TOKEN = Metric("first_token", "s", "lower", "time to the first token at a percentile", scales=False)
 PER_TOKEN = Metric("time_per_token", "s", "lower", "time per output token at a percentile", scales=False)
 SCHEDULED = Metric("scheduled_throughput", "samples/s", None, "samples that were sent per second")
 
-_REST = (QPS, LATENCY, TOKENS, FIRST_TOKEN, PER_TOKEN, MEAN, SCHEDULED)
+_REST = (QPS, LATENCY, TOKENS, INFERRED, FIRST_TOKEN, PER_TOKEN, MEAN, SCHEDULED)
 _SCORED_BY_LATENCY = ("SingleStream", "MultiStream")
 
 
 class LoadgenLogParams(Params):
-    """What is known of a run beside its own lines; `app`: the reference app counted, not LoadGen."""
+    """What is known of a run beside its own lines.
+
+    app     the reference app counted, not LoadGen
+    scored  the metric that the run is judged by; None: its scenario's
+    """
 
     scenario: str | None = None
     benchmark: str | None = None
+    round: str | None = None
     app: bool = False
+    scored: str | None = None
 
 
 def run_of(logs: Mapping[str, Path]) -> InferenceRun:
@@ -50,9 +62,10 @@ def metrics_of(params: LoadgenLogParams) -> tuple[Metric, ...]:
     """The scenario's own figure first; the app has none of LoadGen's."""
     if params.app:
         return _REST
-    if params.scenario in _SCORED_BY_LATENCY:
-        return (ESTIMATE, THROUGHPUT, *_REST)
-    return (THROUGHPUT, ESTIMATE, *_REST)
+    first = ESTIMATE if params.scenario in _SCORED_BY_LATENCY else THROUGHPUT
+    metrics = (THROUGHPUT, ESTIMATE, *_REST)
+    scored = next((metric for metric in metrics if metric.name == params.scored), first)
+    return (scored, *(metric for metric in metrics if metric is not scored))
 
 
 def _task(_params: LoadgenLogParams, _shape: Shape, _seed: int) -> Task:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from assay.analyse.doubts.case import Case
 from assay.analyse.inference_rules import asked_accuracy, unmet_settings
 from assay.records import Doubt, Scalar
@@ -20,8 +23,10 @@ def short_settings(case: Case) -> Doubt | None:
     found = dict.fromkeys(
         unmet
         for workload in LOADGENS
-        for stated in _stated(case, workload)
-        for unmet in unmet_settings(stated.get("scenario"), stated)
+        for params, stated in _runs(case, workload)
+        for unmet in unmet_settings(
+            stated.get("scenario"), stated, str(params.get("benchmark") or ""), str(params.get("round") or "")
+        )
     )
     if not found:
         return None
@@ -74,8 +79,13 @@ def rate_was_set(case: Case) -> Doubt | None:
 
 def _stated(case: Case, workload: str) -> list[dict[str, Scalar]]:
     """Facts of every run of the workload in the case."""
+    return [facts for _, facts in _runs(case, workload)]
+
+
+def _runs(case: Case, workload: str) -> list[tuple[Mapping[str, Any], dict[str, Scalar]]]:
+    """Parameters and facts of every run of the workload in the case."""
     return [
-        dict(sample.result.reading.facts)
+        (sample.result.run.trial.params, dict(sample.result.reading.facts))
         for side in case.sides
         for sample in side.group.samples
         if sample.result.run.trial.workload == workload

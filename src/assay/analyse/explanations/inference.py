@@ -14,10 +14,24 @@ EXPLANATIONS: dict[str, Explanation] = {
     ),
     "below-asked-accuracy": Explanation(
         "invalid",
-        "The accuracy is below 99 % of the reference's, on its own model and data.",
+        "The accuracy is below the share of the reference's that the benchmark asks for (99 % unless its "
+        "name says 99.9), or outside its bounds.",
         "The closed division counts a speed only with that accuracy: a model that answers worse may be "
         "faster by what it leaves out.",
         "Take the reference's weights and preprocessing, or a precision that keeps its accuracy.",
+    ),
+    "no-accuracy": Explanation(
+        "invalid",
+        "The run lies in MLPerf's tree of results, and its accuracy run is missing or states no accuracy.",
+        "Speed is only a result of MLPerf with the accuracy that was reached at the same settings: a faster "
+        "model that answers worse looks better.",
+        "Make an accuracy run with the same settings, and keep its accuracy.txt next to its logs.",
+    ),
+    "other-data-set": Explanation(
+        "invalid",
+        "The run used a data set of another size than the benchmark's.",
+        "A part of the data fits into caches and may be easier: its figures are not the benchmark's.",
+        "Repeat it on the whole data set of the rules.",
     ),
     "rate-was-set": Explanation(
         "invalid",

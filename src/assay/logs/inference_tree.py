@@ -1,0 +1,135 @@
+"""Runs of inference where they lie in MLPerf's tree of results: whose they are, with their accuracy.
+
+    DIVISION/SUBMITTER/results/SYSTEM/BENCHMARK/SCENARIO/performance/run_1/mlperf_log_detail.txt
+                                                        /accuracy/{mlperf_log_detail.txt, accuracy.txt}
+    DIVISION/SUBMITTER/compliance/SYSTEM/BENCHMARK/SCENARIO/TEST01/performance/run_1/…
+
+Folders named by a scenario may be in lower case. From v5.1 on `Interactive` is Server with tighter bounds.
+
+Source: MLPerf inference submission rules, "Submission directory structure"; the patterns of accuracy.txt are
+those of mlcommons/inference, tools/submission (ACC_PATTERN).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from assay.errors import InputError
+from assay.inputs import read_whole
+from assay.logs.loadgen import SCENARIOS, inference_run, logs_of
+from assay.logs.result_sets import round_of
+from assay.records import AccuracyRun, InferencePlace, InferenceRun, Stated
+
+_DIVISIONS: Final = ("closed", "open", "network")
+_FOLDERS: Final = {name.lower() for name in (*SCENARIOS, "Interactive")}
+_MODES: Final = ("performance", "accuracy")
+_AUDIT: Final = re.compile(r"TEST\d\d")
+ACCURACY: Final = "accuracy.txt"
+_QUOTED: Final = r"'{}':\s+'?(\d+(?:\.\d+)?)"
+_METRICS: Final[Mapping[str, re.Pattern[str]]] = {
+    name: re.compile(pattern, re.MULTILINE)
+    for name, pattern in {
+        "accuracy": r'^(?:\{"accuracy|accuracy)[": ]*=?\s*(\d+(?:\.\d+)?)',
+        "AUC": r"^AUC=(\d+(?:\.\d+)?)",
+        "mAP": r"(?:mAP=|'Total':)\s*(\d+(?:\.\d+)?)",
+        "F1": r"""^\{["']exact_match["']:\s*[\d.]+,\s*["']f1["']:\s*(\d+(?:\.\d+)?)""",
+        "word accuracy": r"Word Error Rate:.*, accuracy=(\d+(?:\.\d+)?)%",
+        "DICE": r"Accuracy:\s*mean\s*=\s*(\d+(?:\.\d+)?)",
+        "ROUGE1": _QUOTED.format("rouge1"),
+        "ROUGE2": _QUOTED.format("rouge2"),
+        "ROUGEL": _QUOTED.format("rougeL"),
+        "ROUGELSUM": _QUOTED.format("rougeLsum"),
+        "GEN_LEN": _QUOTED.format("gen_len"),
+        "TOKENS_PER_SAMPLE": _QUOTED.format("tokens_per_sample"),
+        "CLIP_SCORE": _QUOTED.format("CLIP_SCORE"),
+        "FID_SCORE": _QUOTED.format("FID_SCORE"),
+        "gsm8k": _QUOTED.format("gsm8k"),
+        "mbxp": _QUOTED.format("mbxp"),
+        "exact_match": _QUOTED.format("exact_match"),
+    }.items()
+}
+
+
+def run_in_tree(folder: Path) -> InferenceRun:
+    """The run whose logs a folder holds; in MLPerf's tree under its name there, with its accuracy run."""
+    place, scenario = _place(folder)
+    if place is None or scenario is None:
+        return inference_run(logs_of(folder), name="/".join(folder.resolve().parts[-3:]).lstrip("/"))
+    run = inference_run(logs_of(folder), name=str(place))
+    run = replace(run, place=place, contradictions=(*run.contradictions, *_in_the_wrong_folder(run, place)))
+    if place.audit or place.mode != "performance":
+        return run
+    return replace(run, accuracy=_accuracy_run(scenario / "accuracy"))
+
+
+def _in_the_wrong_folder(run: InferenceRun, place: InferencePlace) -> Iterator[str]:
+    scenario = "Server" if place.scenario == "Interactive" else place.scenario
+    if run.scenario is not None and run.scenario.lower() != scenario.lower():
+        yield f"the folder is of {place.scenario} and the log of {run.scenario}"
+
+
+def without_joined(runs: Mapping[Path, InferenceRun]) -> list[InferenceRun]:
+    """The runs but for those of accuracy that a run of performance among them names as its own."""
+    joined = {run.accuracy.folder for run in runs.values() if run.accuracy}
+    return [run for folder, run in runs.items() if str(folder.resolve()) not in joined]
+
+
+def _place(folder: Path) -> tuple[InferencePlace | None, Path | None]:
+    """What a run's path says of it, and the folder of its scenario; None where it lies in no such tree."""
+    path = folder.resolve()
+    parts = path.parts
+    for at in range(len(parts) - 2, 2, -1):
+        below = parts[at + 1 :]
+        audit = below[0] if _AUDIT.fullmatch(below[0]) else ""
+        mode, *rest = below[1:] if audit and len(below) > 1 else below
+        if parts[at].lower() not in _FOLDERS or mode not in _MODES:
+            continue
+        submitted = at > 4 and parts[at - 5] in _DIVISIONS and parts[at - 3] in ("results", "compliance")
+        place = InferencePlace(
+            round=(round_of(Path(*parts[: at - 5])) or "") if submitted else "",
+            division=parts[at - 5] if submitted else "",
+            submitter=parts[at - 4] if submitted else "",
+            system=parts[at - 2],
+            benchmark=parts[at - 1],
+            scenario=parts[at][0].upper() + parts[at][1:],
+            audit=audit,
+            mode=mode,
+            run="/".join(rest),
+        )
+        return place, Path(*parts[: at + 1])
+    return None, None
+
+
+def _accuracy_run(folder: Path) -> AccuracyRun | None:
+    """What the accuracy run of a scenario scored; None where there is none."""
+    file = folder / ACCURACY
+    logs = logs_of(folder) if folder.is_dir() else []
+    if not file.is_file() and not logs:
+        return None
+    here = str(folder)
+    mode = inference_run(logs, name=folder.name).mode if logs else None
+    if mode is None or not mode.startswith("Accuracy"):
+        stated = f"is a run of {mode}" if mode else "holds no LoadGen log"
+        return AccuracyRun(here, {}, f"the folder accuracy {stated}; expected a run of AccuracyOnly")
+    if not file.is_file():
+        return AccuracyRun(
+            here, {}, f"the folder accuracy has no {ACCURACY}: what the run scored is not known"
+        )
+    try:
+        text = read_whole(file).decode("latin-1")
+    except InputError as error:
+        return AccuracyRun(here, {}, str(error.problems[0]))
+    figures = dict(_figures(text))
+    return AccuracyRun(here, figures, "" if figures else f"{ACCURACY} names no accuracy that is known here")
+
+
+def _figures(text: str) -> Iterator[tuple[str, Stated]]:
+    """Metrics with the last value that the text gives each."""
+    last = {name: match for name, pattern in _METRICS.items() for match in pattern.finditer(text)}
+    for name, match in last.items():
+        line = text.count("\n", 0, match.start(1)) + 1
+        yield name, Stated(float(match[1]), f"accuracy/{ACCURACY}:{line}")
