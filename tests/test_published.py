@@ -526,8 +526,11 @@ def test_time_per_epoch_of_hpe_scales_as_one_expects(hpe: list[Ran], repositorie
     assert falls[0] > falls[1]
     assert rises[0] < rises[1]
     (study,) = asked(repositories, "assay scale hpe --metric time_per_epoch")["studies"]
-    assert study["kind"] == "mixed"
-    assert "off-the-curve" in {doubt["code"] for doubt in study["doubts"]}
+    assert (study["kind"], study["left_out"], study["doubts"]) == ("mixed", ["2x8"], [])
+    (trained,) = asked(repositories, "assay scale hpe --metric time_to_train")["studies"]
+    step = next(doubt for doubt in trained["doubts"] if doubt["code"] == "superlinear")
+    says(HPE, f"{trained['steps'][1]['gain']['value']:.2f} times as fast", "lost at least 9.9 %")
+    assert "2x8 lost at least 9.9 %" in step["evidence"]
 
 
 # Inference -----------------------------------------------------------------------------------------------

@@ -33,6 +33,25 @@ def kind_of(groups: Sequence[tuple[int, Group]]) -> tuple[Kind, str]:
     return "mixed", words
 
 
+def one_training(groups: Sequence[tuple[int, Group]], *, weak: bool) -> tuple[Kind, tuple[Group, ...]]:
+    """The most sizes that one law can hold, and how the work grows with the ranks over them.
+
+    weak  sizes with one batch a rank are one training too; else only those with one global batch
+
+    Of equally many, those that reach the most ranks. All of them where not every size states a batch.
+    """
+    stated = [(ranks, group, batch) for ranks, group in groups if (batch := batch_of(group)) is not None]
+    if len(stated) < len(groups):
+        return "unknown", tuple(group for _, group in groups)
+    alike: dict[tuple[Kind, float], list[tuple[int, Group]]] = {}
+    for ranks, group, batch in stated:
+        alike.setdefault(("strong", batch), []).append((ranks, group))
+        if weak:
+            alike.setdefault(("weak", batch / ranks), []).append((ranks, group))
+    (kind, _), most = max(alike.items(), key=lambda found: (len(found[1]), found[1][-1][0]))
+    return kind, tuple(group for _, group in most)
+
+
 def batch_of(group: Group) -> float | None:
     """The one global batch size of all runs at a point; None where they state none or several."""
     stated = {_stated(sample.result) for sample in group.samples}

@@ -13,8 +13,9 @@ The intervals' coverage is simulated in tests/test_laws.py and benchmarks/scalin
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 from assay.analyse.intervals import t_quantile
@@ -120,6 +121,13 @@ class Fit:
             variance += self.variance / runs
         half = t_quantile((1 + self.confidence) / 2, self.noise.centre_degrees) * math.sqrt(variance)
         return value, value - _reach(half, at - low, high - at), value + _reach(half, high - at, at - low)
+
+    def steps(self) -> Iterator[tuple[int, int, float, float]]:
+        """Ranks of neighbouring sizes, what the means gain from one to the other, and what the law gains."""
+        for smaller, larger in pairwise(self.sizes):
+            measured = math.fsum(larger.logs) / len(larger.logs) - math.fsum(smaller.logs) / len(smaller.logs)
+            law = _log_shape([smaller.ranks, larger.ranks], self.shares)
+            yield smaller.ranks, larger.ranks, math.exp(measured), math.exp(float(law[1] - law[0]))
 
     def efficiency(self, ranks: int) -> Estimate:
         """Speed-up over the smallest size, over the ratio of ranks."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assay.analyse import doubts
-from assay.analyse.groups import Group, Key, Metrics, group
+from assay.analyse.groups import Group, Key, Metrics, Place, group
 from assay.analyse.ratio import one_side, ratio
 from assay.errors import InputError
 from assay.records import Better, Estimate, Metric, Result, Run, Scaling, ScalingPoint, Shape
@@ -43,16 +43,37 @@ def curves(
     across: str | None = None,
 ) -> list[Curve]:
     """The same with the runs behind each point."""
-    found: dict[tuple[str, str, Key], Curve] = {}
     wanted = (metric,) if isinstance(metric, str) else metric
-    for name, runs in _by_curve(results, across).items():
-        for key, of_size in group(runs, metrics).items():
-            better = _scales(of_size, metrics, wanted)
-            if better is None or min(of_size.values) <= 0:
-                continue
-            anywhere = key._replace(place=key.place._replace(shape=""))
-            found.setdefault((name, key.metric, anywhere), Curve(name, better, [])).groups.append(of_size)
-    return [curve for curve in found.values() if len(curve.groups) > 1]
+    return [
+        curve
+        for name, runs in _by_curve(results, across).items()
+        for curve in _curves_of(name, group(runs, metrics), metrics)
+        if len(curve.groups) > 1 and _wanted(curve, metrics, wanted)
+    ]
+
+
+def _curves_of(name: str, groups: Mapping[Key, Group], metrics: Metrics) -> list[Curve]:
+    """The curves of all metrics that scale, each with the others that were measured at all of its sizes."""
+    found: dict[Key, Curve] = {}
+    for key, of_size in groups.items():
+        declared = _declared(of_size, metrics)
+        if declared is None or declared.better is None or not declared.scales or min(of_size.values) <= 0:
+            continue
+        anywhere = key._replace(place=key.place._replace(shape=""))
+        found.setdefault(anywhere, Curve(name, declared.better, [])).groups.append(of_size)
+    alike: dict[tuple[Place, str], list[Curve]] = {}
+    for key, curve in found.items():
+        alike.setdefault((key.place, key.labels), []).append(curve)
+    return [
+        replace(curve, beside=tuple(o for o in alike[key.place, key.labels] if _same_sizes(curve, o)))
+        for key, curve in found.items()
+    ]
+
+
+def _same_sizes(curve: Curve, other: Curve) -> bool:
+    return curve is not other and [g.point.shape for g in curve.groups] == [
+        g.point.shape for g in other.groups
+    ]
 
 
 def _by_curve(results: Iterable[Result], across: str | None) -> dict[str, list[Result]]:
@@ -70,24 +91,28 @@ def _by_curve(results: Iterable[Result], across: str | None) -> dict[str, list[R
     return found
 
 
-def _scales(found: Group, metrics: Metrics, wanted: Sequence[str] | None) -> Better | None:
-    """The metric's better-direction where it is one whose curve is asked for."""
-    run: Run = found.samples[0].result.run
-    declared = metrics(run)
-    names = wanted or [m.name for m in declared.values() if m.scales and m.better is not None][:1]
-    here: Metric | None = declared.get(found.point.metric)
-    if here is None or here.name not in names or not here.scales:
-        return None
-    return here.better
+def _wanted(curve: Curve, metrics: Metrics, wanted: Sequence[str] | None) -> bool:
+    """Whether the curve is one that is asked for: by default its workload's first that scales."""
+    run: Run = curve.groups[0].samples[0].result.run
+    primary = [m.name for m in metrics(run).values() if m.scales and m.better is not None][:1]
+    return curve.groups[0].point.metric in (wanted or primary)
+
+
+def _declared(found: Group, metrics: Metrics) -> Metric | None:
+    return metrics(found.samples[0].result.run).get(found.point.metric)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Groups of one system and metric at several sizes, the smallest first."""
+    """Groups of one system and metric at several sizes, the smallest first.
+
+    beside  curves of other metrics over the same sizes
+    """
 
     system: str
     better: Better
     groups: list[Group]
+    beside: tuple[Curve, ...] = ()
 
     def scaling(self) -> Scaling:
         """Each size against the smallest."""
@@ -102,9 +127,21 @@ class Curve:
             points=tuple(self._point(at) for at in self.groups),
         )
 
+    def metrics_of_the_system(self) -> list[str]:
+        """Metrics of the same runs that don't depend on how many samples the target takes."""
+        return [name for curve in self.beside if (name := curve.groups[0].point.metric) != "time_to_train"]
+
+    def per_rank(self) -> tuple[Estimate, ...]:
+        """Each size's throughput over its ranks, its own or what its runs state beside it; else empty."""
+        for rate in (self, *self.beside):
+            unit = rate.groups[0].point.unit
+            if rate.better == "higher" and unit.endswith("/s"):
+                return tuple(_over(one_side(at.in_unit(unit)), _ranks(at)) for at in rate.groups)
+        return ()
+
     def _point(self, at: Group) -> ScalingPoint:
         first, at = self.groups[0], at.in_unit(self.groups[0].point.unit)
-        ranks = Shape.parse(at.point.shape).ranks
+        ranks = _ranks(at)
         value = one_side(at)
         if at is first:
             one = Estimate(1.0, None, None, len(at.samples), "")
@@ -113,7 +150,7 @@ class Curve:
         found = ratio(first, at)
         sign = 1 if self.better == "higher" else -1  # a time is inverted
         speedup = replace(found.interval, centre=sign * found.interval.centre)
-        ideal = math.log(ranks / Shape.parse(first.point.shape).ranks)
+        ideal = math.log(ranks / _ranks(first))
         sides = (doubts.Side(first.point.shape, found.a), doubts.Side(at.point.shape, found.b))
         estimate = speedup.estimate("", found.confidence)
         return ScalingPoint(
@@ -125,3 +162,12 @@ class Curve:
             method=found.method,
             doubts=doubts.of(doubts.Case(sides, estimate, None, found.paired, found.dropped)),
         )
+
+
+def _ranks(at: Group) -> int:
+    return Shape.parse(at.point.shape).ranks
+
+
+def _over(estimate: Estimate, ranks: int) -> Estimate:
+    low, high = (None if end is None else end / ranks for end in (estimate.low, estimate.high))
+    return replace(estimate, value=estimate.value / ranks, low=low, high=high)

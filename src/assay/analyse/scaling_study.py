@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Literal
 
 from assay.analyse import communication, laws
-from assay.analyse.batches import Kind, kind_of
+from assay.analyse.batches import Kind, kind_of, one_training
 from assay.analyse.communication import Communication
 from assay.analyse.doubts import percent
 from assay.analyse.doubts import scaling as scaling_doubts
@@ -21,8 +21,10 @@ from assay.analyse.ratio import Ratio, logs, looked_at, ratio
 from assay.analyse.scaling import Curve
 from assay.analyse.sequential import IN_FAMILY
 from assay.analyse.spending import Prices, Spending, spending
+from assay.analyse.steps import Step, steps
 from assay.records import Better, Doubt, Estimate, Result, Run, Scaling, Shape
 
+Fitted = tuple[Fit, tuple[HeldOut, ...]]
 FAR = 4  # times the largest size: predictions beyond say more of the law than of the machine
 Limit = Literal["serial-share", "contention", "coherence", "none-seen", "unknown"]
 
@@ -78,6 +80,9 @@ class Study:
     """A curve and what follows from it. `laws[0]` is the one that limit and predictions rest on.
 
     kind_reason   the global batch sizes that tell weak from strong scaling
+    steps         what each size gains over the next smaller one
+    left_out      sizes of which there is no part in the laws: they trained with another batch
+    per_rank      each size's throughput a rank; empty where it is not known at every size
     limit_reason  what the largest size loses and to what, in words
     communication the sizes at which an all-reduce measured in the same sessions tells what an exchange takes
     """
@@ -93,6 +98,9 @@ class Study:
     spending: tuple[Spending, ...]
     usage: tuple[Usage, ...]
     doubts: tuple[Doubt, ...]
+    steps: tuple[Step, ...] = ()
+    left_out: tuple[str, ...] = ()
+    per_rank: tuple[Estimate, ...] = ()
     communication: tuple[Communication, ...] = ()
 
 
@@ -111,21 +119,28 @@ def study(
     flops   what a sample needs, for each size's MFU
     beside  results of the curve's sessions, whose all-reduces tell what communication takes
 
-    Where several shapes have equally many ranks, laws are fitted to those with the fewest workers.
+    Where several shapes have equally many ranks, laws are fitted to those with the fewest workers; where
+    sizes trained with several batches, to the most that are one training.
     """
     scaling = curve.scaling()
     packed = [next(iter(of_ranks)) for _, of_ranks in groupby(curve.groups, _ranks)]
-    kind, kind_reason = kind_of([(_ranks(g), g) for g in packed])
-    sizes, blocked = _sizes(packed, curve.better)
-    batches = tuple(scaling_doubts.batch_differs(scaling.metric, kind, kind_reason))
-    level = max(0.95, looked_at([g.samples for g in packed], paired=blocked))
-    # of other trainings there is no one law
-    fitted = [] if batches else _fitted(sizes, blocked=blocked, confidence=level)
+    ranked = [(_ranks(g), g) for g in packed]
+    kind, kind_reason = kind_of(ranked)
+    law_kind, together = one_training(ranked, weak=scaling.metric != "time_to_train")
+    sizes, blocked = _sizes(together, curve.better)
+    level = max(0.95, looked_at([g.samples for g in together], paired=blocked))
+    fitted = _fitted(sizes, blocked=blocked, confidence=level)
     found = tuple(_law(fit, held_out) for fit, held_out in fitted)
     chosen = fitted[0][0] if fitted else None
-    none = "sizes that trained with other batches follow no one law" if batches else "one size has no law"
+    gained = steps(packed, curve.better)
+    superlinear = tuple(scaling_doubts.superlinear(gained, scaling.metric))
+    none = (
+        "sizes that trained with other batches follow no one law"
+        if len(packed) > 1
+        else "one size has no law"
+    )
     unknown: tuple[Limit, str] = ("unknown", none)
-    limit, reason = unknown if chosen is None else _limit(chosen, kind)
+    limit, reason = unknown if chosen is None else _limit(chosen, law_kind)
     return Study(
         curve=scaling,
         kind=kind,
@@ -138,12 +153,22 @@ def study(
         spending=tuple(spending(p, scaling, prices or Prices()) for p in scaling.points),
         usage=tuple(_usage(curve, flops or _no_flops)),
         doubts=(
-            *scaling_doubts.superlinear(curve.groups, curve.better),
-            *scaling_doubts.off_the_curve(found[0].held_out if found else ()),
-            *batches,
+            *superlinear,
+            *(_off_the_curve(fitted[0], superlinear) if fitted else ()),
+            *scaling_doubts.batch_differs(scaling.metric, kind, kind_reason, curve.metrics_of_the_system()),
         ),
+        steps=gained,
+        left_out=() if chosen is None else tuple(g.point.shape for g in packed if g not in together),
+        per_rank=curve.per_rank(),
         communication=tuple(communication.of_curve(curve, scaling, beside)),
     )
+
+
+def _off_the_curve(law: Fitted, superlinear: Sequence[Doubt]) -> Iterator[Doubt]:
+    """Nothing of too few sizes to name one where an impossible step says more."""
+    fit, errors = law
+    if not superlinear or len(fit.sizes) >= scaling_doubts.SIZES_TO_NAME_ONE:
+        yield from scaling_doubts.off_the_curve(errors, fit)
 
 
 def _no_flops(_run: Run) -> None:
@@ -183,9 +208,6 @@ def _sizes(groups: Sequence[Group], better: Better) -> tuple[list[Size], bool]:
 
 def _block(sample: Sample) -> tuple[str, int]:
     return sample.result.run.session, sample.result.run.trial.block
-
-
-Fitted = tuple[Fit, tuple[HeldOut, ...]]
 
 
 def _fitted(sizes: Sequence[Size], *, blocked: bool, confidence: float) -> list[Fitted]:
@@ -256,10 +278,10 @@ _MEANING: dict[Limit, str] = {
 
 def _predictions(fit: Fit, curve: Curve, at: Sequence[int]) -> tuple[Prediction, ...]:
     unit = curve.groups[0].point.unit
-    least, most = fit.sizes[0].ranks, fit.sizes[-1].ranks
+    least, most, largest = fit.sizes[0].ranks, fit.sizes[-1].ranks, _ranks(curve.groups[-1])
     runs = sum(len(s.logs) for s in fit.sizes)
     made = []
-    for ranks in at or (2 * most, 4 * most):
+    for ranks in at or (2 * largest, 4 * largest):
         value, low, high = fit.log_speed(ranks)
         ends: tuple[float | None, float | None] = (low, high)
         if curve.better == "lower":

@@ -37,7 +37,23 @@ def lead(study: Study) -> str:
         points[0],
         max(points, key=lambda point: point.ranks),
     )  # of shapes as large the fewest workers
-    return " ".join(filter(None, (_gain(study, base, most), _grave([*study.doubts, *most.doubts]))))
+    parts = (*_impossible(study), _gain(study, base, most), _left_out(study))
+    return " ".join(filter(None, (*parts, _grave([*study.doubts, *most.doubts]))))
+
+
+def _impossible(study: Study) -> list[str]:
+    """Steps that gain more than their ranks: each a size that lost speed, and what to do."""
+    return [f"{d.evidence}. {d.remedy}." for d in study.doubts if d.code == "superlinear"]
+
+
+def _left_out(study: Study) -> str:
+    if not study.left_out:
+        return ""
+    many = len(study.left_out) > 1
+    return (
+        f"{', '.join(study.left_out)} trained with {'other batches' if many else 'another batch'} and "
+        f"{'are' if many else 'is'} left out of the law."
+    )
 
 
 def _gain(study: Study, base: ScalingPoint, most: ScalingPoint) -> str:
@@ -45,7 +61,8 @@ def _gain(study: Study, base: ScalingPoint, most: ScalingPoint) -> str:
         return " ".join(f"{layout(found)}." for found in study.layouts)
     lost = (1 - most.efficiency.value) * most.ranks
     idle = f", as if {lost:.2g} of the {most.ranks} stood idle" if lost > 0 else ""
-    limits = {"unknown": "; what limits it is not known", "none-seen": ""}
+    impossible = any(step.impossible for step in study.steps)
+    limits = {"unknown": "" if impossible else "; what limits it is not known", "none-seen": ""}
     limit = limits.get(study.limit, f"; limited by {_LIMITS[study.limit]}")
     return (
         f"{most.shape} is {figures.ratio(most.speedup)} times as fast as {base.shape} on "
@@ -62,6 +79,7 @@ def _grave(doubts: Sequence[Doubt]) -> str:
 def words(study: Study) -> list[tuple[str, str]]:
     """Each thing that follows, under its name."""
     told = [("kind", _kind(study)), ("limited by", f"{_LIMITS[study.limit]}: {study.limit_reason}")]
+    told += [("speed per rank", text) for text in _per_rank(study)]
     told += [("communication", communication(found)) for found in study.communication]
     told += [("layout", layout(found)) for found in study.layouts]
     told += spending(study.spending)
@@ -74,6 +92,15 @@ def _kind(study: Study) -> str:
     if study.kind == "unknown":
         return f"weak or strong scaling is not known: {study.kind_reason}"
     return f"{study.kind} scaling: {study.kind_reason}"
+
+
+def _per_rank(study: Study) -> list[str]:
+    """`1x8 887 images/s · 2x8 859 images/s`; nothing where it is not known."""
+    if not study.per_rank:
+        return []
+    unit, texts = figures.column([rate.value for rate in study.per_rank], study.per_rank[0].unit)
+    points = study.curve.points
+    return [" · ".join(f"{p.shape} {text} {unit}" for p, text in zip(points, texts, strict=True))]
 
 
 def communication(found: Communication) -> str:

@@ -6,45 +6,66 @@ from collections.abc import Iterator, Sequence
 
 from assay.analyse.batches import Kind
 from assay.analyse.doubts.case import percent
-from assay.analyse.groups import Group
-from assay.analyse.laws import HeldOut
-from assay.analyse.ratio import ratio
-from assay.records import Better, Doubt, Shape
+from assay.analyse.laws import Fit, HeldOut
+from assay.analyse.steps import Step
+from assay.records import Doubt
 
 WORTH_SAYING = 0.02  # a size off the others' curve by less changes no decision, however surely it is off
-FALSE_ALARMS = 0.05  # of all sizes of a curve together
+SIZES_TO_NAME_ONE = 4  # two sizes without the one that is off follow any law
 
 
-def superlinear(groups: Sequence[Group], better: Better) -> Iterator[Doubt]:
-    """Sizes faster than so many of the smallest could be, beyond what the runs' scatter explains.
+def superlinear(steps: Sequence[Step], metric: str) -> Iterator[Doubt]:
+    """Steps that gain more than their ranks, beyond what the runs' scatter explains.
 
-    Of curves that scale perfectly at most 5 % raise it; sizes without an interval raise it from 5 % above.
+    Of curves that scale perfectly at most 5 % raise it; steps without an interval raise it from 5 % above.
     """
-    first = groups[0]
-    larger = [group for group in groups if _ranks(group) > _ranks(first)]
-    confidence = 1 - 2 * FALSE_ALARMS / max(1, len(larger))  # one side each, all sizes together
-    for group in larger:
-        ideal = _ranks(group) / _ranks(first)
-        found = ratio(first, group.in_unit(first.point.unit), confidence=confidence).estimate
-        low = found.low if better == "higher" else (None if found.high is None else 1 / found.high)
-        speedup = found.value if better == "higher" else 1 / found.value
-        if (low is None and speedup > 1.05 * ideal) or (low is not None and low > ideal):
-            yield Doubt(
-                "superlinear",
-                f"{group.point.shape} is {speedup:.2f} times as fast as {first.point.shape} "
-                f"with {ideal:.3g} times the ranks",
-                f"Look at what {first.point.shape} lacks: memory or cache that the work doesn't fit into, "
-                "cores taken by something else, another batch size or program",
-            )
+    for step in steps:
+        if step.impossible:
+            why, remedy = _cause(step, metric)
+            yield Doubt("superlinear", f"{_impossible(step)}{why}", remedy)
 
 
-def off_the_curve(errors: Sequence[HeldOut]) -> Iterator[Doubt]:
+def _impossible(step: Step) -> str:
+    """`4x8 is 2.18 times as fast as 2x8, and 2 times the ranks can give at most 2: 2x8 lost at least 8 %`."""
+    share, most = percent(step.lost), f"{step.at_most:.3g}"
+    lost = f"at least {share}" if step.gain.low else f"about {share} or more (too few runs for an interval)"
+    return (
+        f"{step.larger} is {step.gain.value:.2f} times as fast as {step.smaller}, and {most} times the ranks "
+        f"can give at most {most}: {step.smaller} lost {lost}"
+    )
+
+
+def _cause(step: Step, metric: str) -> tuple[str, str]:
+    """What the batches say of the cause, and how to find it."""
+    smaller, larger = step.batches
+    if metric == "time_to_train" and smaller is not None and larger is not None and smaller != larger:
+        return (
+            f", to the samples that a batch of {smaller:g} instead of {larger:g} takes, or otherwise",
+            "Compare throughput, which does not depend on how many samples the target takes",
+        )
+    if step.equal_batch is not None:
+        return (
+            ", to its smaller batch per rank or otherwise",
+            f"Repeat {step.smaller} with a global batch of {step.equal_batch:g} instead of {smaller:g}, per "
+            f"rank that of {step.larger}; if the loss stays, on other nodes",
+        )
+    return (
+        "",
+        f"Repeat {step.smaller} on other nodes; if it stays, look whether {step.larger} did the same work",
+    )
+
+
+def off_the_curve(errors: Sequence[HeldOut], fit: Fit) -> Iterator[Doubt]:
     """The size that lies farthest from the law of the others, where noise doesn't explain it.
 
+    Of three sizes any two follow a law, so that none can be named: then the step farthest from the law is.
     At most 5 % of true laws raise it (intervals over all sizes together); less than 2 % off is not said.
     """
     off = [e for e in errors if e.beyond and abs(e.error) > WORTH_SAYING]
     if not off:
+        return
+    if len(fit.sizes) < SIZES_TO_NAME_ONE:
+        yield _step_off_the_curve(fit)
         return
     worst = max(off, key=lambda e: abs(e.error))
     yield Doubt(
@@ -55,15 +76,27 @@ def off_the_curve(errors: Sequence[HeldOut]) -> Iterator[Doubt]:
     )
 
 
-def batch_differs(metric: str, kind: Kind, batches: str) -> Iterator[Doubt]:
-    """Time to train over sizes whose global batch differs: epochs to the target change with it."""
+def _step_off_the_curve(fit: Fit) -> Doubt:
+    """The step that gains the least for its law: what is wrong with a size seldom makes it faster."""
+    smaller, larger, gain, expected = min(fit.steps(), key=lambda step: step[2] / step[3])
+    return Doubt(
+        "off-the-curve",
+        f"from {smaller} to {larger} ranks the speed grows {gain:.2f} times, where a law through all "
+        f"{len(fit.sizes)} sizes has {expected:.2f}; which size is off can't be told from so few",
+        f"Repeat {smaller} and {larger} ranks on other nodes, and measure a further size",
+    )
+
+
+def batch_differs(metric: str, kind: Kind, batches: str, others: Sequence[str]) -> Iterator[Doubt]:
+    """Time to train over sizes whose global batch differs: samples to the target change with it.
+
+    others  metrics of the same runs at every size that don't depend on how many samples that takes
+    """
     if metric == "time_to_train" and kind in ("weak", "mixed"):
+        options = " or ".join(f"`--metric {name}`" for name in others)
+        remedy = f"Judge the system by {options}" if others else "Repeat the sizes with one global batch"
         yield Doubt(
             "batch-differs",
             f"{batches}: a larger batch takes more samples to the target, so the speed-up mixes the two",
-            "Judge the system by time per epoch (`--metric time_per_epoch`)",
+            remedy,
         )
-
-
-def _ranks(group: Group) -> int:
-    return Shape.parse(group.point.shape).ranks

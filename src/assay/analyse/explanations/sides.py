@@ -38,17 +38,19 @@ EXPLANATIONS: dict[str, Explanation] = {
     ),
     "superlinear": Explanation(
         "biased",
-        "A size is faster than the smallest one would be if it scaled perfectly, by more than the runs' "
+        "A size is faster than the next smaller one by more than the ratio of their ranks, beyond the runs' "
         "scatter.",
-        "The smallest size is held back by something, and every speed-up and efficiency is measured "
-        "against it.",
-        "Look at what the smallest size lacks: memory or cache that its share of the work doesn't fit "
-        "into, cores taken by something else, another batch size or program.",
-        "At most 5 % of curves that scale perfectly raise it, all sizes together.",
+        "The smaller size lost at least that much: whatever is measured against it looks too good, and a law "
+        "through it predicts other sizes wrongly.",
+        "Repeat the smaller size on other nodes, with as large a batch per rank as the larger has. If it "
+        "stays, look whether its share of the work fits into memory and cache, and whether the larger size "
+        "did the same work.",
+        "At most 5 % of curves that scale perfectly raise it, all steps together (docs/statistics.md).",
     ),
     "off-the-curve": Explanation(
         "biased",
-        "A size lies more than 2 % off the law that the other sizes follow, and noise does not explain it.",
+        "A size lies more than 2 % off the law that the other sizes follow, and noise does not explain it. "
+        "Of three sizes none can be named, so a step is.",
         "A law fitted through it predicts other sizes wrongly.",
         "Look at what is different there: which nodes, how ranks are placed, which link they share.",
         "At most 5 % of curves that follow their law raise it, all sizes together.",
@@ -57,6 +59,6 @@ EXPLANATIONS: dict[str, Explanation] = {
         "biased",
         "The time to train is followed over sizes whose global batch differs.",
         "A larger batch takes more samples to the target, so the speed-up mixes convergence with the system.",
-        "Judge the system by time per epoch or throughput.",
+        "Judge the system by throughput or time per epoch: the doubt names the metrics that these runs have.",
     ),
 }
