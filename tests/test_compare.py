@@ -35,7 +35,7 @@ def verdict(a: Sequence[Result], b: Sequence[Result], **options: object) -> Comp
 
 
 def test_the_unpaired_interval_is_that_of_scipys_welch_test_on_logarithms() -> None:
-    a, b = [100.0, 103.0, 99.0, 101.5], [96.0, 97.5, 99.5]
+    a, b = [100.0, 103.0, 99.0, 101.5], [96.0, 97.5, 99.5, 99.0]
     theirs = stats.ttest_ind(np.log(b), np.log(a), equal_var=False).confidence_interval(0.95)
     found = verdict(side(a, session="s1"), side(b, system="b", session="s2"))
     assert found.method == "welch"
@@ -289,14 +289,26 @@ def test_the_interval_covers_the_true_ratio_in_94_to_985_of_1000(sample: Sampler
     assert 0.94 <= covered <= 0.985
 
 
-@pytest.mark.parametrize(("n_a", "n_b", "least"), [(3, 10, 0.94), (4, 5, 0.94), (10, 3, 0.925)])
-def test_unequal_numbers_and_spreads_cost_little_even_where_the_noisy_side_is_short(
-    n_a: int, n_b: int, least: float
+@pytest.mark.parametrize("spread", [0.003, 0.01, 0.03, 0.1])
+@pytest.mark.parametrize(("few", "many"), [(2, 10), (2, 50), (3, 10), (4, 5)])
+def test_unequal_numbers_keep_94_per_cent_whichever_side_is_noisier(
+    few: int, many: int, spread: float
 ) -> None:
-    rng, sets = np.random.default_rng(7), 8000
-    a, b = (0.01 * rng.normal(size=(sets, n_a))).tolist(), (0.03 * rng.normal(size=(sets, n_b))).tolist()
-    covered = sum(_inside(intervals.welch(x, y), 0.0) for x, y in zip(a, b, strict=True)) / sets
-    assert least <= covered <= 0.985
+    rng, sets = np.random.default_rng(7), 3000
+    a, b = spread * rng.normal(size=(sets, few)), 0.01 * rng.normal(size=(sets, many))
+    covered = np.mean(
+        [_inside(intervals.welch(x, y), 0.0) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+    )
+    assert covered >= 0.94 - 3 * math.sqrt(0.94 * 0.06 / sets)
+
+
+def test_of_unequal_numbers_degrees_are_welchs_where_the_few_are_noisier() -> None:
+    many = [0.0, 0.01, -0.01, 0.02, -0.02, 0.0]
+    quiet, noisy = intervals.welch([0.0, 0.001], many), intervals.welch([0.0, 1.0], many)
+    usual = stats.ttest_ind(many, [0.0, 1.0], equal_var=False)
+    assert noisy.degrees == pytest.approx(usual.df)
+    assert quiet.degrees is not None
+    assert quiet.degrees < 1.4 < stats.ttest_ind(many, [0.0, 0.001], equal_var=False).df
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
+from assay.analyse.intervals import LEAST_VARIANCE_RATIO
+
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
@@ -63,9 +65,16 @@ def paired(a: Floats, b: Floats) -> Ratios:
 
 def welch(a: Floats, b: Floats) -> Ratios:
     """Welch's t over the last axis; the sides may have different counts."""
-    part_a, part_b = (x.var(-1, ddof=1) / x.shape[-1] for x in (a, b))
-    degrees = (part_a + part_b) ** 2 / (part_a**2 / (a.shape[-1] - 1) + part_b**2 / (b.shape[-1] - 1))
-    return Ratios(b.mean(-1) - a.mean(-1), np.sqrt(part_a + part_b), degrees)
+    count_a, count_b = a.shape[-1], b.shape[-1]
+    variance_a, variance_b = (x.var(-1, ddof=1) for x in (a, b))
+    error = np.sqrt(variance_a / count_a + variance_b / count_b)
+    if count_a < count_b:
+        variance_a = np.maximum(variance_a, LEAST_VARIANCE_RATIO * variance_b)
+    elif count_b < count_a:
+        variance_b = np.maximum(variance_b, LEAST_VARIANCE_RATIO * variance_a)
+    part_a, part_b = variance_a / count_a, variance_b / count_b
+    degrees = (part_a + part_b) ** 2 / (part_a**2 / (count_a - 1) + part_b**2 / (count_b - 1))
+    return Ratios(b.mean(-1) - a.mean(-1), error, degrees)
 
 
 @dataclass(frozen=True)
