@@ -25,6 +25,7 @@ from assay.errors import InputError
 from assay.records import Doubt, Reading, Result
 from assay.report import markdown, page, scaling_words, sentences
 from assay.report.contents import gather
+from assay.report.recommendation import recommendation
 from assay.report.scaling_terminal import studies
 from stated_runs import metrics, side
 
@@ -342,6 +343,44 @@ def test_the_report_says_what_follows_from_the_scaling() -> None:
     assert "limited by" in page.html(contents)
     doubted = gather({"a": side([100.0, 101.0]) + side([230.0, 231.0], shape="2x1")}, metrics())
     assert "superlinear" in [doubt.code for doubt, _ in doubted.doubts]
+
+
+def sized(shapes: Sequence[str], **same: object) -> dict[str, list[Result]]:
+    """Imported sets of one machine, one a size, each a system of its own."""
+    return {
+        f"{shape[0]}xXE8545": sweep([shape], 0.005, system=f"{shape[0]}xXE8545", source="logs", **same)
+        for shape in shapes
+    }
+
+
+def test_a_report_on_sizes_of_one_machine_shows_their_curve() -> None:
+    contents = gather(sized(["1x4", "2x4", "4x4"]), metrics())
+    assert [(c.system, [p.shape for p in c.points]) for c in contents.curves] == [
+        ("XE8545", ["1x4", "2x4", "4x4"])
+    ]
+    assert (contents.comparisons, contents.uncompared, contents.splits) == ((), (), ())
+    words = markdown.text(contents)
+    assert "train: 4x4 is 3.7" in words
+    assert "measured alone" not in words
+    assert "no run of" not in words
+    assert recommendation(contents).sentence.startswith("These are sizes of one system")
+
+
+def test_a_report_on_sizes_says_which_to_repeat() -> None:
+    sides = sized(["1x4", "2x4", "4x4"])
+    slow = [300.0, 301.0, 299.0, 300.5, 299.5]
+    sides["1xXE8545"] = side(slow, system="1xXE8545", shape="1x4", source="logs")
+    made = recommendation(gather(sides, metrics()))
+    assert made.action == "Repeat"
+    assert made.sentence.startswith("Repeat 1x4 on other nodes")
+
+
+def test_sides_that_share_a_size_or_no_name_are_no_curve() -> None:
+    sides = sized(["1x4", "2x4"])
+    assert gather({**sides, "9xXE8545": sweep(["1x4"], 0.005, system="9xXE8545")}, metrics()).curves == ()
+    unlike = gather({"a": sweep(["1x4"], 0.0, system="a"), "b": sweep(["2x4"], 0.0, system="b")}, metrics())
+    assert unlike.curves == ()
+    assert unlike.uncompared
 
 
 LOOKS = (3, 5, 8, 12, 20)

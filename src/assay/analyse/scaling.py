@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from assay.analyse import doubts
 from assay.analyse.groups import Group, Key, Metrics, Place, group
@@ -100,6 +101,48 @@ def _wanted(curve: Curve, metrics: Metrics, wanted: Sequence[str] | None) -> boo
 
 def _declared(found: Group, metrics: Metrics) -> Metric | None:
     return metrics(found.samples[0].result.run).get(found.point.metric)
+
+
+def sizes_of_one_system(sides: Mapping[str, Sequence[Result]]) -> dict[str, str]:
+    """Benchmark → name of the system of which the sides are sizes.
+
+    They are where each has one shape of its own and their systems' names have a part in common.
+    """
+    shapes: dict[str, dict[str, set[Shape]]] = {}
+    for side, results in sides.items():
+        for trial in (result.run.trial for result in results):
+            shapes.setdefault(trial.benchmark, {}).setdefault(side, set()).add(trial.shape)
+    systems = list(dict.fromkeys(r.run.trial.system for results in sides.values() for r in results))
+    name = common_name(systems)
+    return {
+        benchmark: name
+        for benchmark, by_side in shapes.items()
+        if name and len(by_side) > 1 and len(set().union(*by_side.values())) == len(by_side)
+        if all(len(own) == 1 for own in by_side.values())
+    }
+
+
+def common_name(systems: Sequence[str]) -> str:
+    """What the names begin with, else what they end with; "" where that is less than three letters.
+
+    >>> common_name(["dgx_n1", "dgx_n2"])
+    'dgx_n'
+    >>> common_name(["XE8545", "2xXE8545"]), common_name(["2xA30", "4xA30"])
+    ('XE8545', 'A30')
+    """
+    prefix = _prefix(systems).rstrip("-_. ")
+    if len(prefix) > 2:
+        return prefix
+    suffix = _prefix([name[::-1] for name in systems])[::-1]
+    if all(name.removesuffix(suffix).isdigit() for name in systems):
+        suffix = suffix.removeprefix("x")
+    suffix = suffix.lstrip("-_. ")
+    return suffix if len(suffix) > 2 else ""
+
+
+def _prefix(names: Sequence[str]) -> str:
+    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    return "".join(letters[0] for letters in alike)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,7 +90,7 @@ def studies_of(
 
     Several references are one curve. Raises InputError where there is none, and says why.
     """
-    from assay.analyse.scaling import curves
+    from assay.analyse.scaling import common_name, curves
     from assay.analyse.scaling_study import study
     from assay.read import flops
 
@@ -99,18 +98,12 @@ def studies_of(
     found = [named(runs_dir, reference) for reference in dict.fromkeys(references)]
     results = list({r.run.id: r for one in found for r in one.results}.values())
     systems = list(dict.fromkeys(r.run.trial.system for r in results))
-    across = _common(systems) if len(found) > 1 and len(systems) > 1 else None
+    several = len(found) > 1 and len(systems) > 1
+    across = common_name(systems) or " + ".join(systems) if several else None
     made = curves(results, metrics=found[0].metrics(), metric=metric, across=across)
     if not made:
         raise InputError(_no_curve(found, systems, metric))
     return tuple(study(curve, at=at, prices=prices, flops=flops, beside=results) for curve in made)
-
-
-def _common(systems: Sequence[str]) -> str:
-    """What the systems' names begin with, else all of them."""
-    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*systems, strict=False))
-    shared = "".join(letters[0] for letters in alike).rstrip("-_. ")
-    return shared if len(shared) > 2 else " + ".join(systems)
 
 
 def _no_curve(found: Sequence[Named], systems: Sequence[str], metric: str | Sequence[str] | None) -> str:

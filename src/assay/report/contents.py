@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from assay.analyse import doubts
@@ -14,7 +14,7 @@ from assay.analyse.expected import Flops
 from assay.analyse.families import claimed_together
 from assay.analyse.groups import Group, Key, Metrics, cause, counts, group
 from assay.analyse.ratio import one_side
-from assay.analyse.scaling import curves
+from assay.analyse.scaling import curves, sizes_of_one_system
 from assay.analyse.scaling_study import Study, study
 from assay.errors import InputError
 from assay.records import (
@@ -184,11 +184,13 @@ def gather(
     groups = {name: group(results, metrics) for name, results in held.items()}
     primary = _primary(plan, groups)
     rank = {benchmark: at for at, benchmark in enumerate(primary)}
+    across = sizes_of_one_system(held)
+    compared = _without(held, across)
     comparisons = claimed_together(
-        sorted(_compared(held, metrics, width), key=lambda c: rank[c.point.benchmark]),
+        sorted(_compared(compared, metrics, width), key=lambda c: rank[c.point.benchmark]),
         lambda c: primary[c.point.benchmark] == c.point.metric,
     )
-    studies = sorted(_studies(held, metrics, flops), key=lambda found: rank[found.curve.benchmark])
+    studies = sorted(_studies(held, metrics, flops, across), key=lambda found: rank[found.curve.benchmark])
     summaries = [s for name, found in groups.items() for s in _summaries(name, found)]
     return Contents(
         title=" · ".join(dict.fromkeys(r.run.suite for results in held.values() for r in results)),
@@ -201,11 +203,11 @@ def gather(
         curves=tuple(found.curve for found in studies),
         summaries=tuple(sorted(summaries, key=lambda s: rank[s.point.benchmark])),
         failures=tuple(one for name, results in held.items() for one in failures(name, results)),
-        uncompared=tuple(_uncompared(held, metrics)),
+        uncompared=tuple(_uncompared(compared, metrics)),
         facts=tuple(facts),
         recipes=tuple(recipes),
         prices=dict(prices or {}),
-        splits=tuple(_splits(held, width)),
+        splits=tuple(_splits(compared, width)),
         studies=tuple(studies),
         exchanges=tuple(
             found for name, results in held.items() for found in exchange_curves(name, results, metrics)
@@ -233,8 +235,27 @@ def _requirements(
             yield replace(requirement, system=name)
 
 
-def _studies(sides: Mapping[str, Sequence[Result]], metrics: Metrics, flops: Flops | None) -> Iterator[Study]:
-    """Each side's curves with what follows, under the side's name."""
+def _without(
+    sides: Mapping[str, Sequence[Result]], benchmarks: Container[str]
+) -> dict[str, tuple[Result, ...]]:
+    """The sides' runs of other benchmarks than these."""
+    return {
+        name: tuple(r for r in results if r.run.trial.benchmark not in benchmarks)
+        for name, results in sides.items()
+    }
+
+
+def _studies(
+    sides: Mapping[str, Sequence[Result]], metrics: Metrics, flops: Flops | None, across: Mapping[str, str]
+) -> Iterator[Study]:
+    """Each side's curves with what follows, under the side's name, and those of which the sides are sizes.
+
+    across  benchmark → name of its one curve over all sides
+    """
+    for benchmark, name in across.items():
+        runs = [r for side in sides.values() for r in side if r.run.trial.benchmark == benchmark]
+        for curve in curves(runs, metrics=metrics, across=name):
+            yield study(curve, flops=flops, beside=runs)
     for name, results in sides.items():
         for curve in curves(results, metrics=metrics):
             found = study(curve, flops=flops, beside=results)

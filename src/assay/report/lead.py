@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from assay.report import figures, sentences, transport_words
+from assay.report import figures, scaling_words, sentences, transport_words
 from assay.report.contents import Contents
 
 
@@ -17,6 +17,8 @@ def lead(contents: Contents) -> str:
     held = [r.verdict for r in contents.requirements]
     if held:
         return f"{held.count('holds')} of {len(held)} requirements hold."
+    if contents.studies and len(contents.sides) > 1:
+        return " ".join(f"{found.curve.benchmark}: {scaling_words.lead(found)}" for found in contents.studies)
     otherwise = transport_words.first_line([r for side in contents.sides.values() for r in side])
     alone = f"{next(iter(contents.sides))}, measured alone."
     return f"{alone} It was {otherwise}." if otherwise else alone

@@ -69,9 +69,22 @@ def _decided(contents: Contents, comparisons: Sequence[Comparison]) -> tuple[str
         return "Accept", f"{_fast(comparisons)}{held}."
     if contents.requirements:
         return "Accept", f"{_capital(_all(len(contents.requirements), 'requirement'))} hold."
+    if contents.studies and len(contents.sides) > 1:
+        return _sizes(contents)
     return (
         "Nothing to decide",
         "One system was measured alone: add a second one, or requirements under expect.",
+    )
+
+
+def _sizes(contents: Contents) -> tuple[str, str]:
+    """Of sizes of one system: those to repeat, because a larger one shows that they lost speed."""
+    remedies = [d.remedy for found in contents.studies for d in found.doubts if d.code == "superlinear"]
+    if remedies:
+        return "Repeat", f"{'. '.join(remedies)}."
+    return (
+        "Nothing to decide",
+        "These are sizes of one system: add a second one, or requirements under expect.",
     )
 
 
