@@ -527,6 +527,8 @@ def test_time_per_epoch_of_hpe_scales_as_one_expects(hpe: list[Ran], repositorie
     assert rises[0] < rises[1]
     (study,) = asked(repositories, "assay scale hpe --metric time_per_epoch")["studies"]
     assert (study["kind"], study["left_out"], study["doubts"]) == ("mixed", ["2x8"], [])
+    (rated,) = asked(repositories, "assay scale hpe --metric throughput")["studies"]
+    says(HPE, "{:.0f}, {:.0f} and {:.0f} samples/s per GPU".format(*(r["value"] for r in rated["per_rank"])))
     (trained,) = asked(repositories, "assay scale hpe --metric time_to_train")["studies"]
     step = next(doubt for doubt in trained["doubts"] if doubt["code"] == "superlinear")
     says(HPE, f"{trained['steps'][1]['gain']['value']:.2f} times as fast", "lost at least 9.9 %")
