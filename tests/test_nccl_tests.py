@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assay.errors import InputError
+from assay.logs.nccl_rows import Figure, Printed, Way, ranks_of
 from assay.logs.nccl_tests import NcclTest, Row, is_nccl_test, nccl_test
+from assay.logs.tools import tools_of
 
 DEVICES = """#  Rank  0 Group  0 Pid   1887 on   node-a device  0 [0x8d] NVIDIA H100 80GB HBM3
 #  Rank  1 Group  0 Pid   1888 on   node-b device  0 [0x91] NVIDIA H100 80GB HBM3
@@ -123,7 +126,8 @@ def test_versions_devices_and_the_operation_are_told(tmp_path: Path) -> None:
         (0, "node-a", "NVIDIA H100 80GB HBM3"),
         (1, "node-b", "NVIDIA H100 80GB HBM3"),
     ]
-    assert found.facts == {"nccl_tests_version": "2.17.6", "nccl_version": "2.28.9", "ranks": 2}
+    versions = {"nccl_tests_version": "2.17.6", "nccl_version": "2.28.9"}
+    assert found.facts == versions | {"ranks": 8}, "its bus bandwidth is that of 8, of whom 2 are listed"
     assert found.average == pytest.approx(300.515e9)
 
 
@@ -282,6 +286,7 @@ def test_a_table_that_was_cut_anywhere_has_true_rows_only_and_no_result_without_
     assert found.problem or end >= WHOLE.index("values : 0 OK")
 
 
+@example(where=304, end=56, info=" 1e+05 ")
 @given(
     where=st.integers(0, len(ROWS_13)),
     end=st.integers(0, len(ROWS_13)),
@@ -331,3 +336,74 @@ def test_another_programs_log_is_not_taken_for_one(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("step 1 loss 0.5\n1048576 262144 float 3\n")
     assert not is_nccl_test(log)
+
+
+# As people paste it --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", [V2017, V2_9, V2_9_GATHER, V2_13, V2_19], ids=range(5))
+def test_a_table_whose_hashes_were_eaten_by_markdown_is_the_same_table(tmp_path: Path, text: str) -> None:
+    whole = read(tmp_path, text)
+    pasted = "\n".join(re.sub(r"^ *#* *", "", line) for line in text.splitlines())
+    assert read(tmp_path, pasted) == whole
+    assert [tool.name for tool in tools_of(tmp_path / "rank-0.log")] == ["nccl-tests"]
+
+
+def listing(*ranks: int) -> str:
+    return "".join(f"#  Rank {n} Group  0 Pid 1 on node-a device  {n % 8} [0x8d] A100\n" for n in ranks)
+
+
+def table(*bandwidths: tuple[float, float], size: int = 1 << 30) -> str:
+    """Rows of these algorithmic and bus bandwidths in GB/s."""
+    rows = [
+        f"  {size}  268435456  float  sum  -1  {size / algbw / 1e3:.2f}  {algbw:.2f}  {busbw:.2f}  0\n"
+        for algbw, busbw in bandwidths
+    ]
+    head = HEAD_13.replace("  time  algbw  busbw #wrong\n", "\n")
+    return head + "".join(rows) + END_13
+
+
+def of_all_reduce(ranks: int, *algbw: float) -> list[tuple[float, float]]:
+    return [(value, value * 2 * (ranks - 1) / ranks) for value in algbw]
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"),
+    [
+        (listing(0, 1, 2, 3) + table(*of_all_reduce(4, 81.04)), 4),
+        (listing(71) + table(*of_all_reduce(72, 81.04, 29.95)), 72),
+        (listing(63, 71) + table((40.0, 40.0 * 71 / 72)), 72),
+        (listing(71) + table((40.0, 40.0)), None),
+        (listing(71) + table(*of_all_reduce(64, 81.04)), None),
+        (table(*of_all_reduce(8, 81.04)), 8),
+        (table(*of_all_reduce(5000, 81.04)), None),
+        (table((40.0, 40.0)), None),
+        (listing(*range(16)) + table(*of_all_reduce(8, 81.04)), 16),
+        (listing(*range(8)) + table(*of_all_reduce(32, 81.04)), 32),
+    ],
+    ids=[
+        "whole list", "last line only", "two lines, all-gather", "broadcast says nothing",
+        "fewer than its rank", "no list", "no list, too many to tell", "no list, 1", "split communicator",
+        "list cut at its end",
+    ],
+)  # fmt: skip
+def test_the_number_of_ranks_is_what_the_list_and_the_rows_agree_on_or_unknown(
+    tmp_path: Path, text: str, ranks: int | None
+) -> None:
+    found = read(tmp_path, text)
+    assert (found.problem, found.facts.get("ranks")) == ("", ranks)
+
+
+@given(st.integers(3, 4000), st.floats(1, 400), st.booleans())
+def test_ranks_that_follow_from_bandwidth_are_the_true_ones(ranks: int, algbw: float, once: bool) -> None:
+    ratio = (ranks - 1) / ranks * (1 if once else 2)
+    time_s = (1 << 30) / (algbw * 1e9)
+    way = Way(
+        Figure(time_s, 5e-9),
+        Figure(round(algbw, 2) * 1e9, 5e6),
+        Figure(round(algbw * ratio, 2) * 1e9, 5e6),
+        None,
+    )
+    rows = [Printed(1 << 30, "float", "sum", (way,), 1)]
+    assert ranks_of(rows, [ranks - 1]) in (ranks, None)
+    assert ranks_of(rows, []) in (ranks, None)

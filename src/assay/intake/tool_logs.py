@@ -93,8 +93,25 @@ def _notes(logs: Sequence[_Log], tool: str, asked: Asked) -> tuple[str, ...]:
     ]
     if asked.round is not None:
         notes.append(f"--round is a round of MLPerf; it says nothing about {tool} and was left out")
-    if asked.shape is None and any("nodes" not in log.found.facts for log in logs):
-        notes.append("no log says on how many nodes it ran; they stand as one. Say it with --shape")
-    if asked.shape is None and any(_shape(log.found) is None for log in logs):
-        notes.append("logs that don't tell how many devices took part stand as 1x1")
+    for log in logs if asked.shape is None else ():
+        facts = log.found.facts
+        if "ranks_listed" in facts:
+            of = (
+                f"of {facts['ranks']}, as its rows say"
+                if "ranks" in facts
+                else "and how many ran is not known"
+            )
+            notes.append(f"{log.path}: lists {facts['ranks_listed']} ranks {of}")
+    shapes = [_shape(log.found) for log in logs if asked.shape is None]
+    if unsized := shapes.count(None):
+        notes.append(
+            f"{unsized} of {len(logs)} logs don't say how many devices took part; they are kept as 1x1. "
+            "State it with --shape"
+        )
+    on_one = [log for log in logs if "nodes" not in log.found.facts and _shape(log.found)]
+    if asked.shape is None and on_one:
+        notes.append(
+            f"{len(on_one)} of {len(logs)} logs don't say on how many nodes they ran; they are kept as one. "
+            "State it with --shape"
+        )
     return tuple(notes)

@@ -8,7 +8,7 @@ row shows. A row whose size, time and bandwidth do not agree is torn, and not ta
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Final, NamedTuple
@@ -108,12 +108,11 @@ class Way:
 
     def fits(self, size_bytes: int) -> bool:
         """Whether bandwidth is size over time, as far as both were printed."""
-        shortest, longest = self.time.value - self.time.half, self.time.value + self.time.half
-        if shortest < 0 or longest == 0:
+        if self.time.value <= 0 or self.time.blur >= 0.5:  # 1e+05: as much rounding as time
             return False
-        fastest = size_bytes / shortest if shortest else math.inf
+        shortest, longest = self.time.value - self.time.half, self.time.value + self.time.half
         low, high = self.algbw.value - self.algbw.half, self.algbw.value + self.algbw.half
-        return size_bytes / longest <= high * (1 + _SLACK) and fastest >= low * (1 - _SLACK)
+        return size_bytes / longest <= high * (1 + _SLACK) and size_bytes / shortest >= low * (1 - _SLACK)
 
     def timing(self, size_bytes: int, bus: float) -> Timing:
         """What was measured; `bus`: bus bandwidth over algorithmic."""
@@ -142,6 +141,47 @@ def agreeing(rows: Sequence[Printed]) -> Iterator[Row]:
             timings = [way.timing(row.size_bytes, bus) if way else None for way in row.ways]
             both = [*timings, None][:2]
             yield Row(row.size_bytes, row.dtype, row.redop, both[0], both[1], row.line)
+
+
+def ranks_of(rows: Sequence[Printed], listed: Collection[int]) -> int | None:
+    """How many ranks took part; None where neither the ranks that a log lists nor its rows tell.
+
+    listed  ranks of the device list, of which a pasted log may hold a part
+
+    A list without gaps from 0 on is complete unless the rows need more ranks; of fewer are the groups of a
+    split communicator. Else the rows decide: bus bandwidth over algorithmic is 2(n-1)/n for all-reduce and
+    (n-1)/n for what each rank sends to or collects from all others, and 1 says nothing. Of several n that the
+    printed digits allow, the one that the highest rank listed needs is taken.
+
+    Source: NVIDIA/nccl-tests, doc/PERFORMANCE.md.
+    """
+    fewest = max(listed, default=-1) + 1
+    by_rows = _ranks_by_rows(rows)
+    if listed and len(listed) == fewest and (by_rows is None or by_rows.start <= fewest):
+        return fewest
+    if by_rows is None:
+        return None
+    allowed = range(max(by_rows.start, fewest), by_rows.stop)
+    if len(allowed) == 1 or (listed and allowed and allowed[0] == fewest):
+        return allowed[0]
+    return None
+
+
+def _ranks_by_rows(rows: Sequence[Printed]) -> range | None:
+    """Numbers of ranks that agree with every row's bandwidths as printed; None where all or none do."""
+    ways = [
+        w for row in rows for w in row.ways if w and w.algbw.value > w.algbw.half and w.fits(row.size_bytes)
+    ]
+    if not ways:
+        return None
+    low = max((w.busbw.value - w.busbw.half) / (w.algbw.value + w.algbw.half) for w in ways)
+    high = min((w.busbw.value + w.busbw.half) / (w.algbw.value - w.algbw.half) for w in ways)
+    most = 2 if low > 1 else 1
+    if low > high or low <= 1 <= high or high >= most or low <= 0:
+        return None
+    # n - 1 of n parts, once or twice: n is most / (most - ratio)
+    found = range(math.ceil(most / (most - low) - _SLACK), math.floor(most / (most - high) + _SLACK) + 1)
+    return found if found else None
 
 
 def problem(rows: Sequence[Row], bounds: tuple[int, bool] | None, failures: Sequence[str]) -> str:

@@ -4,8 +4,9 @@
     #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s) …
         33554432       8388608     float     sum      -1    195.4  171.72  300.51      0    195.4  171.73 …
 
-Columns are named by the header. Launchers put words before lines, and NCCL's own lines can fall between rows
-or into one: a row whose figures do not agree (`nccl_rows`) is not taken, and counted.
+Columns are named by the header. Launchers put words before lines, and a table that was pasted through
+Markdown has lost the `#` before its own. NCCL's lines can fall between rows or into one: a row whose figures
+do not agree (`nccl_rows`) is not taken, and counted.
 
 Source: NVIDIA/nccl-tests, src/common.cu and src/util.cu, doc/PERFORMANCE.md.
 """
@@ -31,22 +32,25 @@ from assay.logs.nccl_rows import (
     bandwidth,
     figure,
     problem,
+    ranks_of,
     version,
 )
 from assay.records import Scalar
 
 __all__ = ["Device", "NcclTest", "Row", "Timing", "is_nccl_test", "nccl_test"]
 
-_HEADER = re.compile(r"#\s+(?:size|bytes)\s.*\balgbw\b.*\bbusbw\b")
-_UNITS = re.compile(r"#\s+\(B\)\s")
+_HEADER = re.compile(
+    r"(?:#\s+(?=size\s|bytes\s)|\b(?=(?:size\s+count|bytes\s+N)\s+type\s)).*\balgbw\b.*\bbusbw\b"
+)
+_UNITS = re.compile(r"(?:#|^)\s*\(B\)\s")
 _ROW = re.compile(r"(?:^|\s|[:>])(\d+)\s+(\d+)\s+([a-z]\w*)(?=\s)(.*)")
 _DEVICE = re.compile(
-    r"#\s+Rank\s+(\d+) (?:Group\s+\d+ )?Pid\s+\d+ on\s+(\S+) device\s+(\d+) \[(\w[\w:.]*)\] (.+)"
+    r"(?:#|\b)\s*Rank\s+(\d+) (?:Group\s+\d+ )?Pid\s+\d+ on\s+(\S+) device\s+(\d+) \[(\w[\w:.]*)\] (.+)"
 )
-_OUT_OF_BOUNDS = re.compile(r"# Out of bounds values : (\d+) (OK|FAILED)")
-_AVERAGE = re.compile(r"# Avg bus bandwidth\s+: (\S+)")
-_STARTING = re.compile(r"# Collective test starting: (\w+?)(?:_perf)?\s*$")
-_VERSION = re.compile(r"# nccl-tests version (\S+) nccl-headers=(\d+) nccl-library=(\d+)")
+_OUT_OF_BOUNDS = re.compile(r"\bOut of bounds values : (\d+) (OK|FAILED)")
+_AVERAGE = re.compile(r"\bAvg bus bandwidth\s+: (\S+)")
+_STARTING = re.compile(r"\bCollective test starting: (\w+?)(?:_perf)?\s*$")
+_VERSION = re.compile(r"\bnccl-tests version (\S+) nccl-headers=(\d+) nccl-library=(\d+)")
 _FAILED = re.compile(r"Test (?:NCCL|CUDA) failure .*|: Test failure common\.\S+.*")
 
 
@@ -90,7 +94,7 @@ def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
     bounds: tuple[int, bool] | None = None
     for number, line in lines:
         if found := _HEADER.search(line):
-            table = _Table(_columns(line[found.start() + 1 :].split()))
+            table = _Table(_columns(line[found.start() :].lstrip("#").split()))
         elif _UNITS.search(line):
             table.scale = 1e-6 if "(us)" in line else table.scale
         elif found := _DEVICE.search(line):
@@ -111,7 +115,8 @@ def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
             rows += [row] if row else []
     whole = list(agreeing(rows))
     skipped += len(rows) - len(whole)
-    facts |= {"ranks": len(devices)} if devices else {}
+    ranks = ranks_of(rows, devices)
+    facts |= {"ranks": ranks} if ranks else {}
     return NcclTest(
         operation, tuple(whole), tuple(devices.values()), average,
         facts, problem(whole, bounds, failures), skipped,

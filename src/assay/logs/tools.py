@@ -65,7 +65,8 @@ def tools_of(path: Path) -> list[Tool]:
 # nccl-tests, which its workload reads with more care than figures alone ----------------------------------
 
 _NCCL_MARK: Final = re.compile(
-    rb"#\s+(?:size|bytes)\s[^\n]*algbw[^\n]*busbw|# Collective test starting: "
+    rb"(?:#\s+(?:size|bytes)|\b(?:size\s+count|bytes\s+N)\s+type)\s[^\n]*algbw[^\n]*busbw"
+    rb"|\bCollective test starting: "
     rb'|"args"\s*:\s*\[\s*"[^"\n]*_perf'
 )
 _NCCL_METRICS: Final = (
@@ -85,7 +86,10 @@ def _nccl_tests(path: Path) -> Found:
     found = Found(problems=[test.problem] if test.problem else [], skipped=test.skipped, cut=test.cut)
     found.facts |= test.facts
     found.facts |= {"operation": test.operation} if test.operation else {}
-    found.facts |= {"nodes": len({device.host for device in test.devices})} if test.devices else {}
+    if test.devices and len(test.devices) == test.facts.get("ranks"):
+        found.facts["nodes"] = len({device.host for device in test.devices})
+    elif test.devices:
+        found.facts["ranks_listed"] = len(test.devices)
     for row in test.rows:
         for place, way in (("out-of-place", row.out_of_place), ("in-place", row.in_place)):
             if way is not None and way.algbw > 0:
