@@ -93,6 +93,27 @@ def fraction(text: str | float) -> float:
     return quantity.value * (0.01 if quantity.unit == "%" else 1.0)
 
 
+def significant(value: float, digits: int) -> str:
+    """Plain decimals, never an exponent: this many significant digits, and always all before the point.
+
+    >>> significant(1812.4, 2), significant(0.01234, 3), significant(99.6, 2), significant(9999.7, 4)
+    ('1,812', '0.0123', '100', '10,000')
+    """
+    if not value or not math.isfinite(value):
+        return f"{value:g}"
+    text = f"{value:,.{max(0, digits - 1 - exponent(value, digits))}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def exponent(value: float, digits: int) -> int:
+    """The power of ten of the first digit, once rounded to so many significant ones; 0 for 0.
+
+    >>> exponent(99.6, 2), exponent(99.4, 2), exponent(0.012, 2)
+    (2, 1, -2)
+    """
+    return int(f"{value:.{digits - 1}e}".partition("e")[2])
+
+
 def human(value: float, unit: str) -> str:
     """A figure as a person reads it, four significant digits and a fitting prefix: `7.096 GB/s`."""
     scale, base = factor(unit)
@@ -100,12 +121,11 @@ def human(value: float, unit: str) -> str:
         value *= scale
         for prefix, size in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
             if abs(value) >= size:
-                return f"{value / size:.4g} {prefix}{base}"
-        return f"{value:.4g} {base}"
+                return f"{significant(value / size, 4)} {prefix}{base}"
+        return f"{significant(value, 4)} {base}"
     if base == "s" and unit in _TIME:
         return human_seconds(value * scale)
-    digits = f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}"
-    return f"{digits} {unit}".strip()
+    return f"{significant(value, 4)} {unit}".strip()
 
 
 def rough_seconds(value: float) -> str:
@@ -119,14 +139,14 @@ def human_seconds(value: float) -> str:
     """A duration as a person reads it: `12.3 µs`, `4.20 ms`, `93.1 s`, `20.93 min`, `3.2 h`."""
     size = abs(value)
     if size >= 2 * 3600:
-        return f"{value / 3600:,.0f} h" if size >= 10000 * 3600 else f"{value / 3600:.4g} h"
+        return f"{significant(value / 3600, 4)} h"
     if size >= 120:
-        return f"{value / 60:.4g} min"
+        return f"{significant(value / 60, 4)} min"
     if size >= 1 or size == 0:
-        return f"{value:.4g} s"
+        return f"{significant(value, 4)} s"
     if size >= 1e-3:
-        return f"{value * 1e3:.4g} ms"
-    return f"{value * 1e6:.4g} µs"
+        return f"{significant(value * 1e3, 4)} ms"
+    return f"{significant(value * 1e6, 4)} µs"
 
 
 def counted(number: int, noun: str) -> str:

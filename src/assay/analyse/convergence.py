@@ -28,6 +28,7 @@ from assay.analyse.training_sets import (
     training_set,
 )
 from assay.records import Estimate, Result
+from assay.units import significant
 
 FEWEST: Final = 3  # reference runs from which a spread is worth something
 Speed = Literal["as the references", "suspiciously fast", "slow", "unknown"]
@@ -178,7 +179,8 @@ def _expected(batch_size: int, near: Sequence[Reference], own: TrainingSet) -> E
 
 def _judged(mean: float, expected: Estimate, unit: Unit) -> tuple[Speed, str]:
     low, high = expected.low or 0.0, expected.high or 0.0
-    where = f"{mean:.4g} {unit} where the references lead to expect {low:.4g} to {high:.4g}"
+    range_of_references = f"{significant(low, 4)} to {significant(high, 4)}"
+    where = f"{significant(mean, 4)} {unit} where the references lead to expect {range_of_references}"
     if mean < low:
         return "suspiciously fast", f"{where}: check the target, the evaluation data and the recipe"
     if mean > high:

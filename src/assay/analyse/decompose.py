@@ -28,6 +28,7 @@ from assay.analyse.training_sets import (
     training_set,
 )
 from assay.records import Estimate, Result, Verdict
+from assay.units import significant
 
 _CAUSES: Final = {
     "length": "{unit} to the target",
@@ -207,7 +208,11 @@ def _on_grid(sets: Sequence[TrainingSet]) -> str:
 
 
 def _grid_words(s: TrainingSet) -> str:
-    return "" if s.grid is None else f" of a grid of {s.grid:g} ({s.grid / s.mean.length * 100:.2g} %)"
+    return (
+        ""
+        if s.grid is None
+        else f" of a grid of {s.grid:g} ({significant(s.grid / s.mean.length * 100, 2)} %)"
+    )
 
 
 def _grid_range(sets: tuple[TrainingSet, TrainingSet], found: Factors) -> tuple[float, float] | None:

@@ -14,6 +14,7 @@ from typing import Literal
 from assay.analyse.doubts import percent
 from assay.analyse.lost_time import allowing_for, too_much, words
 from assay.records import Comparison, Estimate
+from assay.units import significant
 
 Answer = Literal["holds", "worse", "undecided"]
 
@@ -63,4 +64,4 @@ def _span(ratio: Estimate) -> tuple[float, float] | None:
 
 
 def _told(span: tuple[float, float]) -> str:
-    return f"{span[0]:.4g} to {span[1]:.4g}"
+    return f"{significant(span[0], 4)} to {significant(span[1], 4)}"

@@ -113,26 +113,26 @@ def _numbers(found: Named, results: Sequence[Result]) -> Any:
 
     from assay.report import figures
     from assay.report.folding import Folded
-    from assay.report.tables import OPERATOR
+    from assay.report.tables import OPERATOR, gathered
 
     table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
     table.add_column("")
     for name in ("mean", "95 % interval", "spread", "n"):
         table.add_column(name, justify="right", no_wrap=True)
-    for here in _groups(found, results):
-        point = here.point
-        if OPERATOR in point.labels:
-            continue
-        estimate, spread = _estimate(here)
-        place = f"{point.shape} {figures.labels(point.labels)}".strip()
-        mean, interval, n = figures.measured(estimate)
-        table.add_row(
-            Folded(f"{point.benchmark} {figures.metric(point.metric)}, {place}"),
-            mean,
-            interval,
-            "" if spread is None else figures.percent(spread),
-            n,
-        )
+    shown = [here for here in _groups(found, results) if OPERATOR not in here.point.labels]
+    for of_metric in gathered(shown, lambda here: (here.point.benchmark, here.point.metric)):
+        known = [_estimate(here) for here in of_metric]
+        measured = figures.measured_together([estimate for estimate, _ in known])
+        for here, (_, spread), (mean, interval, n) in zip(of_metric, known, measured, strict=True):
+            point = here.point
+            place = f"{point.shape} {figures.labels(point.labels)}".strip()
+            table.add_row(
+                Folded(f"{point.benchmark} {figures.metric(point.metric)}, {place}"),
+                mean,
+                interval,
+                "" if spread is None else figures.percent(spread),
+                n,
+            )
     return table
 
 

@@ -11,6 +11,7 @@ from assay.records import Estimate, Price, Result, Shape
 from assay.report import figures
 from assay.report.contents import Contents, Summary
 from assay.report.tables import Body, Row, Table
+from assay.units import significant
 
 
 @dataclass(frozen=True)
@@ -127,4 +128,4 @@ def _cells(cost: Cost) -> tuple[str, ...]:
 
 
 def _money(amount: float) -> str:
-    return f"{amount:,.2f}" if amount >= 1 else f"{amount:.2g}"
+    return f"{amount:,.2f}" if amount >= 1 else f"{significant(amount, 2)}"

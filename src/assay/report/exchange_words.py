@@ -42,8 +42,8 @@ def _told(curve: ExchangeCurve) -> Iterator[str]:
         of = "it" if curve.half_by == "line" else "that"
         yield f"half of {of} from {_size(curve.half)}"
     if curve.of_line_rate is not None and curve.line_rate is not None:
-        rate = human(curve.line_rate.bytes_per_s, "B/s")
-        yield f"at most {_share(curve.of_line_rate)} of the line rate of {curve.line_rate.ports} ({rate})"
+        line = f"{curve.line_rate.ports} ({human(curve.line_rate.bytes_per_s, 'B/s')})"
+        yield f"at most {figures.share(curve.of_line_rate)} of the line rate of {line}"
 
 
 def _off(curve: ExchangeCurve) -> str:
@@ -67,12 +67,6 @@ def _size(estimate: Estimate) -> str:
     return f"{figures.binary_bytes(estimate.value)} ({' to '.join(ends)})"
 
 
-def _share(estimate: Estimate) -> str:
-    if estimate.low is None or estimate.high is None:
-        return figures.percent(estimate.value)
-    return f"{figures.percent(estimate.value)} ({figures.span(estimate.low, estimate.high)})"
-
-
 def tables(curves: Sequence[ExchangeCurve]) -> tuple[Table, ...]:
     """One table for all curves; none where there are none."""
     if not curves:
@@ -91,7 +85,7 @@ def _row(curve: ExchangeCurve) -> Row:
         _estimate(curve.alpha) if curve.alpha else figures.NONE,
         _estimate(curve.asymptote) if curve.asymptote else figures.NONE,
         _size(curve.half) if curve.half else figures.NONE,
-        _share(curve.of_line_rate) if curve.of_line_rate else figures.NONE,
+        figures.share(curve.of_line_rate) if curve.of_line_rate else figures.NONE,
     )
     note = f"{curve.why_no_line}{_off(curve)}" if curve.why_no_line else ""
     if note and curve.half is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assay.analyse.expected import Normal, Usage
-from assay.records import Estimate
 from assay.report import figures
 from assay.units import factor
 
@@ -35,7 +34,9 @@ def _lines(one: Usage) -> list[str]:
         beyond = (
             " – more than is possible: look for a mistake in the measurement" if one.share.value > 1 else ""
         )
-        told.append(f"{place}: {_share(one.share)} {_KINDS[one.kind]} ({one.of}; {one.source}){beyond}")
+        told.append(
+            f"{place}: {figures.share(one.share)} {_KINDS[one.kind]} ({one.of}; {one.source}){beyond}"
+        )
     if one.normal is not None:
         told.append(f"{place}: {normal(one.normal, one.point.unit)}")
     return told
@@ -49,10 +50,3 @@ def normal(found: Normal, unit: str) -> str:
     return (
         f"{found.verdict} what others reached, {reach}{' an accelerator' if found.each else ''} ({sources})"
     )
-
-
-def _share(share: Estimate) -> str:
-    value = f"{share.value * 100:.3g} %"
-    if share.low is None or share.high is None:
-        return value
-    return f"{value} ({share.low * 100:.3g} to {share.high * 100:.3g} %)"

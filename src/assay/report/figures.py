@@ -7,55 +7,79 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.records import Comparison, Doubt, Estimate, Point, Scalar, Shape
-from assay.units import factor, human
+from assay.units import exponent, factor, significant
 
 _PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
 NONE = "–"  # where the runs allow no interval, or there is no figure
 _TIMES = (("h", 7200.0, 3600.0), ("min", 120.0, 60.0), ("s", 1.0, 1.0), ("ms", 1e-3, 1e-3), ("µs", 0.0, 1e-6))
-_WIDEST_COLUMN = 100.0  # a larger spread does not read well under one prefix
+_WIDEST_COLUMN = 100.0  # figures of a larger spread have their own decimals
+MOST_DIGITS = 12  # a narrower interval is what is left of rounding
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A unit that fits a group of figures: multiply by `per_unit` and write with `decimals`."""
+    """A unit that fits a group of figures: multiply by `per_unit` and write with `decimals`.
+
+    decimals  None where the figures spread too far for equally many: each has four significant digits
+    """
 
     unit: str
     per_unit: float
-    decimals: int
-
-    def text(self, value: float) -> str:
-        """The figure alone, to stand in a column under its unit."""
-        return f"{value * self.per_unit:,.{self.decimals}f}"
+    decimals: int | None
 
 
-def scale_of(values: Sequence[float], unit: str) -> Scale | None:
-    """The scale under which these figures stand in one column; None where they spread too far for one.
+def scale_of(values: Sequence[float], unit: str) -> Scale:
+    """The scale under which these figures are one column; of far spread ones, the unit of their middle.
 
     >>> scale_of([9.2e10, 1.31e11], "FLOP/s")
-    Scale(unit='GFLOP/s', per_unit=1e-09, decimals=1)
+    Scale(unit='GFLOP/s', per_unit=1e-09, decimals=2)
     """
     sizes = [abs(v) for v in values if v and math.isfinite(v)]
     if not sizes:
         return Scale(unit, 1.0, 0)
-    if max(sizes) / min(sizes) > _WIDEST_COLUMN:
-        return None
-    shown, per_unit = _fitting_unit(min(sizes), unit)
-    digits_before = math.floor(math.log10(min(sizes) * per_unit)) + 1
-    return Scale(
-        shown, per_unit, max(0, 3 - digits_before) if max(sizes) > 10 * min(sizes) else _fine(digits_before)
-    )
+    least, most = min(sizes), max(sizes)
+    if most / least > _WIDEST_COLUMN:
+        shown, per_unit = _fitting_unit(math.sqrt(least) * math.sqrt(most), unit)
+        return Scale(shown, per_unit, None)
+    shown, per_unit = _fitting_unit(least, unit)
+    digits = 3 if most > 10 * least else 4
+    return Scale(shown, per_unit, max(0, digits - 1 - exponent(least * per_unit, digits)))
 
 
-def column(values: Sequence[float], unit: str) -> tuple[str, list[str]]:
-    """Unit and texts of figures that stand under each other; where the unit is "", each text has its own."""
+def column(values: Sequence[float], unit: str, halves: Sequence[float | None] = ()) -> tuple[str, list[str]]:
+    """The unit that all figures of a column share, and the figures' texts.
+
+    halves  half of each figure's interval, in `unit`; None without one: the texts show two digits of it
+    """
     scale = scale_of(values, unit)
-    if scale is None:
-        return "", [human(v, unit) for v in values]
-    return scale.unit, [scale.text(v) for v in values]
+    if not values:
+        return scale.unit, []
+    shown = [value * scale.per_unit for value in values]
+    widths = [half and half * scale.per_unit for half in halves] or [None] * len(values)
+    if scale.decimals is None:
+        return scale.unit, [_alone(v, w) for v, w in zip(shown, widths, strict=True)]
+    wanted = max(scale.decimals, *map(_decimals, widths))
+    decimals = max(scale.decimals, min(wanted, MOST_DIGITS - 1 - exponent(max(map(abs, shown)), MOST_DIGITS)))
+    return scale.unit, [f"{value:,.{decimals}f}" for value in shown]
 
 
-def _fine(digits_before: int) -> int:
-    return max(0, 4 - digits_before)
+def half_width(estimate: Estimate) -> float | None:
+    """Half of the interval, in the estimate's unit; None without one."""
+    return None if estimate.low is None or estimate.high is None else (estimate.high - estimate.low) / 2
+
+
+def means(comparisons: Sequence[Comparison]) -> tuple[str, list[str]]:
+    """The unit of both sides' means, and the texts of A's and B's: their quotient is the shown ratio."""
+    values = [mean for c in comparisons for mean in (c.mean_a, c.mean_b)]
+    halves = [half for c in comparisons for half in _halves_of_means(c)]
+    return column(values, comparisons[0].point.unit, halves)
+
+
+def _halves_of_means(c: Comparison) -> list[float | None]:
+    half = half_width(c.ratio)
+    if half is None or not c.ratio.value > 0:
+        return [None, None]
+    return [abs(mean) * half / c.ratio.value for mean in (c.mean_a, c.mean_b)]
 
 
 def _fitting_unit(size: float, unit: str) -> tuple[str, float]:
@@ -68,6 +92,19 @@ def _fitting_unit(size: float, unit: str) -> tuple[str, float]:
         name, worth = next((n, w) for n, least, w in _TIMES if size >= least)
         return name, up / worth
     return unit, 1.0
+
+
+def _decimals(half: float | None) -> int:
+    """Decimals that show two significant digits of half an interval; below 0 where it is that wide."""
+    return 1 - exponent(half, 2) if half else 0
+
+
+def _alone(value: float, half: float | None) -> str:
+    """A figure by itself: four significant digits, more where its interval is narrower."""
+    if not value:
+        return "0"
+    decimals = max(3 - exponent(value, 4), min(_decimals(half), MOST_DIGITS - 1 - exponent(value, 4)), 0)
+    return f"{value:,.{decimals}f}"
 
 
 def ratio(estimate: Estimate) -> str:
@@ -83,7 +120,7 @@ def interval(estimate: Estimate, to: str = " to ") -> str:
     if estimate.low is None or estimate.high is None:
         return NONE
     digits = _ratio_digits(estimate)
-    low, high = (_ratio_number(end, digits) for end in (estimate.low, estimate.high))
+    low, high = (_number(end, digits) for end in (estimate.low, estimate.high))
     return f"{'>' * _only_just(estimate.low)}{low}{to}{'<' * _only_just(estimate.high)}{high}"
 
 
@@ -98,50 +135,81 @@ def ratio_value(estimate: Estimate) -> str:
         return NONE
     if estimate.value == 1 and estimate.low is None:  # a size against itself
         return "1"
-    return _ratio_number(estimate.value, _ratio_digits(estimate))
+    return _number(estimate.value, _ratio_digits(estimate))
 
 
 def ratio_span(estimates: Sequence[Estimate]) -> str:
     """`0.98 to 1.03`: the least and the most, to the digits that the widest interval carries."""
     digits = min(map(_ratio_digits, estimates))
     values = [e.value for e in estimates]
-    least, most = (_ratio_number(end, digits) for end in (min(values), max(values)))
+    least, most = (_number(end, digits) for end in (min(values), max(values)))
     return least if least == most else f"{least} to {most}"
 
 
+def share(estimate: Estimate) -> str:
+    """`25.2 % (23.1 to 27.3 %)`: a share with its interval; three digits where there is none."""
+    value, low, high = estimate.value * 100, estimate.low, estimate.high
+    if low is None or high is None:
+        return f"{significant(round(value, 5), 3)} %, no interval"
+    low, high = low * 100, high * 100
+    decimals = max(_interval_decimals(value, low, high), 0)
+    value, low, high = (round(end, decimals) + 0.0 for end in (value, low, high))  # no −0
+    return f"{value:.{decimals}f} % ({low:.{decimals}f} to {high:.{decimals}f} %)"
+
+
 def _ratio_digits(estimate: Estimate) -> int:
-    """Decimals that the interval carries: two digits of its width, and no end is rounded onto 1."""
+    """Decimals that the interval carries: two digits of its half, and no end is rounded onto 1."""
     low, high = estimate.low, estimate.high
     if low is None or high is None:
-        return 3
-    digits = 4 if high - low < 1e-3 else min(4, max(1, 1 - math.floor(math.log10(high - low))))
-    while digits < 4 and any(end != 1 and float(f"{end:.{digits}f}") == 1 for end in (low, high)):
+        return min(3, 3 - exponent(estimate.value, 4))
+    digits = _interval_decimals(estimate.value, low, high)
+    while digits < 4 and any(
+        end != 1 and not _only_just(end) and round(end, digits) == 1 for end in (low, high)
+    ):
         digits += 1
     return digits
 
 
-def _ratio_number(value: float, digits: int) -> str:
-    """Decimals near 1, two significant digits where the ratio says little else than that it is far off."""
-    if not 0.1 <= value < 10:
-        return f"{value:.2g}"
-    return f"{value:.{max(digits, 2) if value < 1 else digits}f}"
+def _interval_decimals(value: float, low: float, high: float) -> int:
+    """Two digits of half the interval, as far as a float holds them."""
+    most = MOST_DIGITS - 1 - exponent(max(map(abs, (value, low, high))), MOST_DIGITS)
+    return min(_decimals((high - low) / 2), most) if high > low else min(3, most)
+
+
+def _number(value: float, decimals: int) -> str:
+    """With these decimals, or so many more that two significant digits are left of a small one."""
+    if value:
+        decimals = max(decimals, 1 - exponent(value, 2))
+    return f"{round(value, decimals):,.{max(decimals, 0)}f}"
 
 
 def measured(estimate: Estimate | None) -> tuple[str, str, str]:
     """What was measured with its unit, its interval and n as texts; `nothing` where nothing was."""
-    if estimate is None:
-        return "nothing", NONE, "0"
-    low, high = estimate.low, estimate.high
-    ends = [estimate.value] if low is None or high is None else [estimate.value, low, high]
-    unit, texts = column(ends, estimate.unit)
-    return f"{texts[0]} {unit}".strip(), " to ".join(texts[1:]) or NONE, str(estimate.n)
+    [texts] = measured_together([estimate])
+    return texts
+
+
+def measured_together(estimates: Sequence[Estimate | None]) -> list[tuple[str, str, str]]:
+    """The same for rows of one table that are figures of one metric: they share their unit."""
+    known = [e for e in estimates if e is not None]
+    ends = [end for e in known for end in (e.value, e.low, e.high) if end is not None]
+    halves = [half_width(e) for e in known for end in (e.value, e.low, e.high) if end is not None]
+    unit, texts = column(ends, known[0].unit if known else "", halves)
+    left = iter(texts)
+    rows = []
+    for e in estimates:
+        if e is None:
+            rows.append(("nothing", NONE, "0"))
+            continue
+        value = f"{next(left)} {unit}".strip()
+        between = " to ".join(next(left) for end in (e.low, e.high) if end is not None)
+        rows.append((value, between or NONE, str(e.n)))
+    return rows
 
 
 def percent(share: float) -> str:
     """`2 %`, `1.4 %`, `0.35 %`: two significant digits; `over 1000 %` where the figure means nothing more."""
-    if share > 10:
-        return "over 1000 %"
-    return f"{share * 100:.2g} %" if share < 0.1 else f"{share * 100:.0f} %"
+    return "over 1000 %" if share > 10 else f"{significant(share * 100, 2)} %"
 
 
 def span(least: float, most: float) -> str:
@@ -182,8 +250,8 @@ def binary_bytes(value: float) -> str:
     """`4 MiB`, `512 B`; the sizes that benchmarks step through are powers of two."""
     for prefix, worth in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
         if value >= worth:
-            return f"{value / worth:.4g} {prefix}B"
-    return f"{value:.4g} B"
+            return f"{significant(value / worth, 4)} {prefix}B"
+    return f"{significant(value, 4)} B"
 
 
 def metric(name: str) -> str:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from assay.analyse.history import FALSE_ALARM, Entry, History, Step
 from assay.report import figures
+from assay.units import significant
 
 _MANY = 5  # histories, that false steps are counted among
 _WAYS = {True: "better", False: "worse", None: "neither better nor worse by itself"}
@@ -139,7 +140,7 @@ def false_alarms(histories: Sequence[Told]) -> str:
         return ""
     return (
         f"Each history without a step shows one falsely in {100 * FALSE_ALARM:.0f} % of cases: "
-        f"of these {looked} about {FALSE_ALARM * looked:.2g}"
+        f"of these {looked} about {significant(FALSE_ALARM * looked, 2)}"
     )
 
 

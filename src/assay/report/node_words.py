@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from assay.analyse.doubts import meanwhile, percent
 from assay.records import NodeCounts, Result
-from assay.units import human
+from assay.units import human, significant
 
 Count = Callable[[NodeCounts], float | None]
 
@@ -33,9 +33,9 @@ def _told(nodes: Sequence[NodeCounts]) -> Iterator[str]:
     own = _mean(nodes, lambda node: None if node.job_cpu_s is None else node.job_cpu_s / node.elapsed_s)
     others, cpus = _mean(nodes, meanwhile.others_cpus), _mean(nodes, lambda node: float(node.cpus))
     if own is not None:
-        yield f"the job used {own:.2g} of {cpus:g} CPUs"
+        yield f"the job used {significant(own, 2)} of {cpus:g} CPUs"
     if others is not None:
-        yield f"others {others:.2g}"
+        yield f"others {significant(others, 2)}"
     for sentence, share in _SHARES:
         mean = _mean(nodes, share)
         if mean is not None:

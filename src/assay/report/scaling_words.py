@@ -9,9 +9,9 @@ from assay.analyse.explanations import EXPLANATIONS
 from assay.analyse.laws import MISFIT
 from assay.analyse.scaling_study import Law, Layout, Prediction, Study
 from assay.analyse.spending import Spending
-from assay.records import Doubt, Estimate, ScalingPoint
+from assay.records import Doubt, ScalingPoint
 from assay.report import expected_words, figures
-from assay.units import human
+from assay.units import human, significant
 
 _LAWS = {"amdahl": "Amdahl's law", "usl": "the Universal Scalability Law"}
 _LIMITS = {
@@ -60,13 +60,14 @@ def _gain(study: Study, base: ScalingPoint, most: ScalingPoint) -> str:
     if most.ranks == base.ranks:
         return " ".join(f"{layout(found)}." for found in study.layouts)
     lost = (1 - most.efficiency.value) * most.ranks
-    idle = f", as if {lost:.2g} of the {most.ranks} stood idle" if lost > 0 else ""
+    idle = f", as if {significant(lost, 2)} of the {most.ranks:,} stood idle" if lost > 0 else ""
     impossible = any(step.impossible for step in study.steps)
     limits = {"unknown": "" if impossible else "; what limits it is not known", "none-seen": ""}
     limit = limits.get(study.limit, f"; limited by {_LIMITS[study.limit]}")
     return (
         f"{most.shape} is {figures.ratio(most.speedup)} times as fast as {base.shape} on "
-        f"{most.ranks / base.ranks:g} times the ranks: efficiency {_share(most.efficiency)}{idle}{limit}."
+        f"{most.ranks / base.ranks:g} times the ranks: "
+        f"efficiency {figures.share(most.efficiency)}{idle}{limit}."
     )
 
 
@@ -98,7 +99,8 @@ def _per_rank(study: Study) -> list[str]:
     """`1x8 887 images/s · 2x8 859 images/s`; nothing where it is not known."""
     if not study.per_rank:
         return []
-    unit, texts = figures.column([rate.value for rate in study.per_rank], study.per_rank[0].unit)
+    halves = [figures.half_width(rate) for rate in study.per_rank]
+    unit, texts = figures.column([rate.value for rate in study.per_rank], study.per_rank[0].unit, halves)
     points = study.curve.points
     return [" · ".join(f"{p.shape} {text} {unit}" for p, text in zip(points, texts, strict=True))]
 
@@ -109,7 +111,7 @@ def communication(found: Communication) -> str:
     beyond = f", extrapolated from {figures.binary_bytes(found.measured_bytes)}" if found.extrapolated else ""
     return (
         f"{figures.shape(found.shape)}: one exchange of {size} takes {took} alone{beyond}, "
-        f"{_of_step(found.share)} of a step (at most: overlap hides some){_lost(found)}"
+        f"{figures.share(found.share)} of a step (at most: overlap hides some){_lost(found)}"
     )
 
 
@@ -120,7 +122,7 @@ def _lost(found: Communication) -> str:
     if (found.lost.low is not None and found.lost.low <= 0) or found.lost.value <= 0:
         return f"; what the step lost over {base} is not told from nothing"
     seconds = human(found.step.value * found.lost.value, "s")
-    text = f"; the step lost {seconds} over {base}, {_of_step(found.lost)} of it"
+    text = f"; the step lost {seconds} over {base}, {figures.share(found.lost)} of it"
     if found.explained is None:
         return text
     return f"{text}: communication explains {_explained(found.explained)}, unless computing slows it down"
@@ -130,17 +132,11 @@ def _explained(share: float) -> str:
     return "up to all of that" if share >= 1 else f"at most {figures.percent(share)} of that"
 
 
-def _of_step(share: Estimate) -> str:
-    """`25 % (23 to 27 %)`."""
-    ends = "no interval" if share.low is None or share.high is None else figures.span(share.low, share.high)
-    return f"{figures.percent(share.value)} ({ends})"
-
-
 def law(found: Law) -> str:
     """The shares with their intervals, and how well the law predicts sizes that it was not shown."""
-    parts = [f"serial {_share(found.serial)}"]
+    parts = [f"serial {figures.share(found.serial)}"]
     if found.coherence is not None:
-        parts.append(f"coherence {_share(found.coherence)}")
+        parts.append(f"coherence {figures.share(found.coherence)}")
     if found.error is None:
         parts.append("not held out: too few sizes")
     else:
@@ -157,7 +153,15 @@ def _misses(found: Law) -> bool:
 def _predictions(study: Study) -> list[str]:
     """Value and efficiency at each size, that it was not measured, and whether the law deserves belief."""
     ends = [(p.value.value, p.value.low, p.value.high) for p in study.predictions]
-    unit, texts = figures.column([end for of in ends for end in of if end is not None], study.curve.unit)
+    halves = [
+        figures.half_width(p.value)
+        for p, of in zip(study.predictions, ends, strict=True)
+        for end in of
+        if end is not None
+    ]
+    unit, texts = figures.column(
+        [end for of in ends for end in of if end is not None], study.curve.unit, halves
+    )
     shown = iter(texts)
     missed = any(_misses(found) for found in study.laws[:1])
     made = []
@@ -165,7 +169,7 @@ def _predictions(study: Study) -> list[str]:
         text = f"{p.ranks} ranks: {next(shown)} {unit}".rstrip()
         if low is not None and high is not None:
             text += f" ({next(shown)} to {next(shown)})"
-        made.append(f"{text}, efficiency {_share(p.efficiency)}{_worth(p, missed=missed)}")
+        made.append(f"{text}, efficiency {figures.share(p.efficiency)}{_worth(p, missed=missed)}")
     return made
 
 
@@ -205,15 +209,3 @@ def spending(of: Sequence[Spending]) -> list[tuple[str, str]]:
 
 def _by_size(of: Sequence[Spending], texts: Sequence[str], unit: str) -> str:
     return " · ".join(f"{s.shape} {text} {unit}".rstrip() for s, text in zip(of, texts, strict=True))
-
-
-def _share(share: Estimate) -> str:
-    """`1.2 % (0.9 % to 1.5 %)`."""
-    if share.low is None or share.high is None:
-        return f"{_percent(share.value)}, no interval"
-    return f"{_percent(share.value)} ({_percent(share.low)} to {_percent(share.high)})"
-
-
-def _percent(share: float) -> str:
-    """Three significant digits: shares of a tenth of a percent decide on many ranks."""
-    return f"{share * 100:.3g} %" if share >= 1e-7 else "0 %"

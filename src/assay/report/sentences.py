@@ -183,7 +183,7 @@ def evidence(question: Question) -> str:
     visible = [c.smallest_visible for c in points if c.smallest_visible is not None]
     parts = [f"{n} runs{_in_sessions(points)}", method]
     if len(points) == 1:
-        unit, (a, b) = figures.column([points[0].mean_a, points[0].mean_b], points[0].point.unit)
+        unit, (a, b) = figures.means(points)
         parts.insert(0, f"{a} and {b} {unit}".strip())
         if points[0].ratio.low is None:
             parts.append(points[0].reason)

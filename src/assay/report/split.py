@@ -12,7 +12,7 @@ from assay.report import figures
 from assay.report.figures import NONE
 from assay.report.sentences import SYMBOLS, looked_at
 from assay.report.tables import Body, Row, Table
-from assay.units import counted
+from assay.units import counted, significant
 
 _LONG_MINUTES = 2.0  # shorter trainings are shown in seconds
 _PER_UNIT = {"epochs": "epoch", "samples": "sample"}
@@ -213,7 +213,7 @@ def _time(estimate: Estimate | None) -> str:
 def _length(s: TrainingSet) -> str:
     if s.length is None:
         return f"{s.converged} of {s.runs} converged"
-    return f"{s.length.value:,.0f}" if s.length.value >= 10_000 else f"{s.length.value:,.4g}"
+    return f"{s.length.value:,.0f}" if s.length.value >= 10_000 else f"{significant(s.length.value, 4)}"
 
 
 def _per_unit(a: TrainingSet, b: TrainingSet) -> list[str]:

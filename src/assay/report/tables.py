@@ -64,7 +64,7 @@ def comparison(comparisons: Sequence[Comparison]) -> Table:
     margin = figures.percent(comparisons[0].margin)
     bodies = []
     for group in gathered(comparisons, lambda c: (c.point.benchmark, c.point.metric)):
-        unit, texts = figures.column([v for c in group for v in (c.mean_a, c.mean_b)], group[0].point.unit)
+        unit, texts = figures.means(group)
         shared = figures.shared_labels([c.point.labels for c in group])
         rows = tuple(
             _comparison_row(c, left, right, shared)
@@ -104,7 +104,7 @@ def requirements(held: Sequence[Requirement]) -> Table:
     bodies = [
         Body(
             _title(group[0].point, "", {}, of=group[0].expectation.written),
-            tuple(map(_requirement_row, group)),
+            tuple(map(_requirement_row, group, figures.measured_together([r.estimate for r in group]))),
         )
         for group in gathered(held, lambda r: (r.point.benchmark, r.point.metric, r.expectation.written))
     ]
@@ -116,8 +116,8 @@ def requirements(held: Sequence[Requirement]) -> Table:
     )
 
 
-def _requirement_row(r: Requirement) -> Row:
-    value, interval, n = figures.measured(r.estimate)
+def _requirement_row(r: Requirement, measured: tuple[str, str, str]) -> Row:
+    value, interval, n = measured
     place = f"{r.system}, {figures.where(r.point)}"
     return Row((place, value, interval, n, f"{REQUIREMENT_SYMBOLS[r.verdict]} {r.verdict}"), r.verdict)
 
@@ -127,7 +127,8 @@ def scaling(curves: Sequence[Scaling]) -> Table:
     bodies = []
     for group in gathered(curves, lambda c: (c.benchmark, c.metric)):
         at = [(c, p) for c in group for p in c.points]
-        unit, texts = figures.column([p.value.value for _, p in at], group[0].unit)
+        halves = [figures.half_width(p.value) for _, p in at]
+        unit, texts = figures.column([p.value.value for _, p in at], group[0].unit, halves)
         heading = Point(group[0].benchmark, "", group[0].metric, unit, group[0].better, {})
         shared = figures.shared_labels([c.labels for c in group])
         rows = tuple(_scaling_row(c, p, text, shared) for (c, p), text in zip(at, texts, strict=True))
@@ -150,7 +151,8 @@ def summaries(of: Sequence[Summary]) -> Table:
     bodies = []
     for group in gathered(of, lambda s: (s.point.benchmark, s.point.metric)):
         ordered = [s for at_place in gathered(group, lambda s: figures.where(s.point)) for s in at_place]
-        unit, texts = figures.column([v for s in ordered for v in _ends(s)], group[0].point.unit)
+        halves = [figures.half_width(s.estimate) for s in ordered for _ in _ends(s)]
+        unit, texts = figures.column([v for s in ordered for v in _ends(s)], group[0].point.unit, halves)
         shared = figures.shared_labels([s.point.labels for s in group])
         rows, at = [], 0
         for s in ordered:

@@ -95,7 +95,7 @@ def _verdict_table(comparisons: Sequence[Comparison]) -> RenderableType:
     sections = []
     for of_metric in gathered(comparisons, lambda c: (c.point.benchmark, c.point.metric)):
         point = of_metric[0].point
-        unit, texts = figures.column([v for c in of_metric for v in (c.mean_a, c.mean_b)], point.unit)
+        unit, texts = figures.means(of_metric)
         shared = figures.shared_labels([c.point.labels for c in of_metric])
         rows: list[Row] = [
             (
@@ -145,7 +145,8 @@ def scaling(curves: Sequence[Scaling], *, doubted: bool = True) -> RenderableTyp
         return Text("Nothing to scale: no metric was measured at two sizes.")
     sections = []
     for curve in curves:
-        unit, texts = figures.column([p.value.value for p in curve.points], curve.unit)
+        halves = [figures.half_width(p.value) for p in curve.points]
+        unit, texts = figures.column([p.value.value for p in curve.points], curve.unit, halves)
         whose = f"{curve.system} · {curve.benchmark}"
         heading = _heading(whose, curve.metric, unit, curve.better, curve.labels)
         sections.append(
@@ -188,11 +189,14 @@ def requirements(held: Sequence[Requirement]) -> RenderableType:
         table.add_column(name, justify="right")
     table.add_column("n", justify="right")
     table.add_column("verdict", no_wrap=True)
-    for r in held:
-        words = f"{r.system} · {r.point.benchmark} {figures.metric(r.point.metric)} {r.expectation.written}"
-        verdict = Text(f"{REQUIREMENT_SYMBOLS[r.verdict]} {r.verdict}", style=_STYLES[r.verdict])
-        place = _folded(f"{words}\n  {figures.where(r.point)}")
-        table.add_row(place, *map(_text, figures.measured(r.estimate)), verdict)
+    for of_metric in gathered(held, lambda r: (r.point.benchmark, r.point.metric)):
+        measured = figures.measured_together([r.estimate for r in of_metric])
+        for r, texts in zip(of_metric, measured, strict=True):
+            words = (
+                f"{r.system} · {r.point.benchmark} {figures.metric(r.point.metric)} {r.expectation.written}"
+            )
+            verdict = Text(f"{REQUIREMENT_SYMBOLS[r.verdict]} {r.verdict}", style=_STYLES[r.verdict])
+            table.add_row(_folded(f"{words}\n  {figures.where(r.point)}"), *map(_text, texts), verdict)
     every = [(d, r) for r in held for d in r.doubts]
     looked = _looked_at([r.estimate for r in held if r.estimate is not None])
     return Group(table, *looked, doubts(_by_code(every), len(held)))

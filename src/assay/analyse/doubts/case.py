@@ -9,6 +9,7 @@ from functools import cached_property
 from assay.analyse.doubts.succession import Succession, of_pairs, of_side
 from assay.analyse.groups import Group
 from assay.records import Estimate, Result, Scalar
+from assay.units import significant
 
 MOST_SHOWN = 6
 UNSTEADY = object()
@@ -62,7 +63,7 @@ class Case:
 
 def percent(share: float) -> str:
     """A share as a person reads it: `2 %`, `0.35 %`."""
-    return f"{100 * share:.2g} %" if abs(share) < 1 else f"{100 * share:.0f} %"
+    return f"{significant(100 * share, 2)} %" if abs(share) < 1 else f"{100 * share:.0f} %"
 
 
 def counted(number: int, noun: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from assay.analyse.doubts.case import Case, counted, probed
 from assay.records import Doubt, Result, Shape
+from assay.units import significant
 
 MORE = 1.25  # of the CPUs that a rank used: less is the waiting that a larger size has anyway
 
@@ -26,7 +27,7 @@ class _Rank:
 
     def __str__(self) -> str:
         wanted = "" if self.threads is None else f"{counted(int(self.threads), 'thread')} a rank"
-        got = "" if self.used is None else f"{self.used:.2g} CPUs used a rank"
+        got = "" if self.used is None else f"{significant(self.used, 2)} CPUs used a rank"
         return f"{self.shape}: {', '.join(filter(None, (wanted, got)))}"
 
 

@@ -9,6 +9,7 @@ from assay.analyse.doubts.case import Case, counted, listed, percent
 from assay.analyse.groups import Group, cause
 from assay.analyse.intervals import constant
 from assay.records import Doubt
+from assay.units import significant
 
 FEW_RUNS = 5  # with fewer a side, equivalence shows in 14 % of cases at a spread of 1 % and a margin of 2 %
 
@@ -129,7 +130,7 @@ def identical_values(case: Case) -> Doubt | None:
         return None
     evidence = "; ".join(
         f"all {len(side.group.samples)} runs of {side.name} gave "
-        f"{side.group.values[0]:.6g} {side.group.point.unit}".rstrip()
+        f"{significant(side.group.values[0], 6)} {side.group.point.unit}".rstrip()
         for side in alike
     )
     return Doubt(

@@ -8,7 +8,7 @@ from assay.analyse.doubts.case import Case, Side, percent, probed
 from assay.analyse.fabrics import port_bytes_per_s
 from assay.analyse.ratio import mean
 from assay.records import Doubt, Result, Scalar
-from assay.units import human
+from assay.units import human, significant
 
 NEARLY_ALL = 0.9  # of a core, or of a node's cores
 # By the formula of Mathis et al. (1997), rate <= 1.22 MSS / (RTT sqrt(loss)), one stream with segments of
@@ -146,7 +146,7 @@ def _busy(side: Side, result: Result) -> Iterator[tuple[float, str]]:
             yield (
                 used / cores,
                 (
-                    f"the {end}'s iperf3 {version} used {used:.2g} of {cores} cores that it can use "
+                    f"the {end}'s iperf3 {version} used {significant(used, 2)} of {cores} cores that it can "
                     f"(in {result.run.trial.id})"
                 ),
             )

@@ -6,7 +6,7 @@ from statistics import fmean
 
 from assay.analyse.doubts.case import Case, Side, percent
 from assay.records import Doubt, Result
-from assay.units import human
+from assay.units import human, significant
 
 LARGEST_LAG = 0.1  # of the median time to first token; a share of the figure that the client's own lag may be
 DEFAULT_MARGIN = 0.02
@@ -37,7 +37,9 @@ def different_lengths(case: Case) -> Doubt | None:
     for what, fact in (("prompts", "mean_input_tokens"), ("answers", "mean_output_tokens")):
         a, b = (_mean(side, fact) for side in case.sides)
         if a and b and abs(b / a - 1) > margin:
-            differing.append(f"{what} of {a:.4g} tokens against {b:.4g}, {percent(b / a - 1)}")
+            differing.append(
+                f"{what} of {significant(a, 4)} tokens against {significant(b, 4)}, {percent(b / a - 1)}"
+            )
     if not differing:
         return None
     return Doubt(

@@ -10,6 +10,7 @@ from assay.analyse.doubts.sequence import LEVEL
 from assay.analyse.intervals import t_quantile
 from assay.inputs import LONGEST_LINE
 from assay.records import Doubt, Result, Series
+from assay.units import significant
 
 FEWEST_WINDOWS = 4
 FEWEST_RUNS = 3
@@ -137,14 +138,15 @@ def _curves(result: Result, name: str) -> Iterator[tuple[float, ...]]:
 def _no_gain(name: str, curves: Sequence[tuple[float, ...]], gain: Callable[[float, float], float]) -> str:
     """What is wrong with these courses, in words; "" where they learn."""
     if all(max(values) == min(values) for values in curves):
-        steady = f"{name} stayed at {curves[0][0]:.6g} through {counted(len(curves[0]), 'value')}"
+        steady = f"{name} stayed at {significant(curves[0][0], 6)} through {counted(len(curves[0]), 'value')}"
         return f"{steady} in {counted(len(curves), 'run')}"
     ends = [(_mean(values[: _quarter(values)]), _mean(values[-_quarter(values) :])) for values in curves]
     gains = [gain(first, last) for first, last in ends]
     if len(curves) < FEWEST_RUNS or not is_no_gain(gains):
         return ""
     first, last = (_mean([pair[at] for pair in ends]) for at in (0, 1))
-    course = f"{name} went from {first:.4g} to {last:.4g} on average over {counted(len(curves), 'run')}"
+    way = f"from {significant(first, 4)} to {significant(last, 4)}"
+    course = f"{name} went {way} on average over {counted(len(curves), 'run')}"
     return course if math.fsum(gains) <= 0 else f"{course}, no more than it wobbles by"
 
 

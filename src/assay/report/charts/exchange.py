@@ -40,7 +40,7 @@ def _chart(group: Sequence[ExchangeCurve], metric: Metric) -> Chart:
     names = [_name(curve, group) for curve in group]
     values = [_value(point, metric).value for curve in group for point in curve.points]
     scale = figures.scale_of([max(values) if metric == "busbw" else min(values)], _UNITS[metric])
-    per_unit, unit = (scale.per_unit, scale.unit) if scale else (1.0, _UNITS[metric])
+    per_unit, unit = scale.per_unit, scale.unit
     at = list(zip(names, group, strict=True))
     tables: dict[str, list[dict[str, Any]]] = {
         "drawn": [row for name, curve in at for row in _drawn(name, curve, metric, per_unit)],

@@ -22,7 +22,7 @@ def history(told: History) -> Chart:
 
     entries = told.entries
     scale = figures.scale_of([e.value for e in entries], told.point.unit)
-    per_unit, unit = (scale.per_unit, scale.unit) if scale else (1.0, told.point.unit)
+    per_unit, unit = scale.per_unit, scale.unit
     x = alt.X(
         "x:Q",
         title="sessions, oldest first",

@@ -48,7 +48,7 @@ def _percentiles(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
 
     point = group[0].point
     scale = figures.scale_of([v for s in group for v in s.values], point.unit)
-    per_unit, unit = (scale.per_unit, scale.unit) if scale else (1.0, point.unit)
+    per_unit, unit = scale.per_unit, scale.unit
     rows = [
         {
             "side": s.side,

@@ -20,7 +20,7 @@ from assay.report.charts.chart import (
 )
 from assay.report.contents import Summary
 from assay.report.tables import gathered
-from assay.units import counted
+from assay.units import counted, significant
 
 CURVE_FROM = 4  # numbers of a label that make a curve rather than panels
 
@@ -31,7 +31,7 @@ def runs(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
 
     point = group[0].point
     scale = figures.scale_of([v for s in group for v in s.values], point.unit)
-    per_unit, unit = (scale.per_unit, scale.unit) if scale else (1.0, point.unit)
+    per_unit, unit = scale.per_unit, scale.unit
     dots = [
         {"side": s.side, "value": v * per_unit, "run": run}
         for s in group
@@ -81,7 +81,7 @@ def runs(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
     )
     words = listed(
         f"{s.side}: geometric mean {_estimate_text(s)} from {counted(s.estimate.n, 'run')}, "
-        f"{min(s.values) * per_unit:.4g} to {max(s.values) * per_unit:.4g} {unit}"
+        f"{significant(min(s.values) * per_unit, 4)} to {significant(max(s.values) * per_unit, 4)} {unit}"
         for s in group
     )
     caption = f"{point.benchmark} {figures.metric(point.metric)}, {figures.where(point)}{CUT * cut}"
@@ -161,4 +161,4 @@ def _stepped(group: Sequence[Summary]) -> str:
 
 def _largest_unit(values: Iterable[float], unit: str) -> tuple[str, float]:
     scale = figures.scale_of([max(values)], unit)
-    return (scale.unit, scale.per_unit) if scale else (unit, 1.0)
+    return scale.unit, scale.per_unit

@@ -18,7 +18,7 @@ from assay.report.charts.chart import (
     tooltip,
 )
 from assay.report.tables import gathered
-from assay.units import counted
+from assay.units import counted, significant
 
 MOST_LINE_POINTS = 12_000  # in all charts of lines together; above, whole runs are left out evenly
 MOST_POINTS_A_LINE = 200
@@ -48,7 +48,7 @@ def _lines(group: Sequence[tuple[str, Result, Series]], sides: Sequence[str], mo
     drawn = _evenly(group, most_points)
     _, first, series = group[0]
     scale = figures.scale_of([y for _, _, s in drawn for y in s.y], series.unit)
-    per_unit, unit = (scale.per_unit, scale.unit) if scale else (1.0, series.unit)
+    per_unit, unit = scale.per_unit, scale.unit
     rows = [
         {"side": side, "run": result.run.trial.id, "x": x, "value": y * per_unit}
         for side, result, s in drawn
@@ -89,10 +89,8 @@ def _line_words(side: str, lines: Sequence[Series]) -> str:
         return ""
     first, last = [s.y[0] for s in lines], [s.y[-1] for s in lines]
     unit = f" {lines[0].unit}" if lines[0].unit else ""
-    return (
-        f"{side}: {counted(len(lines), 'run')} from {min(first):.4g} to {max(first):.4g}{unit} at the start "
-        f"to {min(last):.4g} to {max(last):.4g}{unit} at the end"
-    )
+    starts, ends = (f"{significant(min(of), 4)} to {significant(max(of), 4)}{unit}" for of in (first, last))
+    return f"{side}: {counted(len(lines), 'run')} from {starts} at the start to {ends} at the end"
 
 
 def _thinned(series: Series) -> list[tuple[float, float]]:

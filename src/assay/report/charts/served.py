@@ -22,7 +22,7 @@ from assay.report.charts.chart import (
 )
 from assay.report.charts.latency import MOST_CURVES, PERCENTILE
 from assay.report.tables import gathered
-from assay.units import human
+from assay.units import human, significant
 
 _BOUNDED_AT = 99.0  # Server's bound is on this percentile
 _SWEPT = ("target_qps", "latency_bound_s", "rate", "users", "ttft_bound_s")  # what a curve runs over
@@ -127,7 +127,7 @@ def _chart(group: Sequence[_Served], sides: Sequence[str]) -> Chart:
 
     load, bounds = group[0].load, sorted({one.bound_s for one in group if one.bound_s is not None})
     scale = figures.scale_of([*bounds, *(one.latency_s for one in group if one.latency_s is not None)], "s")
-    per_unit, unit = (scale.per_unit, scale.unit) if scale else (1.0, "s")
+    per_unit, unit = scale.per_unit, scale.unit
     x = alt.X("x:Q", title=f"throughput, {load.per_s}", scale=alt.Scale(zero=False, padding=12))
     y = alt.Y("value:Q", title=f"{load.latency} at the 99th percentile, {unit}", scale=alt.Scale(zero=True))
     colour, told = side_colour(sides, legend=True), tooltip("run", "x", "value")
@@ -175,8 +175,7 @@ def _means(group: Sequence[_Served], per_unit: float) -> list[dict[str, Any]]:
 
 def _words(one: _Served) -> str:
     if one.latency_s is None and one.bound_s is not None:
-        return (
-            f"{one.side} was sent {one.rate:.4g} queries/s, INVALID at a bound of {human(one.bound_s, 's')}"
-        )
+        sent = f"{one.side} was sent {significant(one.rate, 4)} queries/s"
+        return f"{sent}, INVALID at a bound of {human(one.bound_s, 's')}"
     assert one.latency_s is not None
-    return f"{one.side} held {one.rate:.4g} {one.load.per_s} at {human(one.latency_s, 's')}"
+    return f"{one.side} held {significant(one.rate, 4)} {one.load.per_s} at {human(one.latency_s, 's')}"
