@@ -127,7 +127,7 @@ def test_gradients_beyond_every_payload_are_extrapolated_and_said_to_be() -> Non
     assert words.startswith(
         "2 workers: one exchange of 67.11 MB takes 60 ms alone, extrapolated from 16 MiB,"
     )
-    assert "of a step (at most: overlap hides some); the step lost 80 ms over 1 worker, 25 % (" in words
+    assert "of a step (at most: overlap hides some); the step lost 80 ms over 1 worker, 25.000 % (" in words
     assert words.endswith("communication explains at most 75 % of that, unless computing slows it down")
 
 
@@ -167,7 +167,7 @@ def test_single_runs_give_figures_without_interval_and_explain_nothing() -> None
     [found] = found_in(results)
     assert found.explained is None
     words = scaling_words.communication(found)
-    assert "13 % (no interval) of a step" in words
+    assert "12.5 % (no interval) of a step" in words
     assert words.endswith("the step lost 80 ms over 1 worker, 25 % (no interval) of it")
 
 

@@ -247,7 +247,7 @@ def test_show_says_how_much_of_the_hardware_is_used_and_whether_that_is_normal(
     for name in ("show", "scale"):
         text = CliRunner().invoke(command_line, [name, "suite", "--runs", str(tmp_path)]).stdout
         words = " ".join(text.split())
-        assert "17.202 % (" in words, "7,005 × 24.3 GFLOP of 989.4 TFLOP/s"
+        assert "17.20 % (" in words, "7,005 × 24.3 GFLOP of 989.4 TFLOP/s"
         assert "within what others reached, 2,790 to 7,160 images/s an accelerator" in words
     ran = CliRunner().invoke(command_line, ["show", "suite", "--json", "--runs", str(tmp_path)])
     first = json.loads(ran.stdout)["usage"][0]

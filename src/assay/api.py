@@ -58,7 +58,8 @@ class Compared:
         from assay.report import split_terminal, terminal
 
         below = split_terminal.splits(self.time_to_train, (), self.convergence)
-        return _printed(Group(terminal.verdicts(self.primary), below))
+        first = [terminal.advice(self.primary)] if self.primary else []
+        return _printed(Group(*first, terminal.verdicts(self.primary), below))
 
     def _repr_html_(self) -> str:
         from assay.report import notebook

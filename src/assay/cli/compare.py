@@ -90,6 +90,7 @@ def _show(held: Held, *, every: bool) -> None:
 
     shown = held.found if every else held.primary
     if shown:
+        Console().print(terminal.advice(held.primary), end="")
         Console().print(terminal.verdicts(shown, folded=not every))
         Console().print(terminal.whys(held.primary, held.sides, held.margin), end="")
     if len(held.found) > len(shown):

@@ -22,6 +22,10 @@ from assay.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
     from assay.records import Comparison, Result
     from assay.report.contents import Contents
     from assay.run.asked import Asked
@@ -171,6 +175,18 @@ def _primary(contents: Contents) -> list[Comparison]:
     return [c for c in contents.comparisons if c.point.metric == contents.primary.get(c.point.benchmark)]
 
 
+def _show_verdicts(console: Console, primary: Sequence[Comparison], contents: Contents) -> None:
+    """What to do, then each verdict with why it is so."""
+    from assay.report import terminal
+
+    if primary or contents.requirements:
+        console.print(terminal.advice(primary, contents.requirements), end="")
+    if primary:
+        console.print(terminal.verdicts(primary, doubted=False, folded=True))
+        console.print(terminal.whys(primary, contents.sides, contents.margin), end="")
+        console.print()
+
+
 def _show(completed: Completed, contents: Contents) -> None:
     """The verdicts first, then what they rest on, what failed, and what to do next."""
     from rich.console import Console
@@ -182,10 +198,7 @@ def _show(completed: Completed, contents: Contents) -> None:
         console.print(f"! other-transport: {otherwise}", style="bold red", markup=False, soft_wrap=True)
     console.print()
     primary = _primary(contents)
-    if primary:
-        console.print(terminal.verdicts(primary, doubted=False, folded=True))
-        console.print(terminal.whys(primary, contents.sides, contents.margin), end="")
-        console.print()
+    _show_verdicts(console, primary, contents)
     if contents.curves:
         console.print(terminal.scaling(contents.curves, doubted=False))
         console.print()

@@ -150,7 +150,7 @@ def share(estimate: Estimate) -> str:
     """`25.2 % (23.1 to 27.3 %)`: a share with its interval; three digits where there is none."""
     value, low, high = estimate.value * 100, estimate.low, estimate.high
     if low is None or high is None:
-        return f"{significant(round(value, 5), 3)} %, no interval"
+        return f"{significant(round(value, 5), 3)} % (no interval)"
     low, high = low * 100, high * 100
     decimals = max(_interval_decimals(value, low, high), 0)
     value, low, high = (round(end, decimals) + 0.0 for end in (value, low, high))  # no −0

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.analyse import explanations
-from assay.records import Comparison, Doubt
+from assay.records import Comparison, Doubt, Requirement
+from assay.report import figures
 from assay.report.contents import Contents
-from assay.report.sentences import needed
+from assay.report.sentences import is_speed, needed, verdict_word
 
+_LOST = "failed-runs-left-out"  # how far it may have shifted the figures is part of the answer
 _GRAVE = ("invalid", "biased")
 
 
@@ -23,16 +25,28 @@ class Recommendation:
 
 
 def recommendation(contents: Contents) -> Recommendation:
-    """What the verdicts and their doubts come to; a doubt of invalid figures outweighs every verdict."""
+    """What a report comes to."""
     comparisons = [c for question in contents.questions for c in question.comparisons]
-    found = [d for c in comparisons for d in c.doubts] + [d for r in contents.requirements for d in r.doubts]
+    if not comparisons and not contents.requirements and contents.studies and len(contents.sides) > 1:
+        return _sizes(contents)
+    return advised(comparisons, contents.requirements)
+
+
+def advised(comparisons: Sequence[Comparison], requirements: Sequence[Requirement] = ()) -> Recommendation:
+    """What the verdicts and their doubts come to; a doubt of invalid figures outweighs every verdict."""
+    found = [d for c in comparisons for d in c.doubts] + [d for r in requirements for d in r.doubts]
     severity = gravest(found)
-    action, why = _decided(contents, comparisons)
+    action, why = _decided(requirements, comparisons)
     codes = ", ".join(_codes(found, severity))
     if severity == "invalid":
-        return Recommendation("Fix first", f"{codes}: until then, decide nothing on these figures.", severity)
+        first = next(doubt for doubt in found if _severity(doubt) == severity)
+        words = f"{why.removesuffix('.')}, but {codes} ({first.evidence}). {first.remedy}."
+        return Recommendation("Fix first", words, severity)
     if severity == "biased":
-        words = f"{why} {codes} may have shifted the figures: remove the cause and run again to be sure."
+        lost = next((f" {d.evidence}." for d in found if d.code == _LOST), "")
+        words = (
+            f"{why} {codes} may have shifted the figures: remove the cause and run again to be sure.{lost}"
+        )
         return Recommendation(action if action == "Repeat" else f"{action} for now", words, severity)
     return Recommendation(action, why)
 
@@ -51,38 +65,36 @@ def _codes(doubts: Sequence[Doubt], severity: str) -> list[str]:
     return list(dict.fromkeys(doubt.code for doubt in doubts if _severity(doubt) == severity))
 
 
-def _decided(contents: Contents, comparisons: Sequence[Comparison]) -> tuple[str, str]:
+def _decided(requirements: Sequence[Requirement], comparisons: Sequence[Comparison]) -> tuple[str, str]:
     slower = [c for c in comparisons if c.verdict == "slower"]
-    failing = [r for r in contents.requirements if r.verdict == "fails"]
+    failing = [r for r in requirements if r.verdict == "fails"]
     if slower or failing:
         parts = [_slower(slower, comparisons)] if slower else []
-        parts += [f"{_of(len(failing), len(contents.requirements), 'requirement')} fail"] if failing else []
+        parts += [f"{_of(len(failing), len(requirements), 'requirement')} fail"] if failing else []
         return "Do not accept", f"{_capital('; '.join(parts))}."
     open_ones = [c for c in comparisons if c.verdict == "undecided"]
-    unmet = [r for r in contents.requirements if r.verdict == "undecided"]
+    unmet = [r for r in requirements if r.verdict == "undecided"]
     if open_ones or unmet:
         parts = [f"{_of(len(open_ones), len(comparisons), 'comparison')} undecided"] if open_ones else []
-        parts += [f"{_of(len(unmet), len(contents.requirements), 'requirement')} undecided"] if unmet else []
+        parts += [f"{_of(len(unmet), len(requirements), 'requirement')} undecided"] if unmet else []
         return "Repeat", "; ".join(filter(None, [*parts, needed(open_ones)])) + "."
     if comparisons:
-        held = f" and {_all(len(contents.requirements), 'requirement')} hold" if contents.requirements else ""
+        held = f" and {_all(len(requirements), 'requirement')} hold" if requirements else ""
         return "Accept", f"{_fast(comparisons)}{held}."
-    if contents.requirements:
-        return "Accept", f"{_capital(_all(len(contents.requirements), 'requirement'))} hold."
-    if contents.studies and len(contents.sides) > 1:
-        return _sizes(contents)
+    if requirements:
+        return "Accept", f"{_capital(_all(len(requirements), 'requirement'))} hold."
     return (
         "Nothing to decide",
         "One system was measured alone: add a second one, or requirements under expect.",
     )
 
 
-def _sizes(contents: Contents) -> tuple[str, str]:
+def _sizes(contents: Contents) -> Recommendation:
     """Of sizes of one system: those to repeat, because a larger one shows that they lost speed."""
     remedies = [d.remedy for found in contents.studies for d in found.doubts if d.code == "superlinear"]
     if remedies:
-        return "Repeat", f"{'. '.join(remedies)}."
-    return (
+        return Recommendation("Repeat", f"{'. '.join(remedies)}.")
+    return Recommendation(
         "Nothing to decide",
         "These are sizes of one system: add a second one, or requirements under expect.",
     )
@@ -90,14 +102,22 @@ def _sizes(contents: Contents) -> tuple[str, str]:
 
 def _slower(slower: Sequence[Comparison], of: Sequence[Comparison]) -> str:
     names = ", ".join(dict.fromkeys(c.b for c in slower))
-    return f"{names} is slower than {slower[0].a} in {_of(len(slower), len(of), 'comparison')}"
+    words = " or ".join(dict.fromkeys(map(verdict_word, slower)))
+    where = "the one comparison" if len(of) == 1 else _of(len(slower), len(of), "comparison")
+    return f"{names} is {words} than {slower[0].a} in {where}"
 
 
 def _fast(comparisons: Sequence[Comparison]) -> str:
     names = ", ".join(dict.fromkeys(c.b for c in comparisons))
-    words = "faster than" if all(c.verdict == "faster" for c in comparisons) else "at least as fast as"
+    speed = all(is_speed(c.point) for c in comparisons)
+    words, within = f"at least as {'fast' if speed else 'good'} as", ""
+    if all(c.verdict == "faster" for c in comparisons):
+        words = f"{'faster' if speed else 'better'} than"
+    if all(c.verdict == "equivalent" for c in comparisons):
+        words = f"as {'fast' if speed else 'good'} as"
+        within = f", within {' or '.join(dict.fromkeys(figures.percent(c.margin) for c in comparisons))},"
     places = "the one comparison" if len(comparisons) == 1 else _all(len(comparisons), "comparison")
-    return f"{names} is {words} {comparisons[0].a} in {places}"
+    return f"{names} is {words} {comparisons[0].a}{within} in {places}"
 
 
 def _of(count: int, whole: int, noun: str) -> str:

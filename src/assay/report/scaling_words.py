@@ -99,8 +99,7 @@ def _per_rank(study: Study) -> list[str]:
     """`1x8 887 images/s · 2x8 859 images/s`; nothing where it is not known."""
     if not study.per_rank:
         return []
-    halves = [figures.half_width(rate) for rate in study.per_rank]
-    unit, texts = figures.column([rate.value for rate in study.per_rank], study.per_rank[0].unit, halves)
+    unit, texts = figures.column([rate.value for rate in study.per_rank], study.per_rank[0].unit)
     points = study.curve.points
     return [" · ".join(f"{p.shape} {text} {unit}" for p, text in zip(points, texts, strict=True))]
 

@@ -69,14 +69,14 @@ def questions(comparisons: Sequence[Comparison]) -> tuple[Question, ...]:
 def headline(asked: Sequence[Question]) -> str:
     """`here-again against here: as fast in 5 of 6 comparisons, undecided in 1.` for each pair.
 
-    Then the doubts under which the answers do not hold, and those by which they may be biased.
+    Then the doubts to be fixed before an answer counts, and those by which answers may be biased.
     """
     pairs = dict.fromkeys(q.sides for q in asked)
     return " ".join(filter(None, (*(_pair_headline(sides, asked) for sides in pairs), reservations(asked))))
 
 
 def reservations(asked: Sequence[Question]) -> str:
-    """Which doubts say that answers do not hold or may be biased; "" where none does."""
+    """Which doubts have to be fixed first or may have shifted an answer; "" where none does."""
     comparisons = [c for question in asked for c in question.comparisons]
     said = []
     for severity, alone, several in _RESERVATIONS:
@@ -89,7 +89,7 @@ def reservations(asked: Sequence[Question]) -> str:
 
 
 _RESERVATIONS: Sequence[tuple[Severity, str, str]] = (
-    ("invalid", "That probably does not hold", "probably do not hold"),
+    ("invalid", "To be fixed before you decide", "have to be fixed before you decide"),
     ("biased", "That may be biased", "may be biased"),
 )
 
@@ -141,17 +141,29 @@ def together(comparisons: Sequence[Comparison]) -> str:
 
 
 def _pair_headline(sides: tuple[str, str], asked: Sequence[Question]) -> str:
-    verdicts = [c.verdict for q in asked if q.sides == sides for c in q.comparisons]
+    verdicts = [_short_word(c) for q in asked if q.sides == sides for c in q.comparisons]
     a, b = sides
-    words: Mapping[Verdict, str] = {"equivalent": "as fast", "faster": "faster", "slower": "slower"}
-    words = {**words, "undecided": "undecided"}
-    counts = [(word, verdicts.count(verdict)) for verdict, word in words.items() if verdict in verdicts]
+    counts = [(word, verdicts.count(word)) for word in _SHORT_WORDS if word in verdicts]
     if len(verdicts) == 1:
         return f"{b} against {a}: {counts[0][0]} in the one comparison made."
     (first, count), *others = counts
     whole = "all" if not others else f"{count} of"
     rest = "".join(f", {word} in {times}" for word, times in others)
     return f"{b} against {a}: {first} in {whole} {len(verdicts)} comparisons{rest}."
+
+
+_SHORT_WORDS = ("as fast", "as good", "faster", "better", "slower", "worse", "undecided")
+
+
+def _short_word(c: Comparison) -> str:
+    as_a = f"as {_adjectives(c.point)[0]}"
+    return as_a if c.verdict == "equivalent" else verdict_word(c)
+
+
+def verdict_word(c: Comparison) -> str:
+    """The verdict in words that fit its metric: `slower` of a time or rate, `worse` of anything else."""
+    _, more, less = _adjectives(c.point)
+    return {"faster": more, "slower": less}.get(c.verdict, c.verdict)
 
 
 def answer(question: Question) -> str:
@@ -359,7 +371,7 @@ def _left_open(c: Comparison, task: str) -> str:
 
 
 def _adjectives(point: Point) -> tuple[str, str, str]:
-    return ("fast", "faster", "slower") if _is_speed(point) else ("good", "better", "worse")
+    return ("fast", "faster", "slower") if is_speed(point) else ("good", "better", "worse")
 
 
 def _many(question: Question) -> str:
@@ -373,12 +385,8 @@ def _many(question: Question) -> str:
         return f"{b} against {a} at {task}: undecided at all {len(points)} points, {span}."
     if len(set(verdicts)) == 1:
         return f"{_claim(replace(points[0], point=bare))}, at all {len(points)} points: {span}."
-    words: Mapping[Verdict, str] = {"equivalent": "as fast", "faster": "faster", "slower": "slower"}
-    counts = [
-        f"{words.get(v, v)} at {verdicts.count(v)}"
-        for v in ("equivalent", "faster", "slower", "undecided")
-        if v in verdicts
-    ]
+    words = [_short_word(c) for c in points]
+    counts = [f"{word} at {words.count(word)}" for word in _SHORT_WORDS if word in words]
     return f"{b} against {a} at {task}: {', '.join(counts)} of {len(points)} points; {span}."
 
 
@@ -387,7 +395,8 @@ def _outside(c: Comparison) -> bool:
     return surely_beyond(c.ratio, c.margin, c.point.better, c.lost_to_others)
 
 
-def _is_speed(point: Point) -> bool:
+def is_speed(point: Point) -> bool:
+    """Whether the metric is a time or a rate, which is fast or slow; anything else is good or bad."""
     return point.unit.endswith("/s") or factor(point.unit)[1] == "s"
 
 

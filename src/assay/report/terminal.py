@@ -19,10 +19,10 @@ from assay.records import (
     Scalar,
     Scaling,
     ScalingPoint,
-    Verdict,
 )
 from assay.report import exchange_words, figures, why_words
 from assay.report.folding import Folded
+from assay.report.recommendation import advised
 from assay.report.sentences import (
     REQUIREMENT_SYMBOLS,
     SYMBOLS,
@@ -32,6 +32,7 @@ from assay.report.sentences import (
     needed,
     questions,
     together,
+    verdict_word,
 )
 from assay.report.tables import gathered
 
@@ -46,6 +47,13 @@ _STYLES = {
 _WIDEST_NAME = 12  # of a system, in a column's heading; a longer one is broken at its dashes
 Labels = Mapping[str, Scalar]
 Row = tuple[str | Text, ...]  # the place first, then one cell a column
+
+
+def advice(comparisons: Sequence[Comparison], requirements: Sequence[Requirement] = ()) -> RenderableType:
+    """What to do, in one sentence: the first line of what a command finds."""
+    first = advised(comparisons, requirements)
+    style = {"invalid": "bold red", "biased": "bold yellow"}.get(first.severity, "bold")
+    return Group(_text(f"{first.action}. {first.sentence}", style=style), Text())
 
 
 def verdicts(
@@ -103,7 +111,7 @@ def _verdict_table(comparisons: Sequence[Comparison]) -> RenderableType:
                 left,
                 right,
                 *_ratio(c),
-                _verdict(c.verdict),
+                _verdict(c),
             )
             for c, left, right in zip(of_metric, texts[::2], texts[1::2], strict=True)
         ]
@@ -295,5 +303,5 @@ def _heading(benchmark: str, metric: str, unit: str, better: str | None, labels:
     return text
 
 
-def _verdict(verdict: Verdict) -> Text:
-    return Text(f"{SYMBOLS[verdict]} {verdict}", style=_STYLES[verdict])
+def _verdict(c: Comparison) -> Text:
+    return Text(f"{SYMBOLS[c.verdict]} {verdict_word(c)}", style=_STYLES[c.verdict])

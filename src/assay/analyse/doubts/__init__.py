@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from assay.analyse import explanations
 from assay.analyse.doubts import (
+    copies,
     cpus,
     design,
     inference,
@@ -34,9 +35,13 @@ DOUBTS: dict[str, Callable[[Case], Doubt | None]] = {
     "short-settings": inference.short_settings,
     "below-asked-accuracy": inference.below_asked_accuracy,
     "rate-was-set": inference.rate_was_set,
+    "copied-values": copies.copied_values,
+    "suspect-unit": copies.suspect_unit,
+    "share-of-whole": copies.share_of_whole,
     "learns-nothing": within.learns_nothing,
     "different-parameters": sides.different_parameters,
     "different-work": sides.different_work,
+    "stated-once": sides.stated_once,
     "unequal-cpus": cpus.unequal_cpus,
     "provenance-contradicts": machine.contradicts_itself,
     "other-transport": paths.other_transport,

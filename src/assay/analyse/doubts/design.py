@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from statistics import NormalDist, stdev
 
 from assay.analyse.doubts.case import Case, counted, listed, percent
 from assay.analyse.groups import Group, cause
@@ -96,7 +97,10 @@ def failed_runs_left_out(case: Case) -> Doubt | None:
         lost = len(side.group.left_out) + side.group.lacking
         if lost:
             tried = lost + len(side.group.samples)
-            parts.append(f"{side.name}: {lost} of {counted(tried, 'run')} gave none{_why(side.group)}")
+            parts.append(
+                f"{side.name}: {lost} of {counted(tried, 'run')} gave none"
+                f"{_why(side.group)}{_had_they_been_slowest(side.group, lost / tried)}"
+            )
     if not parts:
         return None
     return Doubt(
@@ -104,6 +108,19 @@ def failed_runs_left_out(case: Case) -> Doubt | None:
         "; ".join(parts),
         "Fix the cause (`assay show`), then repeat what failed: `assay run SUITE --failed`",
     )
+
+
+def _had_they_been_slowest(group: Group, lost: float) -> str:
+    """By how much the mean of all runs would be worse, were the lost ones a normal spread's worst."""
+    if len(group.samples) < 2 or min(group.values) <= 0:
+        return ""
+    normal = NormalDist()
+    cut = normal.inv_cdf(lost)
+    mean = normal.pdf(cut) / (1 - lost)  # of what is left above the cut, in spreads of all
+    left = math.sqrt(1 + cut * mean - mean**2)
+    seen = stdev(map(math.log, group.values))
+    worse = math.expm1(seen * mean / left)
+    return f"; had these been its worst, its mean would be {percent(worse)} worse" if worse > 0 else ""
 
 
 def dropped_blocks(case: Case) -> Doubt | None:

@@ -14,6 +14,7 @@ WORK = (
     "torch_version", "cuda_version", "cudnn_version", "nccl_version",
 )  # fmt: skip
 WORK_AT_EQUAL_SHAPE = ("global_batch_size", "backend", "device", "threads")
+STATED_BY_BOTH = (("precision", "dtype"), ("global_batch_size", "batch_size"))
 NOT_SOFTWARE = ("python.executable", "python.packages_digest")
 CONTAINER = "container"  # compared between sides of one engine; else it is the question itself
 PLACEMENT = "env.SLURM_"  # what a batch system tells a job of where it runs; it steers nothing in the program
@@ -81,6 +82,25 @@ def different_work(case: Case) -> Doubt | None:
         "different-work",
         ", ".join(shown),
         "The sides did not do the same work: give both the same precision, batch, data and target",
+    )
+
+
+def stated_once(case: Case) -> Doubt | None:
+    """A batch or a number format that only one side states: the other's may differ."""
+    if len(case.sides) < 2:
+        return None
+    (a, b), (one, other) = (_stated(side) for side in case.sides), (side.name for side in case.sides)
+    parts = []
+    for names in STATED_BY_BOTH:
+        of_a, of_b = (next((f"{n} {_either(of, n)}" for n in names if n in of), "") for of in (a, b))
+        if bool(of_a) != bool(of_b):
+            parts.append(f"{of_a or of_b} of {one if of_a else other} alone")
+    if not parts:
+        return None
+    return Doubt(
+        "stated-once",
+        ", ".join(parts),
+        "State it for both sides: a difference in it would explain the result",
     )
 
 

@@ -5,6 +5,36 @@ from __future__ import annotations
 from assay.analyse.explanations.explanation import Explanation
 
 EXPLANATIONS: dict[str, Explanation] = {
+    "copied-values": Explanation(
+        "invalid",
+        "Of the times or rates of one side, or of both together, so many are equal to their last "
+        "digit that runs measured apart would agree like that in fewer than 1 of 100,000 cases.",
+        "A side compared with itself is as fast, whatever the systems are, and a run that counts twice "
+        "makes the interval too narrow.",
+        "Look for files or rows that were copied or taken in twice, and count each run once.",
+        "The chance is a bound for values spread evenly over the steps of their resolution; figures in "
+        "coarse steps agree more often and raise nothing.",
+    ),
+    "suspect-unit": Explanation(
+        "invalid",
+        "At one size, the sides' means are a thousand, a million or a billion times apart, within a factor "
+        "of 2.",
+        "One side's values may be in another unit than it says: the ratio would be that of the units.",
+        "Check the units of both sides, and import the one that is wrong again.",
+    ),
+    "share-of-whole": Explanation(
+        "invalid",
+        "The ratio of two percentages lies within the margin; that of what they lack to 100 % does not.",
+        "An availability of 98 % instead of 99.5 % is 1.5 % less and four times the downtime; an error rate "
+        "is hidden in the same way by an accuracy.",
+        "Judge what is missing to 100 % as a metric of its own, where less is better.",
+    ),
+    "stated-once": Explanation(
+        "biased",
+        "One side states its batch or its number format and the other does not.",
+        "If they differ, they explain the difference of the sides; nobody can tell.",
+        "State it for both sides.",
+    ),
     "unequal-cpus": Explanation(
         "biased",
         "Two sizes of one curve, on CPUs: a rank of one has another number of threads than a rank of the "

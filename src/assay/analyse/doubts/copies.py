@@ -1,0 +1,105 @@
+"""Doubts about figures that can hardly be what two sides measured: copies, other units, shares of a whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+
+from assay.analyse.doubts.case import Case, Side, percent
+from assay.analyse.ratio import mean
+from assay.records import Doubt, Shape
+from assay.units import factor, significant
+
+BY_CHANCE = 1e-5  # figures measured apart that agree as often as these are rarer than this
+_DIGITS = 12  # a conversion of units leaves its rounding behind these
+
+
+def copied_values(case: Case) -> Doubt | None:
+    """Times or rates of which so many are the same to their last digit that they were not all measured."""
+    if not _is_time_or_rate(case.sides[0].group.point.unit):
+        return None
+    for side in case.sides:
+        if found := _repeated(side.group.values):
+            return _copied(f"the {len(side.group.values)} runs of {side.name} hold {found} different values")
+    if len(case.sides) < 2:
+        return None
+    a, b = case.sides
+    if found := _repeated([*a.group.values, *b.group.values]):
+        whole = len(a.group.values) + len(b.group.values)
+        return _copied(f"the {whole} runs of {a.name} and {b.name} together hold {found} different values")
+    return None
+
+
+def _copied(evidence: str) -> Doubt:
+    return Doubt(
+        "copied-values",
+        f"{evidence}, equal to their last digit",
+        "Look whether files or rows were copied or taken in twice, and compare each run once",
+    )
+
+
+def _repeated(values: Sequence[float]) -> int:
+    """How many distinct values there are, where that is too few for chance; else 0.
+
+    Bound on n values that fall evenly on k steps of their resolution and meet only d of them:
+    C(n, d) (d / k)^(n − d). One value alone is a figure without spread, not a copy.
+    """
+    exact = [float(f"{value:.{_DIGITS}g}") for value in values]
+    n, distinct = len(exact), len(set(exact))
+    if not 1 < distinct < n:
+        return 0
+    steps = (max(exact) - min(exact)) / _resolution(exact)
+    chance = math.comb(n, distinct) * (distinct / steps) ** (n - distinct) if steps > distinct else 1.0
+    return distinct if chance < BY_CHANCE else 0
+
+
+def _resolution(values: Sequence[float]) -> float:
+    """The decimal place that all of them are written to."""
+    places = (Decimal(repr(value)).normalize().as_tuple().exponent for value in values if value)
+    return float(10.0 ** min((place for place in places if isinstance(place, int)), default=0))
+
+
+def suspect_unit(case: Case) -> Doubt | None:
+    """Means about a thousand, a million or a billion times apart at one size: one may lack a prefix."""
+    if len(case.sides) < 2 or not _equally_many(case.sides) or not case.estimate.value > 0:
+        return None
+    apart = math.log10(case.estimate.value) / 3
+    nearest = round(apart)
+    if not nearest or abs(nearest) > 3 or abs(apart - nearest) * 3 > math.log10(2):
+        return None
+    a, b = (significant(mean(side.group.values), 4) for side in case.sides)
+    figures = f"{a} against {b} {case.sides[0].group.point.unit}".rstrip()
+    return Doubt(
+        "suspect-unit",
+        f"{figures}: about {1000 ** abs(nearest):,} times apart",
+        "Check the units of both sides: one may lack a prefix such as k or M",
+    )
+
+
+def share_of_whole(case: Case) -> Doubt | None:
+    """Percentages that are equal as a ratio while what they lack to 100 % is not."""
+    if len(case.sides) < 2 or case.margin is None or case.sides[0].group.point.unit != "%":
+        return None
+    low, high = case.estimate.low, case.estimate.high
+    if low is None or high is None or low < 1 / (1 + case.margin) or high > 1 + case.margin:
+        return None
+    if any(not 0 < value < 100 for side in case.sides for value in side.group.values):
+        return None
+    a, b = (100 - mean(side.group.values) for side in case.sides)
+    if 1 / (1 + case.margin) <= b / a <= 1 + case.margin:
+        return None
+    return Doubt(
+        "share-of-whole",
+        f"what is missing to 100 % is {significant(a, 3)} against {significant(b, 3)} %, "
+        f"{significant(b / a, 3)} times as much, where the margin is ±{percent(case.margin)}",
+        "Judge what is missing: import 100 % less the value as a metric of its own",
+    )
+
+
+def _is_time_or_rate(unit: str) -> bool:
+    return unit.endswith("/s") or factor(unit)[1] == "s"
+
+
+def _equally_many(sides: Sequence[Side]) -> bool:
+    return len({Shape.parse(side.group.point.shape).ranks for side in sides}) == 1
