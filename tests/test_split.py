@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from assay.analyse.decompose import Decomposition
 from assay.cli import assay
 from assay.records import Metric, Result
 from assay.report import markdown, page, split
@@ -19,8 +20,8 @@ from trained_results import trained
 PACES = [1.0, 1.002, 1.001, 0.999, 0.998]
 
 
-def contents(b: list[Result]) -> Contents:
-    a = trained([38, 40, 42, 39, 41], PACES)
+def contents(b: list[Result], a: list[Result] | None = None) -> Contents:
+    a = a or trained([38, 40, 42, 39, 41], PACES)
     nothing: dict[str, Metric] = {}
     return gather({"here": a, "there": b}, lambda _run: nothing)
 
@@ -82,6 +83,33 @@ def test_a_short_training_is_shown_in_seconds() -> None:
     both = (trained([10, 11, 12, 10, 11], seconds, system=name) for name in ("here", "there"))
     found = gather(dict(zip(("here", "there"), both, strict=True)), lambda _run: {})
     assert split.minutes(found.splits[0]).caption.endswith("where the time goes, s a run")
+
+
+def _unequal_sessions() -> Decomposition:
+    """A's first session is slow and has most of its runs: each session counts once."""
+    a = trained([40] * 6, [1.3, 1.31, 1.29, 1.3, 1.32, 1.28]) + trained([41] * 2, [1.0, 1.01], session="2nd")
+    b = trained([40] * 3, [1.1, 1.12, 1.11], system="there") + trained(
+        [46] * 3, [1.2, 1.22, 1.21], system="there", session="2nd"
+    )
+    [d] = contents(b, a).splits
+    return d
+
+
+def test_the_quotient_of_the_shown_times_is_the_shown_ratio() -> None:
+    [times, *_] = split.factors(_unequal_sessions()).bodies[0].rows
+    a, b, ratio = (float(cell.split()[0]) for cell in times.cells[1:4])
+    assert b / a == pytest.approx(ratio, abs=0.51 * 10.0 ** -len(times.cells[3].partition(".")[2]))
+
+
+def test_factors_that_are_no_quotients_and_a_ratio_of_other_means_say_why() -> None:
+    [d] = contents(slower()).splits
+    assert "are not the quotients of epochs and of time per epoch" in split.convergence_sentence(d)
+    words = split.convergence_sentence(_unequal_sessions())
+    assert "It is the ratio of mean times, which add up; that of geometric means is " in words
+    [alike] = contents(trained([38, 40, 42, 39, 41], PACES, system="there")).splits
+    assert split.convergence_sentence(alike).endswith(".")
+    assert "quotients" not in split.convergence_sentence(alike)
+    assert "geometric" not in split.convergence_sentence(alike)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from assay.analyse.compare import decide
 from assay.analyse.doubts.meanwhile import lost_to_others
 from assay.analyse.groups import Place, Sample, place_of
 from assay.analyse.likeness import Likeness, likeness
-from assay.analyse.lmdi import Factor, Factors, factors, log_mean
+from assay.analyse.lmdi import Factor, Factors, factors, log_mean, mean_run
 from assay.analyse.lost_time import Lost
 from assay.analyse.pairing import pairing
 from assay.analyse.ratio import looked_at
@@ -114,13 +114,16 @@ def decompose(
         if not by_session:  # how many sessions there are was not decided by looking
             looked = looked_at((_samples(side_a), _samples(side_b)), paired=design is not None)
             confidence = max(confidence, looked)
+        counted = tuple(replicates(side, unit, by_session=by_session) for side in (side_a, side_b))
         found = factors(
-            replicates(side_a, unit, by_session=by_session),
-            replicates(side_b, unit, by_session=by_session),
+            *counted,
             paired=design is not None,
             confidence=confidence,
         )
-        sets = (training_set(names[0], side_a, unit), training_set(names[1], side_b, unit))
+        sets = (
+            replace(training_set(names[0], side_a, unit), mean=mean_run(counted[0])),
+            replace(training_set(names[1], side_b, unit), mean=mean_run(counted[1])),
+        )
         alike = likeness(side_a, side_b, names=names, unit=unit)
         lost = lost_to_others(side_a, margin), lost_to_others(side_b, margin)
         made.append(_decomposition(benchmark, sets, found, margin, alike, lost, by_session=by_session))

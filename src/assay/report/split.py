@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from assay.analyse.convergence import Convergence
 from assay.analyse.decompose import Decomposition
@@ -40,7 +41,43 @@ def convergence_sentence(d: Decomposition) -> str:
         return f"Convergence is undecided: {d.undecided}."
     convergence = figures.ratio(d.convergence)
     whole = f"Time to train is {figures.ratio(d.time)} of {d.a.name}'s, of which convergence is {convergence}"
-    return f"{whole}; undecided: {d.undecided}." if d.undecided else f"{whole}."
+    said = f"{whole}; undecided: {d.undecided}." if d.undecided else f"{whole}."
+    return " ".join(filter(None, (said, _not_the_quotients(d), _not_the_comparisons(d))))
+
+
+def _not_the_quotients(d: Decomposition) -> str:
+    """Why the factors are not the quotients of lengths and of times per unit, where they are not."""
+    if d.convergence is None:
+        return ""
+    lengths = d.b.mean.length / d.a.mean.length
+    if _agree(d.convergence, lengths) and _agree(d.system, _each(d.b) / _each(d.a)):
+        return ""
+    return (
+        f"Only a part of the time grows with the {d.a.unit}, so the factors, which multiply to the ratio of "
+        f"times, are not the quotients of {d.a.unit} and of time per {_PER_UNIT[d.a.unit]}."
+    )
+
+
+def _not_the_comparisons(d: Decomposition) -> str:
+    """Why the ratio of times is not that of the comparison, where it is not."""
+    if d.time is None or d.a.minutes is None or d.b.minutes is None:
+        return ""
+    geometric = replace(d.time, value=d.b.minutes.value / d.a.minutes.value)
+    if _agree(d.time, geometric.value):
+        return ""
+    return (
+        f"It is the ratio of mean times, which add up; that of geometric means is "
+        f"{figures.ratio_value(geometric)}."
+    )
+
+
+def _agree(factor: Estimate, quotient: float) -> bool:
+    return figures.ratio_value(factor) == figures.ratio_value(replace(factor, value=quotient))
+
+
+def _each(s: TrainingSet) -> float:
+    """Mean minutes over mean length."""
+    return s.mean.minutes / s.mean.length
 
 
 def evidence(d: Decomposition) -> str:
@@ -109,9 +146,9 @@ def factors(d: Decomposition) -> Table:
     """Time to train = length × time of one, for each side and as ratios."""
     per = _PER_UNIT[d.a.unit]
     rows = (
-        _factor_row("time to train", [_time(s.minutes) for s in (d.a, d.b)], d.time),
-        _factor_row(f"convergence, {d.a.unit}", [_length(s) for s in (d.a, d.b)], d.convergence, d.grid),
-        _factor_row(f"system, time per {per}", _per_unit(d.a, d.b), d.system, verdict=d.verdict),
+        _factor_row("time to train, mean", _times(d), d.time),
+        _factor_row(f"convergence, {d.a.unit}", [_mean_length(s) for s in (d.a, d.b)], d.convergence, d.grid),
+        _factor_row(f"system, time per {per}", _per_unit(d.a, d.b, d.system), d.system, verdict=d.verdict),
     )
     columns = ("", d.a.name, d.b.name, "ratio", "95 % interval", "verdict")
     return Table(f"{_title(d)}: factors", columns, (Body("", rows),), frozenset({0, 5}))
@@ -124,7 +161,7 @@ def _factor_row(
     grid: tuple[float, float] | None = None,
     verdict: Verdict | None = None,
 ) -> Row:
-    value = NONE if factor is None else f"{factor.value:.3f}"
+    value = NONE if factor is None else figures.ratio_value(factor)
     interval = NONE if factor is None else figures.interval(factor)
     if interval == NONE and grid is not None:
         interval = f"grid {grid[0]:.3f} to {grid[1]:.3f}"
@@ -210,12 +247,29 @@ def _time(estimate: Estimate | None) -> str:
     return _minutes(estimate.value)
 
 
+def _mean_length(s: TrainingSet) -> str:
+    return significant(s.mean.length, 4) if s.length is not None else _length(s)
+
+
 def _length(s: TrainingSet) -> str:
     if s.length is None:
         return f"{s.converged} of {s.runs} converged"
-    return f"{s.length.value:,.0f}" if s.length.value >= 10_000 else f"{significant(s.length.value, 4)}"
+    return significant(s.length.value, 4)
 
 
-def _per_unit(a: TrainingSet, b: TrainingSet) -> list[str]:
-    unit, texts = figures.column([s.minutes_per_unit.value * 60 for s in (a, b)], "s")
-    return [f"{text} {unit}".strip() for text in texts]
+def _times(d: Decomposition) -> list[str]:
+    """Both sides' mean times to train, whose quotient is the ratio next to them."""
+    texts = _in_one_unit([s.mean.minutes for s in (d.a, d.b)], d.time)
+    return [NONE if s.minutes is None else text for s, text in zip((d.a, d.b), texts, strict=True)]
+
+
+def _per_unit(a: TrainingSet, b: TrainingSet, system: Estimate) -> list[str]:
+    return _in_one_unit([_each(a), _each(b)], system)
+
+
+def _in_one_unit(minutes: Sequence[float], ratio: Estimate | None) -> list[str]:
+    """Times with their unit, as exactly as the ratio of the two."""
+    half = None if ratio is None else figures.half_width(ratio)
+    halves = [None if ratio is None or half is None else m * 60 * half / ratio.value for m in minutes]
+    unit, texts = figures.column([m * 60 for m in minutes], "s", halves)
+    return [f"{text} {unit}" for text in texts]
