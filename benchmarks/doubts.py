@@ -95,7 +95,7 @@ def sees_dependence(logs: Sequence[float]) -> bool:
 def sees_modes(logs: Sequence[float]) -> bool:
     """As the doubt `two-modes`."""
     found = trouble.modes(logs)
-    return found is not None and trouble.modes_exceed(found, LEVEL)
+    return found is not None and found[1] <= LEVEL
 
 
 def sees_far_off(logs: Sequence[float]) -> bool:

@@ -76,8 +76,8 @@ def result(
         token="token",
         state=state,
         created_at=created_at + block,
-        started_at=created_at + block,
-        ended_at=created_at + block + 10,
+        started_at=None if source else created_at + block,
+        ended_at=None if source else created_at + block + 10,
         cause=cause,
         source=source,
     )

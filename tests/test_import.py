@@ -75,6 +75,7 @@ def test_each_result_file_becomes_a_run_with_its_log_copied_and_read(tmp_path: P
     first, second = (read.result(a) for a in imported.session.attempts())
     assert first.run.trial.id == "resnet-2x8-machine-r01"
     assert first.run.source == "machine/resnet/result_0.txt"
+    assert first.run.started_at is None  # these logs count from 0, which is no date
     assert (first.run.trial.shape, first.run.trial.seed, first.run.trial.block) == (Shape(2, 8), 7, 1)
     assert first.run.state is RunState.FINISHED
     log_kept = next(imported.session.attempts()).logs()["result_0.txt"]
@@ -96,6 +97,12 @@ def test_each_result_file_becomes_a_run_with_its_log_copied_and_read(tmp_path: P
     assert second.run.trial.block == 2
     assert imported.session.plan().primary_metric == {"resnet": "time_per_epoch"}
     assert next(iter(read.metrics(first.run))) == "time_per_epoch"
+
+
+def test_runs_know_when_they_started_where_their_logs_say_it(tmp_path: Path) -> None:
+    dated = log().replace('"time_ms": 0', '"time_ms": 1600000000000').replace("600000,", "1600000600000,")
+    imported = take(result_set(tmp_path / "logs", dated), tmp_path / "runs")
+    assert imported.runs[0].started_at == 1_600_000_000.0
 
 
 def test_a_log_that_is_no_result_is_a_failed_run_with_its_reason_and_no_figure(tmp_path: Path) -> None:

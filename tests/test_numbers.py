@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay import read
+from assay import compare, read
 from assay.cli import assay
 from assay.errors import InputError
 from assay.intake.numbers import Asked, import_numbers
@@ -251,3 +251,34 @@ def test_options_that_a_sheet_answers_itself_are_refused(tmp_path: Path) -> None
     said = command("import", two_systems(tmp_path / "n.csv", 1.0), "--system", "x", "--runs", tmp_path / "r")
     assert said.exit_code != 0
     assert isinstance(said.exception, InputError)
+
+
+def test_a_column_of_times_lets_drift_be_seen_and_without_one_it_is_said_to_be_untested(
+    tmp_path: Path,
+) -> None:
+    luck = random.Random(4)
+    runs = [
+        (system, run, 1000 * (1 - 0.001 * run) * math.exp(luck.gauss(0, 0.003)))
+        for system in "AB"
+        for run in range(40)
+    ]
+    untimed = [f"{system},throughput,images/s,{run},{value}" for system, run, value in runs]
+    timed = [f"{row},2026-11-22T{10 + i // 60:02}:{i % 60:02}" for i, row in enumerate(untimed)]
+    columns = "system,metric,unit,run,value"
+    take(sheet(tmp_path / "u.csv", *untimed, header=columns), tmp_path / "runs", "untimed")
+    take(sheet(tmp_path / "t.csv", *timed, header=f"{columns},started_at"), tmp_path / "runs", "timed")
+    [of_untimed], [of_timed] = (
+        compare(f"{name}:A", f"{name}:B", runs=tmp_path / "runs") for name in ("untimed", "timed")
+    )
+    codes = {doubt.code for doubt in of_untimed.doubts}
+    assert {"order-unknown", "drift"} & codes == {"order-unknown"}
+    codes = {doubt.code for doubt in of_timed.doubts}
+    assert {"order-unknown", "drift"} & codes == {"drift"}
+
+
+def test_a_time_that_is_none_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = sheet(
+        tmp_path / "n.csv", "A,throughput,images/s,1,5,noon", header="system,metric,unit,run,value,started_at"
+    )
+    with pytest.raises(InputError, match=r"n.csv:2: started_at: 'noon' is no time; write it like 2026"):
+        load(path)

@@ -18,12 +18,16 @@ def _verdict(a: list[Result], b: list[Result], margin: float = 0.02) -> Comparis
     return found
 
 
-def _sessions(logs: list[list[float]], system: str, first: int = 0) -> list[Result]:
+def _sessions(
+    logs: list[list[float]], system: str, first: int = 0, *, interleaved: bool = True
+) -> list[Result]:
     """One session for each row of logarithms."""
     return [
         result
         for day, row in enumerate(logs, start=first)
-        for result in side([100 * math.exp(x) for x in row], system=system, session=f"day-{day}")
+        for result in side(
+            [100 * math.exp(x) for x in row], system=system, session=f"day-{day}", interleaved=interleaved
+        )
     ]
 
 
@@ -47,6 +51,17 @@ def test_interleaved_sessions_are_paired_by_block_and_then_counted_once_each() -
     expected = intervals.paired([(0.0, float(np.mean(row))) for row in differences])
     assert (found.method, found.replication, found.degrees) == ("paired", "sessions", 2)
     assert (found.ratio.value, found.error) == pytest.approx((math.exp(expected.centre), expected.error))
+
+
+def test_sides_that_were_measured_in_the_same_sessions_are_paired_by_session() -> None:
+    days, b = [0.0, 0.3, -0.2, 0.1], [0.01, 0.02, 0.00, 0.03]
+    first = _sessions([[day, day] for day in days], "a", interleaved=False)
+    second = _sessions([[day + d, day + d] for day, d in zip(days, b, strict=True)], "b", interleaved=False)
+    found = _verdict(first, list(reversed(second)))
+    assert (found.method, found.replication, found.degrees) == ("paired", "sessions", 3)
+    assert found.error == pytest.approx(intervals.paired([(0.0, d) for d in b]).error)
+    assert "not-interleaved" in {doubt.code for doubt in found.doubts}  # within a session one came first
+    assert _verdict(first[:-2], second).method == "welch"  # a session in which only B was measured
 
 
 @pytest.mark.parametrize(("days_a", "days_b"), [(1, 1), (1, 3), (2, 1)])

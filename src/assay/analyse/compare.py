@@ -2,7 +2,7 @@
 
 The run is the unit of replication. Welch's t on the logarithms, or paired t on the log-ratios of blocks
 where, and only where, both sides were run in the same shuffled blocks; of session means once both sides have
-several sessions.
+several sessions, paired where these are the same sessions.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _compare_point(
 ) -> Comparison:
     interval, estimate, better = found.interval, found.estimate, found.a.point.better
     sides = (doubts.Side(names[0], found.a), doubts.Side(names[1], found.b))
-    case = doubts.Case(sides, estimate, margin, found.paired, found.dropped)
+    case = doubts.Case(sides, estimate, margin, found.interleaved, found.dropped)
     raised = doubts.of(case, about_runs)
     lost = lost_time.lost_to_others(_results(found.a), _results(found.b), margin, raised)
     verdict, reason = decide(estimate, margin, better, lost)

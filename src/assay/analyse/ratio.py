@@ -12,7 +12,7 @@ from assay.analyse.groups import Group, Sample
 from assay.analyse.intervals import LogInterval
 from assay.analyse.pairing import pairing
 from assay.analyse.sequential import looks, nominal_p
-from assay.analyse.sessions import replicated, session_means, sessions
+from assay.analyse.sessions import replicated, session_means, sessions, shared
 from assay.errors import InputError
 from assay.records import Estimate
 
@@ -23,10 +23,12 @@ class Ratio:
 
     a, b         the runs that count: where the sides are paired, those of blocks that hold both
     replicates   logarithms of A and B that the interval was made from: one a run, or one a session;
-                 pairs where the sides are paired; empty where a value is not above 0
+                 pairs where they are paired; empty where a value is not above 0
     replication  which of the two
     method       `paired` or `welch`; "" without an interval
-    paired       the sides were run in the same shuffled blocks, whether or not an interval came of it
+    paired       the replicates are pairs, whether or not an interval came of it: of shuffled blocks, or of
+                 sessions in which both sides were measured
+    interleaved  the sides were run in the same shuffled blocks
     dropped      blocks left out because they lack a side
     sessions     how many each side has
     confidence   of the interval
@@ -39,6 +41,7 @@ class Ratio:
     interval: LogInterval
     method: str
     paired: bool
+    interleaved: bool
     dropped: int
     sessions: tuple[int, int]
     confidence: float = 0.95
@@ -75,15 +78,16 @@ def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
         b = replace(b, samples=tuple(pair[1] for pair in design.pairs))
     counts = len(sessions(a.samples)), len(sessions(b.samples))
     by_session = replicated(*counts)
+    paired = design is not None or (by_session and shared(a.samples, b.samples))
     if not by_session:  # how many sessions there are was not decided by looking
         confidence = max(confidence, looked_at((a.samples, b.samples), paired=design is not None))
     positive = min(*a.values, *b.values) > 0
     replicates = (_replicates(a, by_session), _replicates(b, by_session)) if positive else ([], [])
     if not positive:
         interval = _without(a, b, f"{a.point.metric} is not above 0 in every run")
-    elif design is None:
+    elif not paired:
         interval = intervals.welch(*replicates, confidence)
-    elif design.pairs:
+    elif design is None or design.pairs:
         interval = intervals.paired(list(zip(*replicates, strict=True)), confidence)
     else:
         interval = _without(a, b, "no block holds a run of both sides")
@@ -93,8 +97,9 @@ def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
         replicates=replicates,
         replication="sessions" if by_session else "runs",
         interval=interval,
-        method="" if interval.half is None else "welch" if design is None else "paired",
-        paired=design is not None,
+        method="" if interval.half is None else "paired" if paired else "welch",
+        paired=paired,
+        interleaved=design is not None,
         dropped=0 if design is None else design.dropped,
         sessions=counts,
         confidence=confidence,

@@ -203,7 +203,7 @@ class Curve:
             speedup=estimate,
             efficiency=replace(speedup, centre=speedup.centre - ideal).estimate("", found.confidence),
             method=found.method,
-            doubts=doubts.of(doubts.Case(sides, estimate, None, found.paired, found.dropped)),
+            doubts=doubts.of(doubts.Case(sides, estimate, None, found.interleaved, found.dropped)),
         )
 
 

@@ -1,14 +1,13 @@
 """Tests for what makes runs no independent replications: drift, dependence, two modes, a run far off.
 
 Each takes logarithms in the order in which they ran and gives a probability: how often runs that are
-independent and normal look at least so. Two modes have no distribution in closed form; their test gives its
-statistic and the value that it exceeds by chance. Simulated in benchmarks/doubts.py.
+independent and normal look at least so. Two modes have no distribution in closed form: theirs is simulated in
+benchmarks/doubts.py.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.float64]
 
 
+FEWEST_FOR_DRIFT = 3
 FEWEST_FOR_DEPENDENCE = 7
 FEWEST_FOR_MODES = 5
 
@@ -35,7 +35,7 @@ def drift(logs: Sequence[float]) -> tuple[float, float] | None:
     from scipy.special import stdtr
 
     n = len(logs)
-    if n < 3 or constant(logs):
+    if n < FEWEST_FOR_DRIFT or constant(logs):
         return None
     t = np.arange(n) - (n - 1) / 2
     x = np.asarray(logs) - np.mean(logs)
@@ -121,8 +121,11 @@ class Modes:
     gap: float
 
 
-def modes(logs: Sequence[float]) -> Modes | None:
-    """The widest gap; None below five runs or where all are alike. A spread of none gives an infinite gap."""
+def modes(logs: Sequence[float]) -> tuple[Modes, float] | None:
+    """The widest gap, and the probability of one as wide; None below five runs or where all are alike.
+
+    A spread of none gives an infinite gap.
+    """
     import numpy as np
 
     n = len(logs)
@@ -133,7 +136,8 @@ def modes(logs: Sequence[float]) -> Modes | None:
     below = smallest_cluster(n) + int(np.argmax(gaps))
     row = ordered[0]
     means = (float(np.mean(row[:below])), float(np.mean(row[below:])))
-    return Modes((below, n - below), means, float(np.max(gaps)))
+    widest = float(np.max(gaps))
+    return Modes((below, n - below), means, widest), _by_chance(widest, n)
 
 
 def gaps_over_spread(ordered: Rows) -> Rows:
@@ -157,15 +161,20 @@ def smallest_cluster(n: int) -> int:
     return max(2, -(-n // 5))
 
 
-def modes_exceed(found: Modes, level: float) -> bool:
-    """Whether so wide a gap comes up by chance in at most this share of cases.
+def _by_chance(gap: float, n: int) -> float:
+    """How often so wide a gap comes up by chance: exact at the levels of `WIDEST_BY_CHANCE`, 1 above them.
 
-    level  one of the levels of `WIDEST_BY_CHANCE`
+    Below them the tail goes on as a power of the gap, which is up to twice the simulated probability.
     """
-    table = WIDEST_BY_CHANCE[level]
-    sizes = sorted(table)
-    at = sizes[bisect_right(sizes, sum(found.counts)) - 1]  # falls with n: the smaller n is the safe side
-    return found.gap > table[at]
+    (level, wide), (rarer, wider) = (
+        (
+            level,
+            table[max(size for size in table if size <= n)],
+        )  # falls with n: the smaller n is the safe side
+        for level, table in WIDEST_BY_CHANCE.items()
+    )
+    power = math.log(level / rarer) / math.log(wider / wide)
+    return level * math.pow(wide / gap, power) if gap >= wide else 1.0
 
 
 # The gap that uniform runs, the worst of normal, lognormal, t3 and uniform ones, exceed with this

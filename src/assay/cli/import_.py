@@ -83,7 +83,8 @@ def command(
     its lines; it is said, and how many lines were not understood.
 
     A spreadsheet has one figure a row. Columns: system, metric, run, value; and as far as needed workload,
-    shape (like 2x8), unit, session (runs that share a day or an allocation) and better (higher or lower).
+    shape (like 2x8), unit, session (runs that share a day or an allocation), better (higher or lower) and
+    started_at (like 2026-11-22T09:30:00: without it, drift and dependence of runs can't be tested).
     device, device_name, precision and global_batch_size say how a run was made; doubts rest on them.
     Every other column is a label that tells figures apart. An empty value is a run that gave none.
 

@@ -222,7 +222,13 @@ def _run(sheet: _Sheet, session: str, rows: Sequence[Row], trial_id: str, block:
     trial = imported_trial(sheet.asked.name, workload, NUMBERS.name, system, first.shape, params)
     run = imported_run(replace(trial, id=trial_id, block=block), f"{sheet.path.name}:{first.line}")
     run_id = f"{run.suite}/{session}/{trial_id}"
-    return replace(run, id=run_id, session=session, created_at=_time_of(sheet, first.session))
+    return replace(
+        run,
+        id=run_id,
+        session=session,
+        created_at=_time_of(sheet, first.session),
+        started_at=min((row.started_at for row in rows if row.started_at is not None), default=None),
+    )
 
 
 def _word(text: str, column: str) -> str:

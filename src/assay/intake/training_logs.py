@@ -144,7 +144,9 @@ def _log(of_set: ResultSet, file: Path, shape: Shape, asked: Asked) -> _Log:
     trial = imported_trial(asked.name, benchmark, MLPERF.name, system, shape, params)
     trial = replace(trial, seed=seed if isinstance(seed, int) else 0)
     state = RunState.FAILED if found.problems else RunState.FINISHED
-    run = replace(run, trial=trial, state=state, cause="; ".join(found.problems))
+    started_at = training.started_at if training else None
+    cause = "; ".join(found.problems)
+    run = replace(run, trial=trial, state=state, cause=cause, started_at=started_at)
     metrics = frozenset(m.metric for m in found.measurements)
     return _Log(file, run, metrics, _provenance(of_set.system_facts), training)
 

@@ -117,6 +117,7 @@ def training_run(
         notes=tuple(notes),
         doubts=tuple(doubt for doubt in doubts if doubt),
         phases=phases,
+        started_at=log.started_at,
         caches_dropped=not_cleared is None if log.claims_cache_cleared else None,
         target_reached=reached,
         data_set_samples=length.data_set,

@@ -1,9 +1,9 @@
 """A spreadsheet of benchmark figures: one row a figure, columns by name, as CSV.
 
-`system`, `metric`, `run` and `value` must be there. `workload`, `shape`, `unit`, `session` and `better` are
-understood; every other column is a label that tells a figure from its siblings, but for those that say how
-the run was made (workloads/numbers.py, `FACTS`). Separated by commas,
-semicolons or tabs, whichever the header has most of.
+`system`, `metric`, `run` and `value` must be there. `workload`, `shape`, `unit`, `session`, `better` and
+`started_at` are understood; every other column is a label that tells a figure from its siblings, but for
+those that say how the run was made (workloads/numbers.py, `FACTS`). Separated by commas, semicolons or tabs,
+whichever the header has most of.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, cast
@@ -29,6 +30,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "unit": "",
     "session": "1",
     "better": "",
+    "started_at": "",
 }
 _COLUMNS: Final = (*NEEDED, *DEFAULTS)
 _SEPARATORS: Final = (",", ";", "\t")
@@ -43,6 +45,7 @@ class Row:
     text    as it stands there, its end of line too
     value   None where the cell is empty: the run gave none
     better  as the row says; None where it says nothing
+    started_at  when the run began, seconds since the epoch; None where the row doesn't say
     labels  the other columns' cells that are not empty; whole and plain decimal numbers as numbers
     """
 
@@ -57,6 +60,7 @@ class Row:
     session: str
     value: float | None
     better: Better | None
+    started_at: float | None
     labels: Mapping[str, Scalar]
 
 
@@ -161,7 +165,7 @@ def _row(
         for name in NEEDED
         if name != "value" and not cell[name]
     ]
-    shape, value, better = Shape(1, 1), None, cell["better"].lower()
+    shape, value, started_at, better = Shape(1, 1), None, None, cell["better"].lower()
     try:
         shape = Shape.parse(cell["shape"])
     except ValueError as error:
@@ -170,6 +174,10 @@ def _row(
         value = _value(cell["value"], separator)
     except ValueError as error:
         problems.append(Problem(where, f"value: {error}"))
+    try:
+        started_at = _time(cell["started_at"])
+    except ValueError as error:
+        problems.append(Problem(where, f"started_at: {error}"))
     if better not in ("higher", "lower", ""):
         problems.append(
             Problem(where, f"better: {cell['better']!r}; write higher or lower, or leave it empty")
@@ -188,6 +196,7 @@ def _row(
         session=cell["session"],
         value=value,
         better=cast("Better", better) if better else None,
+        started_at=started_at,
         labels={name: _scalar(said[name]) for name in header if name not in _COLUMNS and said[name]},
     )
     return row, []
@@ -204,6 +213,18 @@ def _value(text: str, separator: str) -> float | None:
     if not math.isfinite(value):
         raise ValueError(f"{text!r} is no result; leave the cell empty where a run gave none")
     return value
+
+
+def _time(text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no time; write it like 2026-11-22T09:30:00, or leave it empty"
+        ) from None
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 
 
 def _scalar(text: str) -> Scalar:

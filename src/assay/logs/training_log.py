@@ -12,6 +12,7 @@ from assay.logs.rounds import number
 from assay.logs.training_length import LoggedSize
 from assay.records import Scalar
 
+FIRST_OF_2000_MS: Final = 946_684_800_000  # earlier "times" count from the start of a program
 MOST_VALUES: Final = 4096  # distinct values kept of one key: the seeds of that many ranks
 
 # Printed as they happen; evaluations, and with them run_stop, may be printed when training went on for long.
@@ -114,6 +115,12 @@ class TrainingLog:
         began = [e.time_ms for e in self.starts if e.time_ms is not None]
         ended = [e.time_ms for e in self.stops if e.time_ms is not None]
         return (min(began), max(ended)) if began and ended else None
+
+    @property
+    def started_at(self) -> float | None:
+        """First run_start, seconds since the epoch; None where the log's times are of no calendar."""
+        began = [e.time_ms for e in self.starts if e.time_ms is not None]
+        return min(began) / 1000 if began and min(began) > FIRST_OF_2000_MS else None
 
     @property
     def minutes(self) -> float | None:

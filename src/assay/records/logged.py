@@ -60,6 +60,7 @@ class TrainingRun:
     target_reached     by the log's own evaluation, of a run that succeeded; None where no target is known
     data_set_samples   in the training set; what the log calls `train_samples` may count something else
     tracked_samples_per_s  the log's own throughput in training, of all accelerators
+    started_at         run_start, seconds since the epoch
     """
 
     file: str
@@ -82,6 +83,7 @@ class TrainingRun:
     target_reached: bool | None = None
     data_set_samples: int | None = None
     tracked_samples_per_s: float | None = None
+    started_at: float | None = None
 
     @property
     def minutes_per_epoch(self) -> float | None:

@@ -33,13 +33,15 @@ def about(contents: Contents) -> list[tuple[str, str]]:
     """Systems, runs, sessions, times and margin, each with its name."""
     results = [r for side in contents.sides.values() for r in side]
     sessions = list(dict.fromkeys((r.run.suite, r.run.session) for r in results))
-    when = "Imported" if all(r.run.source is not None for r in results) else "When"
+    imported = all(r.run.source is not None for r in results)
     failed = f", {len(contents.failures)} failed" if contents.failures else ""
     return [
         ("Systems" if len(contents.sides) > 1 else "System", ", ".join(contents.sides)),
         ("Runs", f"{len(results)}{failed}"),
         ("Session", sessions[0][1] if len(sessions) == 1 else f"{len(sessions)} sessions"),
-        (when, _span([r.run.started_at or r.run.created_at for r in results])),
+        ("Imported", _span([r.run.created_at for r in results]))
+        if imported
+        else ("When", _span([r.run.started_at or r.run.created_at for r in results])),
         ("Margin", f"±{figures.percent(contents.margin)}"),
     ]
 

@@ -191,7 +191,8 @@ def evidence(question: Question) -> str:
     """What the answer rests on: both means, n, the method, what so many runs can show or what decides."""
     points = question.comparisons
     n = figures.runs([c.n for c in points])
-    method = {"paired": "paired by block", "welch": "not paired"}.get(points[0].method, "no interval")
+    replicate = "session" if points[0].replication == "sessions" else "block"
+    method = {"paired": f"paired by {replicate}", "welch": "not paired"}.get(points[0].method, "no interval")
     visible = [c.smallest_visible for c in points if c.smallest_visible is not None]
     parts = [f"{n} runs{_in_sessions(points)}", method]
     if len(points) == 1:
@@ -308,7 +309,7 @@ def scaling_evidence(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
     n = sorted({p.value.n for _, p in points})
     runs = counted(n[0], "run") if len(n) == 1 else f"{n[0]} to {n[-1]} runs"
     paired = all(p.method == "paired" for _, p in points)
-    method = "sizes paired by block" if paired else "not paired"
+    method = "sizes paired" if paired else "not paired"
     return "; ".join(filter(None, (f"{runs} each", method, looked_at([p.speedup for _, p in points]))))
 
 

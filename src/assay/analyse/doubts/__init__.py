@@ -80,6 +80,7 @@ DOUBTS: dict[str, Callable[[Case], Doubt | None]] = {
     "dropped-blocks": design.dropped_blocks,
     "mfu-far-below": plausible.far_below_reference,
     "identical-values": design.identical_values,
+    "order-unknown": sequence.order_unknown,
     "cannot-tell": sequence.cannot_tell,
 }
 

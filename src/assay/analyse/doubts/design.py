@@ -7,6 +7,7 @@ from collections import Counter
 from statistics import NormalDist, stdev
 
 from assay.analyse.doubts.case import Case, counted, listed, percent
+from assay.analyse.doubts.detection import COVERED_UNDER_DRIFT, shown_at
 from assay.analyse.groups import Group, cause
 from assay.analyse.intervals import constant
 from assay.records import Doubt
@@ -54,10 +55,11 @@ def not_interleaved(case: Case) -> Doubt | None:
         if a.sessions != b.sessions
         else "the sides were not shuffled together within blocks"
     )
+    runs = shown_at(min(len(side.group.samples) for side in case.sides))
     return Doubt(
         "not-interleaved",
         f"{evidence}: a drift of the machine in between looks like a difference "
-        "(one of ±1 spread leaves 72 % coverage at 5 runs a side)",
+        f"(one of ±1 spread leaves {percent(COVERED_UNDER_DRIFT[runs])} coverage at {runs} runs a side)",
         "One suite with both, so that each block holds both",
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TypeVar
 
 from assay.analyse import trouble
 from assay.analyse.doubts.case import Case, counted, percent
@@ -18,19 +19,18 @@ from assay.records import Doubt
 
 FALSE_ALARM = 0.05
 LEVEL = FALSE_ALARM / 4  # of each of the four
+Figure = TypeVar("Figure")
 
 
 def _within_sessions(
-    sequence: Succession, test: Callable[[tuple[float, ...]], tuple[float, float] | None]
-) -> tuple[float, float, int] | None:
-    """The most striking session's figure, its probability among so many sessions, and its runs."""
+    sequence: Succession, test: Callable[[tuple[float, ...]], tuple[Figure, float] | None]
+) -> tuple[Figure, float, int] | None:
+    """The most striking session's figure, its probability among all sessions, and its runs."""
     found = []
-    begin = 0
-    for length in sequence.sessions:
-        seen = test(sequence.logs[begin : begin + length])
-        begin += length
+    for logs in sequence.by_session:
+        seen = test(logs)
         if seen is not None:
-            found.append((*seen, length))
+            found.append((*seen, len(logs)))
     if not found:
         return None
     figure, probability, length = min(found, key=lambda seen: seen[1])
@@ -41,7 +41,7 @@ def drift(case: Case) -> Doubt | None:
     """A trend over the runs of a session, or over its blocks' ratios."""
     looked_at = case.successions
     for sequence in looked_at:
-        seen = _within_sessions(sequence, trouble.drift)
+        seen = _within_sessions(sequence, trouble.drift) if sequence.ordered else None
         if seen is None or seen[1] > LEVEL / len(looked_at):
             continue
         change, probability, runs = seen
@@ -61,7 +61,7 @@ def dependence(case: Case) -> Doubt | None:
         return None
     looked_at = case.successions
     for sequence in looked_at:
-        seen = _within_sessions(sequence, trouble.lag1)
+        seen = _within_sessions(sequence, trouble.lag1) if sequence.ordered else None
         if seen is None or seen[1] > LEVEL / len(looked_at):
             continue
         correlation, probability, runs = seen
@@ -76,20 +76,21 @@ def dependence(case: Case) -> Doubt | None:
 
 
 def two_modes(case: Case) -> Doubt | None:
-    """Two clusters of runs with a gap between them."""
+    """Two clusters of a session's runs with a gap between them: sessions differ without any switch."""
     looked_at = case.successions
     for sequence in looked_at:
-        found = trouble.modes(sequence.logs)
-        if found is None or not trouble.modes_exceed(found, LEVEL / len(looked_at)):
+        seen = _within_sessions(sequence, trouble.modes)
+        if seen is None or seen[1] > LEVEL / len(looked_at):
             continue
+        found, _, _ = seen
         apart = math.expm1(found.means[1] - found.means[0])
         wide = (
             f"{found.gap:.1f} times" if math.isfinite(found.gap) and found.gap < 1000 else "over 1000 times"
         )
         return Doubt(
             "two-modes",
-            f"{sequence.name}: {found.counts[0]} and {found.counts[1]} runs form two groups {percent(apart)} "
-            f"apart, with a gap {wide} the spread within them",
+            f"{sequence.name}: {found.counts[0]} and {found.counts[1]} runs {_of_session(sequence)}"
+            f"form two groups {percent(apart)} apart, with a gap {wide} the spread within them",
             "Find what switches (clock boost, placement of ranks, which node, which algorithm was chosen) "
             "and pin it; the mean lies where no run does",
         )
@@ -116,6 +117,21 @@ def one_far_off(case: Case) -> Doubt | None:
     return None
 
 
+def order_unknown(case: Case) -> Doubt | None:
+    """Runs that others made and of which nobody says when they ran."""
+    unknown = [
+        s.name for s in case.successions if not s.ordered and max(s.sessions) >= trouble.FEWEST_FOR_DRIFT
+    ]
+    if not unknown:
+        return None
+    return Doubt(
+        "order-unknown",
+        f"nothing says when the runs of {' and '.join(unknown)} ran, one after the other: "
+        "drift and dependence are not tested",
+        "Import logs that state their time, or give the spreadsheet a column `started_at`",
+    )
+
+
 def cannot_tell(case: Case) -> Doubt | None:
     """What so few runs would not show in most cases, were it there.
 
@@ -124,17 +140,25 @@ def cannot_tell(case: Case) -> Doubt | None:
     looked_at = case.successions
     if not looked_at:
         return None
-    n = min(len(sequence.logs) for sequence in looked_at)
+    n = min(max(sequence.sessions) for sequence in looked_at)
     at = shown_at(n)
+    ordered = all(sequence.ordered for sequence in looked_at)
     hidden = [
         f"{found.trouble} in {percent(found.power[at]) if n >= at and found.power[at] else 'none'}"
         for code, found in POWER.items()
-        if found.power[at] < 0.5 and not (case.paired and code == "dependence")
+        if found.power[at] < 0.5
+        and not (case.paired and code == "dependence")
+        and (ordered or code not in ("drift", "dependence"))  # then `order-unknown` names them
     ]
     if not hidden:
         return None
+    of = next(filter(None, map(_of_session, looked_at)), "")
     return Doubt(
         "cannot-tell",
-        f"{counted(n, 'block' if case.paired else 'run')} would show {', '.join(hidden)} of cases",
-        "Nothing to mend: where such trouble would matter, more runs can tell",
+        f"{counted(n, 'block' if case.paired else 'run')} {of}would show {', '.join(hidden)} of cases",
+        "No action needed: where such trouble would matter, more runs can tell",
     )
+
+
+def _of_session(sequence: Succession) -> str:
+    return "of one session " if len(sequence.sessions) > 1 else ""

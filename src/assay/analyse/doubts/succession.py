@@ -5,25 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from assay.analyse.groups import Sample
+from assay.analyse.sessions import Session, session_of
 from assay.records import Run
 
 
 @dataclass(frozen=True)
 class Succession:
-    """What is looked at: logarithms in the order in which the runs ran.
+    """What is looked at: logarithms session by session, of each in the order in which its runs ran.
 
     name      of the side, or of both where they are pairs
     runs      what each value is called: its block, or its run's id
-    sessions  lengths of stretches within which the order means something; () where it is not known
+    sessions  number of runs of each session
+    ordered   whether it is known in which order they ran
     """
 
     name: str
     logs: tuple[float, ...]
     runs: tuple[str, ...]
     sessions: tuple[int, ...]
+    ordered: bool
+
+    @property
+    def by_session(self) -> tuple[tuple[float, ...], ...]:
+        """The logarithms of each session."""
+        ends = list(accumulate(self.sessions))
+        return tuple(self.logs[end - n : end] for end, n in zip(ends, self.sessions, strict=True))
 
 
 def of_pairs(name: str, a: Sequence[Sample], b: Sequence[Sample]) -> Succession:
@@ -33,7 +42,8 @@ def of_pairs(name: str, a: Sequence[Sample], b: Sequence[Sample]) -> Succession:
         name,
         tuple(math.log(of_b.value / of_a.value) for of_a, of_b in pairs),
         tuple(f"block {of_a.result.run.trial.block}" for of_a, _ in pairs),
-        _stretches([of_a.result.run for of_a, _ in pairs]),
+        _sessions([of_a for of_a, _ in pairs]),
+        _ordered([of_a.result.run for of_a, _ in pairs]),
     )
 
 
@@ -44,17 +54,26 @@ def of_side(name: str, samples: Sequence[Sample]) -> Succession:
         name,
         tuple(math.log(sample.value) for sample in runs),
         tuple(sample.result.run.trial.id for sample in runs),
-        _stretches([sample.result.run for sample in runs]),
+        _sessions(runs),
+        _ordered([sample.result.run for sample in runs]),
     )
 
 
-def _when(sample: Sample) -> tuple[str, float, int]:
+def _when(sample: Sample) -> tuple[Session, float, int]:
     run = sample.result.run
-    return run.session, run.started_at or run.created_at, run.trial.block
+    return session_of(sample), run.started_at or run.created_at, run.trial.block
 
 
-def _stretches(runs: list[Run]) -> tuple[int, ...]:
-    """Runs of each session in turn; () where others made the logs: the order in which they lie is no time."""
-    if any(run.source is not None for run in runs):
-        return ()
-    return tuple(len(list(same)) for _, same in groupby(runs, key=lambda run: run.session))
+def _sessions(samples: Sequence[Sample]) -> tuple[int, ...]:
+    """How many of these samples, which are in the order of their sessions, each session has."""
+    return tuple(len(list(same)) for _, same in groupby(samples, key=session_of))
+
+
+def _ordered(runs: Sequence[Run]) -> bool:
+    """Always of runs that Assay made; of others' where each states a time of its own.
+
+    The order of files or rows is no order in time.
+    """
+    if all(run.source is None for run in runs):
+        return True
+    return None not in (times := {run.started_at for run in runs}) and len(times) == len(runs)

@@ -29,7 +29,7 @@ EXPLANATIONS: dict[str, Explanation] = {
         "The two sides did not run in the same shuffled blocks.",
         "Whatever changed in between (temperature, neighbours, a file cache, the day) falls on one side "
         "and looks like a difference. Under a drift of one spread either way the 95 % interval covers the "
-        "truth in 87, 72 and 43 % of cases at 3, 5 and 10 runs a side; with blocks it covers it in 95 %.",
+        "truth in 87, 72, 44 and 1 % of cases at 3, 5, 10 and 40 runs a side; with blocks in 95 %.",
         "One suite that names both systems: every block then holds both, in random order.",
     ),
     "one-session": Explanation(
@@ -113,8 +113,9 @@ EXPLANATIONS: dict[str, Explanation] = {
     ),
     "two-modes": Explanation(
         "biased",
-        "The runs fall into two groups, each at least a fifth of them, with a gap between that uniform "
-        "runs leave by chance in 1.25 % of sets.",
+        "The runs of a session fall into two groups, each at least a fifth of them, with a gap between that "
+        "uniform runs leave by chance in 1.25 % of sets, all sessions together. Groups that are sessions are "
+        "no switch.",
         "Something switches between two states. The mean lies where no run does, and a comparison depends "
         "on how often each side met which state.",
         "Find the switch (clock boost, placement, node, choice of algorithm), pin it, and run again.",
@@ -130,10 +131,19 @@ EXPLANATIONS: dict[str, Explanation] = {
         + " Runs with heavy tails do have such runs: of sets of t3 runs it is raised in 4, 11 and 41 % at "
         "5, 10 and 40 runs.",
     ),
+    "order-unknown": Explanation(
+        "weak",
+        "Three runs of a session or more were made by others, and nothing says in which order they ran.",
+        "Drift and dependence can't be tested. Runs that drift by 4 % on both sides then look like two equal "
+        "systems with a wide spread, and runs of which each resembles the one before like more runs than "
+        "they are.",
+        "Import logs that state their time, as MLPerf's do, or give each row of the spreadsheet a "
+        "`started_at`, like 2026-11-22T09:30:00.",
+    ),
     "cannot-tell": Explanation(
         "note",
         "There are too few runs for a test to see the named trouble in most cases, were it there.",
         "None by itself. That no such doubt is raised does not show that there is no such trouble.",
-        "Nothing to mend. Blocks that hold both sides prevent what can't be detected; more runs can tell.",
+        "No action needed. Blocks that hold both sides prevent what can't be detected; more runs can tell.",
     ),
 }
