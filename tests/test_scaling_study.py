@@ -200,6 +200,17 @@ def test_of_three_sizes_the_step_is_named_and_no_size() -> None:
     assert "slower" not in doubt.evidence
 
 
+def test_a_size_is_named_only_where_no_other_explains_the_curve_as_well() -> None:
+    """A small loss among four sizes of some noise: another size would do, so the step is named."""
+    spread = np.array([-1.0, -0.5, 0.0, 0.5, 1.0]) * 0.012
+    speeds = {"1x1": 100.0, "1x2": 199.0, "1x4": 394.0, "1x8": 700.0}
+    runs = [
+        r for shape, v in speeds.items() for r in side(list(v * np.exp(spread)), shape=shape, source="logs")
+    ]
+    [doubt] = studied(runs).doubts
+    assert doubt.evidence.startswith("from 4 to 8 ranks the speed grows 1.78 times")
+
+
 def test_a_step_that_a_fuller_rank_explains_is_repeated_with_its_batch() -> None:
     runs = with_batches(side([100.0, 100.5, 99.8], shape="1x4"), 0, 448) + with_batches(
         side([274.0, 273.0, 275.0], shape="2x4"), 0, 1536

@@ -198,17 +198,18 @@ def fit(sizes: Sequence[Size], name: Name, *, blocked: bool = False, confidence:
 class HeldOut:
     """A size predicted from the others: measured over predicted − 1, and whether noise can explain it.
 
-    beyond  the interval of the error, holding over all sizes together, excludes 0; None where there is none
+    others_fit  the other sizes' means lie no farther from their law than the runs' scatter explains
     """
 
     ranks: int
     error: float
     low: float | None
     high: float | None
+    others_fit: bool = True
 
     @property
     def beyond(self) -> bool | None:
-        """The interval excludes 0."""
+        """The interval, holding over all sizes together, excludes 0; None where there is none."""
         return None if self.low is None or self.high is None else not self.low <= 0 <= self.high
 
 
@@ -234,13 +235,13 @@ def _against(out: Size, rest: Fit, confidence: float) -> HeldOut:
     at, low, high = rest._relative(out.ranks)
     error = math.fsum(out.logs) / len(out.logs) - rest.centre - at
     if rest.variance is None or low is None or high is None:
-        return HeldOut(out.ranks, math.expm1(error), None, None)
+        return HeldOut(out.ranks, math.expm1(error), None, None, rest.fits)
     runs = sum(len(s.logs) for s in rest.sizes)
     half = t_quantile((1 + confidence) / 2, rest.degrees) * math.sqrt(
         rest.variance * (1 / len(out.logs) + 1 / runs)
     )
     least, most = error - _reach(half, high - at, at - low), error + _reach(half, at - low, high - at)
-    return HeldOut(out.ranks, math.expm1(error), math.expm1(least), math.expm1(most))
+    return HeldOut(out.ranks, math.expm1(error), math.expm1(least), math.expm1(most), rest.fits)
 
 
 def typical_error(errors: Sequence[HeldOut]) -> float | None:

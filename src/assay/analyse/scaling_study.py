@@ -154,7 +154,7 @@ def study(
         usage=tuple(_usage(curve, flops or _no_flops)),
         doubts=(
             *superlinear,
-            *(_off_the_curve(fitted[0], superlinear) if fitted else ()),
+            *(scaling_doubts.off_the_curve(*fitted[0], impossible=bool(superlinear)) if fitted else ()),
             *scaling_doubts.batch_differs(scaling.metric, kind, kind_reason, curve.metrics_of_the_system()),
         ),
         steps=gained,
@@ -162,13 +162,6 @@ def study(
         per_rank=curve.per_rank(),
         communication=tuple(communication.of_curve(curve, scaling, beside)),
     )
-
-
-def _off_the_curve(law: Fitted, superlinear: Sequence[Doubt]) -> Iterator[Doubt]:
-    """Nothing of too few sizes to name one where an impossible step says more."""
-    fit, errors = law
-    if not superlinear or len(fit.sizes) >= scaling_doubts.SIZES_TO_NAME_ONE:
-        yield from scaling_doubts.off_the_curve(errors, fit)
 
 
 def _no_flops(_run: Run) -> None:

@@ -50,8 +50,11 @@ def command(
 
     Efficiency is the speed-up over the ratio of ranks. Times are inverted, so that above 1 is faster.
     Metrics that have no ideal in proportion to the ranks (bus bandwidth, latency) have no curve.
-    A training's step is held against an all-reduce benchmark where its sessions have one in the same shape.
+    A training's step is compared with an all-reduce benchmark where its sessions have one in the same shape.
     Several RUNs, such as imported sets of one machine at several sizes, are one curve.
+
+    A size that is faster than the next smaller one by more than its ranks says that the smaller lost speed: how
+    much at least, and what to repeat, comes first. Sizes with another batch are left out of the law.
 
     \b
     Examples:

@@ -11,7 +11,6 @@ from assay.analyse.steps import Step
 from assay.records import Doubt
 
 WORTH_SAYING = 0.02  # a size off the others' curve by less changes no decision, however surely it is off
-SIZES_TO_NAME_ONE = 4  # two sizes without the one that is off follow any law
 
 
 def superlinear(steps: Sequence[Step], metric: str) -> Iterator[Doubt]:
@@ -55,22 +54,27 @@ def _cause(step: Step, metric: str) -> tuple[str, str]:
     )
 
 
-def off_the_curve(errors: Sequence[HeldOut], fit: Fit) -> Iterator[Doubt]:
-    """The size that lies farthest from the law of the others, where noise doesn't explain it.
+def off_the_curve(fit: Fit, errors: Sequence[HeldOut], *, impossible: bool = False) -> Iterator[Doubt]:
+    """The size that lies off the law of the others, where noise doesn't explain it.
 
-    Of three sizes any two follow a law, so that none can be named: then the step farthest from the law is.
+    impossible  a step gains more than its ranks, which says more than another step off the law
+
+    It is named where the others follow a law without it, and would without no other; else the step farthest
+    from the law is, as of three sizes, of which any two follow one.
     At most 5 % of true laws raise it (intervals over all sizes together); less than 2 % off is not said.
     """
     off = [e for e in errors if e.beyond and abs(e.error) > WORTH_SAYING]
     if not off:
         return
-    if len(fit.sizes) < SIZES_TO_NAME_ONE:
-        yield _step_off_the_curve(fit)
+    explaining = [e for e in errors if e.others_fit]
+    if len(explaining) != 1 or explaining[0] not in off:
+        if not impossible:
+            yield _step_off_the_curve(fit)
         return
-    worst = max(off, key=lambda e: abs(e.error))
+    [size] = explaining
     yield Doubt(
         "off-the-curve",
-        f"{worst.ranks} ranks are {percent(abs(worst.error))} {'slower' if worst.error < 0 else 'faster'} "
+        f"{size.ranks} ranks are {percent(abs(size.error))} {'slower' if size.error < 0 else 'faster'} "
         "than the curve through the other sizes has them",
         "Look at what is different at that size: which nodes, how ranks are placed, which link they share",
     )

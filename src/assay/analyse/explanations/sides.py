@@ -80,7 +80,7 @@ EXPLANATIONS: dict[str, Explanation] = {
     "off-the-curve": Explanation(
         "biased",
         "A size lies more than 2 % off the law that the other sizes follow, and noise does not explain it. "
-        "Of three sizes none can be named, so a step is.",
+        "Where the others follow a law without either of two sizes, as always of three, a step is named.",
         "A law fitted through it predicts other sizes wrongly.",
         "Look at what is different there: which nodes, how ranks are placed, which link they share.",
         "At most 5 % of curves that follow their law raise it, all sizes together.",
