@@ -53,8 +53,8 @@ def command(
     A training's step is compared with an all-reduce benchmark where its sessions have one in the same shape.
     Several RUNs, such as imported sets of one machine at several sizes, are one curve.
 
-    A size that is faster than the next smaller one by more than its ranks says that the smaller lost speed: how
-    much at least, and what to repeat, comes first. Sizes with another batch are left out of the law.
+    A size that is faster than the next smaller one by more than its ranks says that the smaller lost speed:
+    how much at least, and what to repeat, comes first. Sizes with another batch are left out of the law.
 
     \b
     Examples:
