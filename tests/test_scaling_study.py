@@ -456,4 +456,4 @@ def test_the_sentence_of_a_curve_names_doubts_under_which_it_does_not_hold() -> 
     doubted = replace(most, doubts=(Doubt("different-work", "batch 1 against 2", "same"), *most.doubts))
     curve = replace(found.curve, points=(base, doubted))
     words = scaling_words.lead(replace(found, curve=curve))
-    assert words.endswith("That probably does not hold as it stands: different-work.")
+    assert words.endswith("To be fixed before you decide: different-work.")

@@ -12,6 +12,7 @@ from assay.analyse.scaling_study import Study
 from assay.analyse.score import ScoredSet
 from assay.records import Comparison, Doubt
 from assay.report import figures, scaling_words, split
+from assay.report.recommendation import advised
 from assay.report.sentences import headline, questions
 from assay.report.tables import Body, Row, Table, comparison, gathered, scaling
 
@@ -23,8 +24,11 @@ def comparisons(
     splits: Sequence[Decomposition] = (),
     convergences: Sequence[Convergence] = (),
 ) -> str:
-    """Each pair of sides as a sentence and a table, what is to be doubted, then time to train taken apart."""
+    """What to do, each pair of sides as a sentence and a table, the doubts, then times to train, split."""
     parts = []
+    if found:
+        first = advised(found)
+        parts.append(_lead(f"{first.action}. {first.sentence}"))
     for of_pair in gathered(found, lambda c: (c.a, c.b)):
         parts += [_lead(headline(questions(of_pair))), _table(comparison(of_pair))]
     parts.append(_doubts(doubt for doubt, _ in figures.distinct_doubts(found)))

@@ -72,9 +72,9 @@ def _gain(study: Study, base: ScalingPoint, most: ScalingPoint) -> str:
 
 
 def _grave(doubts: Sequence[Doubt]) -> str:
-    """Those under which the sentence does not hold: who reads one sentence reads of them."""
+    """Those to be fixed first: who reads one sentence reads of them."""
     codes = dict.fromkeys(d.code for d in doubts if EXPLANATIONS[d.code].severity == "invalid")
-    return f"That probably does not hold as it stands: {', '.join(codes)}." if codes else ""
+    return f"To be fixed before you decide: {', '.join(codes)}." if codes else ""
 
 
 def words(study: Study) -> list[tuple[str, str]]:
