@@ -13,10 +13,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay import read, store
-from assay.cli import assay
+from assay.cli import assay, import_
 from assay.errors import InputError
 from assay.intake.run_directories import LARGEST_FILE_BYTES, LARGEST_RECORD_BYTES, merge
 from assay.intake.training_logs import Asked, import_sets
+from assay.logs.closest import FORMATS
 from assay.logs.result_sets import find_sets
 from assay.records import JobState, Rendered, RunState, Shape, TrainingRun
 from assay.run.index import update_index
@@ -351,3 +352,34 @@ def test_a_log_that_counts_no_epochs_is_judged_by_its_throughput(tmp_path: Path)
     assert "train_samples" not in result.reading.facts
     plan_made = json.loads(next((tmp_path / "runs").rglob("plan.json")).read_text())
     assert plan_made["primary_metric"] == {"bert": "throughput"}
+
+
+# What nothing recognises ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("  8388608  float  sum  39.95  78.79\n# Avg bus bandwidth    : 72.9\n",
+         "closest is nccl-tests: it has 'avg bus bandwidth' and lacks the line `size count type … time algbw "
+         "busbw`; known are mlperf, "),
+        ("iperf 3.9\n[  5]  0.00-1.00  sec  10 MBytes  9.4 Gbits/sec  0\n",
+         "closest is iperf3: it has 'iperf', 'gbits/sec' and lacks the line"),
+        ("epoch 1\n", "is no log of a known format; known are mlperf, tf-cnn-benchmarks, nccl-tests"),
+        ("", "is no log of a known format; known are"),
+    ],
+)  # fmt: skip
+def test_a_file_that_nothing_recognises_is_refused_with_what_it_came_closest_to(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    log = tmp_path / "pasted.txt"
+    log.write_text(text)
+    done = CliRunner().invoke(assay, ["import", str(log), "--name", "x", "--runs", str(tmp_path / "runs")])
+    assert isinstance(done.exception, InputError)
+    assert str(done.exception).startswith(str(log))
+    assert words in str(done.exception)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_every_format_that_can_be_imported_can_be_come_close_to() -> None:
+    assert tuple(known.name for known in FORMATS) == import_.FORMATS[1:]

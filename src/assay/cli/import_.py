@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import JSON, RUNS, echo_json
-from assay.errors import InputError
+from assay.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from assay.intake.run_directories import Merged
@@ -160,10 +160,13 @@ def _imported(
 
 
 def _format(path: Path, asked: str) -> str:
-    """Whose log a path is: as asked, or as its lines say; MLPerf's where they have no program's mark.
+    """Whose log a path is: as asked, or as its name or lines say.
 
-    Raises InputError where it has those of several, or where a folder is said to be one program's log.
+    Raises InputError where it has lines of several programs or of none, or where a folder is said to be one
+    program's log.
     """
+    from assay.logs.closest import unrecognised
+    from assay.logs.mlperf_files import is_mlperf_file
     from assay.logs.tf_cnn_benchmarks import is_cnn_log
     from assay.logs.tools import tools_of
 
@@ -177,6 +180,8 @@ def _format(path: Path, asked: str) -> str:
     found += ["tf-cnn-benchmarks"] if is_cnn_log(path) else []
     if len(found) > 1:
         raise InputError(f"{path}: it has lines of {' and '.join(found)}; say with --format which to read")
+    if not found and not is_mlperf_file(path):
+        raise InputError([Problem(str(path), unrecognised(path))])
     return found[0] if found else "mlperf"
 
 
