@@ -1,23 +1,33 @@
-"""The table of `analyse/outliers.py`, made again, and how often a healthy node is named and a slow one found.
+"""The constants of `analyse/outliers.py`, and how often it names a healthy node and finds a slow one.
 
-`python benchmarks/slow_nodes.py` takes a few minutes; the seed is fixed.
+The rates are next to those of a multiple of the median absolute deviation and of SuperBench's similarity.
+
+`python benchmarks/slow_nodes.py` takes about five minutes; the seed is fixed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from options import parse, sized
 
 from assay.analyse import outliers
-from assay.analyse.outliers import FALSE_ALARM, FEWEST, MOST, lesser
+from assay.analyse.outliers import FALSE_ALARM, FEWEST, MOST
 
 SEED = 20260301
-SIZES = (FEWEST, 15, 19, 23, 27, 31, 39, 47, 63, 79, 80, 120, 200, 500, 1_000, MOST)
-MOST_CROWDS = 200_000
+SIZES = (*range(FEWEST, 17), 20, 24, 26, 28, 32, 36, 40, 45, 64, 96, 128, 256, 500, 1_000, 2_000, MOST)
+MOST_CROWDS = 100_000
 CHUNK = 2_000_000
+SPREAD, BETWEEN = (
+    0.01,
+    0.5,
+)  # standard deviation of a run, as a share; that of healthy nodes, in those of a run
+OTHERS = ((0.02, 0.5), (0.01, 2.5))  # of other systems that the same threshold would have to suit
+LOSSES = (0.05, 0.10, 0.25)
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
@@ -38,23 +48,32 @@ def t3(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     return random.standard_t(3, shape) / 3**0.5
 
 
+def heavy_nodes(share: float) -> Draw:
+    """Nodes differ as t3, by `share` of the spread of their normal runs: the bulk hides the tail."""
+
+    def draw(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        return (share * t3(random, shape) + normal(random, shape)) / math.hypot(share, 1)
+
+    return draw
+
+
 def skewed(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     """A longer slow side than fast side: minus a gamma of shape 16 (skewness −0.5), variance 1."""
-    return -random.gamma(16.0, 0.25, shape)
+    return -(random.gamma(16.0, 0.25, shape) - 4.0)
 
 
 TWO_LAWS: dict[str, Draw] = {"normal": normal, "t3": t3}
 LAWS: dict[str, Draw] = {"normal": normal, "Laplace": laplace, "t3": t3}
+CALIBRATED = (*LAWS.values(), heavy_nodes(1.0), heavy_nodes(0.5))
+
+
+# The constants -------------------------------------------------------------------------------------------
 
 
 def ratios(values: Floats) -> Floats:
-    """Greatest slow deviation over the fast side's reach, for many crowds `values[crowd, member]` at once."""
-    n = values.shape[1]
-    below = n - lesser(n)
-    centre = np.median(values, axis=1)
-    fast = np.partition(values, below, axis=1)[:, below:]
-    reach = (fast.max(axis=1) - centre) ** 2 / (fast[:, 0] - centre)
-    found: Floats = (centre - values.min(axis=1)) / reach
+    """Greatest slow deviation over the reach, for many crowds `values[crowd, member]` at once."""
+    deviations = values - np.median(values, axis=1, keepdims=True)
+    found: Floats = -deviations.min(axis=1) / outliers.reach(deviations)
     return found
 
 
@@ -65,78 +84,161 @@ def drawn(draw: Draw, members: int, crowds: int) -> Floats:
     return np.concatenate([ratios(draw(random, (at_once, members))) for _ in range(crowds // at_once)])
 
 
-def table(draws: int) -> dict[int, tuple[float, ...]]:
-    """Members → the ratio that the worst law exceeds at each tabulated rate."""
+def constants(members: int, draws: int) -> tuple[float, ...]:
+    """The ratio that the worst law exceeds at each tabulated rate."""
     upper = [1 - rate for rate in outliers.RATES]
-    found = {}
-    for members in SIZES:
-        crowds = max(min(draws // members, MOST_CROWDS), 1)
-        worst = np.max([np.quantile(drawn(law, members, crowds), upper) for law in LAWS.values()], axis=0)
-        found[members] = tuple(float(np.ceil(100 * ratio) / 100) for ratio in worst)
+    crowds = max(min(draws // members, MOST_CROWDS), 1)
+    worst = np.max([np.quantile(drawn(law, members, crowds), upper) for law in CALIBRATED], axis=0)
+    return tuple(float(np.ceil(100 * ratio) / 100) for ratio in worst)
+
+
+# Next to other rules -------------------------------------------------------------------------------------
+
+Rule = Callable[[Floats], Floats]
+"""`speeds[sweep, node, run]`, logarithms → how suspect each node is; above a threshold it is named."""
+
+
+def assay_rule(speeds: Floats) -> Floats:
+    """Deviation of the median run over the limit."""
+    values = np.median(speeds, axis=2)
+    deviations = values - np.median(values, axis=1, keepdims=True)
+    limit = outliers.constant(values.shape[1], FALSE_ALARM) * outliers.reach(deviations)
+    found: Floats = -deviations / limit[:, None]
     return found
 
 
-def false_alarms(draw: Draw, members: int, runs: int, between: float, crowds: int) -> float:
-    """Share of healthy crowds of which one is named.
+def mad_rule(speeds: Floats) -> Floats:
+    """Deviation of the median run over the median absolute deviation, as standard deviations."""
+    values = np.median(speeds, axis=2)
+    deviations = values - np.median(values, axis=1, keepdims=True)
+    scatter = outliers.TO_SIGMA * np.median(np.abs(deviations), axis=1)
+    found: Floats = -deviations / scatter[:, None]
+    return found
 
-    runs     of each member, whose median counts
-    between  healthy members' standard deviation, where a run's is 1
+
+def similarity_rule(speeds: Floats) -> Floats:
+    """SuperBench's: 1 − similarity to the most typical node, of nodes that are slower than that one.
+
+    The distance of two nodes is the area between their empirical distributions over the greatest figure.
+    Source: Xiong et al., SuperBench, USENIX ATC 2024.
     """
-    random = np.random.default_rng([SEED, members, runs, 1])
-    limit = outliers.constant(members, FALSE_ALARM)
-    named = 0
-    for _ in range(crowds):
-        own = between * draw(random, (1, members))
-        named += int(ratios(np.median(own[:, :, None] + draw(random, (1, members, runs)), axis=2))[0] > limit)
-    return named / crowds
+    figures = np.exp(np.sort(speeds, axis=2))
+    middle = np.median(figures, axis=1, keepdims=True)
+    nearest = np.abs(figures - middle).sum(axis=2).argmin(axis=1)
+    typical = figures[np.arange(len(figures)), nearest][:, None, :]
+    distance = np.abs(figures - typical).mean(axis=2) / figures.max(axis=(1, 2))[:, None]
+    return np.where(figures.mean(axis=2) < typical.mean(axis=2), distance, 0.0)
 
 
-def found(draw: Draw, members: int, runs: int, loss: float, slow: int, crowds: int) -> float:
-    """Share of slow members that are named; each is `loss` standard deviations of one run too slow."""
-    random = np.random.default_rng([SEED, members, runs, 2])
-    named = 0
-    for _ in range(crowds):
-        values = np.median(draw(random, (members, runs)), axis=1)
-        values[:slow] -= loss
-        named += sum(at < slow for at in outliers.too_low(values.tolist()).low)
-    return named / crowds / slow
+RULES: tuple[Rule, ...] = (assay_rule, mad_rule, similarity_rule)
 
 
-def report(crowds: int) -> None:
-    """False alarms and power as in docs/statistics.md."""
-    laws = {**LAWS, "skewed": skewed}
-    print(f"of {crowds} healthy sweeps, those that name a node, %: " + ", ".join(laws))
-    for members in (8, 15, 64, 256, 1_000):
-        for runs in (1, 3, 5):
-            rates = [100 * false_alarms(law, members, runs, 1.0, crowds) for law in laws.values()]
-            print(f"  {members:5} nodes, {runs} runs each  " + "  ".join(f"{rate:5.1f}" for rate in rates))
-    print("of slow nodes, 1 % of all, those that are named, %: losses of 3, 4, 6, 8, 12 spreads of a run")
-    for name, law in LAWS.items():
-        for members in (8, 64, 1_000):
-            for runs in (1, 3, 5):
-                slow, times = max(members // 100, 1), max(crowds // 5, 1)
-                shares = [100 * found(law, members, runs, loss, slow, times) for loss in (3, 4, 6, 8, 12)]
+def sweeps(
+    draw: Draw, nodes: int, runs: int, count: int, spread: float = SPREAD, between: float = BETWEEN
+) -> Iterator[Floats]:
+    """So many healthy sweeps, `speeds[sweep, node, run]`, in parts that fit into memory."""
+    random = np.random.default_rng([SEED, nodes, runs])
+    at_once = max(min(CHUNK // (nodes * runs), count), 1)
+    for _ in range(count // at_once):
+        own = between * draw(random, (at_once, nodes, 1))
+        yield spread * (own + draw(random, (at_once, nodes, runs)))
+
+
+def suspicion(draw: Draw, nodes: int, runs: int, count: int) -> tuple[list[Floats], list[list[Floats]]]:
+    """By rule, the greatest of each healthy sweep; by rule and loss, those of the slow nodes, 1 % of all."""
+    slow = max(nodes // 100, 1)
+    healthy: list[list[Floats]] = [[] for _ in RULES]
+    faulty: list[list[list[Floats]]] = [[[] for _ in LOSSES] for _ in RULES]
+    for speeds in sweeps(draw, nodes, runs, count):
+        for rule, greatest in zip(RULES, healthy, strict=True):
+            greatest.append(rule(speeds).max(axis=1))
+        for at, loss in enumerate(LOSSES):
+            slowed = speeds.copy()
+            slowed[:, :slow] += math.log1p(-loss)
+            for rule, by_loss in zip(RULES, faulty, strict=True):
+                by_loss[at].append(rule(slowed)[:, :slow])
+    return [np.concatenate(one) for one in healthy], [[np.concatenate(o) for o in one] for one in faulty]
+
+
+def shared_thresholds(nodes: int, runs: int, count: int) -> list[float]:
+    """By rule: exceeded by 5 % of healthy sweeps of the worst symmetric noise and system; 1 for Assay's."""
+    found = []
+    for draw in LAWS.values():
+        for system in ((SPREAD, BETWEEN), *OTHERS):
+            parts = sweeps(draw, nodes, runs, count, *system)
+            greatest = [[rule(part).max(axis=1) for rule in RULES[1:]] for part in parts]
+            found.append(np.quantile(np.concatenate(greatest, axis=1), 1 - FALSE_ALARM, axis=1))
+    return [1.0, *np.max(found, axis=0).tolist()]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What the rules are worth for one noise, number of nodes and number of runs.
+
+    alarms   share of healthy sweeps in which a node is named: by Assay, by 3 MAD, by a similarity below 0.95
+    own      by loss: share of slow nodes that each rule names; the thresholds of the other two are fitted to
+             this noise, so that they name a healthy node as often as Assay does
+    shared   the same; the other two have one threshold for all symmetric noises and systems
+    """
+
+    alarms: tuple[float, ...]
+    own: tuple[tuple[float, ...], ...]
+    shared: tuple[tuple[float, ...], ...]
+
+
+def cells(nodes: int, runs: int, count: int) -> dict[str, Cell]:
+    """Noise → its cell."""
+    shared = shared_thresholds(nodes, runs, count)
+    found = {}
+    for name, law in {**LAWS, "skewed": skewed}.items():
+        healthy, faulty = suspicion(law, nodes, runs, count)
+        usual = zip(healthy, (1.0, 3.0, 0.05), strict=True)
+        alarms = tuple(float((greatest > threshold).mean()) for greatest, threshold in usual)
+        rate = max(alarms[0], 1 / len(healthy[0]))
+        own = [1.0, *(float(np.quantile(greatest, 1 - rate)) for greatest in healthy[1:])]
+        found[name] = Cell(alarms, _shares(faulty, own), _shares(faulty, shared))
+    return found
+
+
+def _shares(faulty: list[list[Floats]], thresholds: list[float]) -> tuple[tuple[float, ...], ...]:
+    return tuple(
+        tuple(float((by_loss[at] > limit).mean()) for by_loss, limit in zip(faulty, thresholds, strict=True))
+        for at in range(len(LOSSES))
+    )
+
+
+def report(count: int) -> None:
+    """The table of docs/statistics.md."""
+    for nodes in (8, 64, 1_000):
+        for runs in (3, 10):
+            for name, cell in cells(nodes, runs, count).items():
+                alarms = ", ".join(f"{100 * rate:.1f}" for rate in cell.alarms)
+                losses = [_compared(*shares) for shares in zip(cell.own, cell.shared, strict=True)]
                 print(
-                    f"  {name:8} {members:5} nodes, {runs} runs  "
-                    + "  ".join(f"{share:5.1f}" for share in shares)
+                    f"| {name}, {nodes:,} nodes, {runs} runs | {alarms} | {' | '.join(losses)} |", flush=True
                 )
+
+
+def _compared(own: tuple[float, ...], shared: tuple[float, ...]) -> str:
+    first, *others = [f"{100 * share:.0f}" for share in own]
+    return ", ".join([first, *(f"{a} ({100 * b:.0f})" for a, b in zip(others, shared[1:], strict=True))])
 
 
 def main() -> None:
     """Print the table and what it is worth."""
     parser = sized(
         __doc__,
-        draws=(40_000_000, 20_000, "values for each size and law"),
-        crowds=(2_000, 10, "healthy sweeps for each rate"),
+        draws=(20_000_000, 20_000, "values for each size and law"),
+        sweeps=(2_000, 10, "healthy sweeps for each rate"),
     )
-    parser.add_argument("--table", action="store_true", help="only the table")
+    parser.add_argument("--table", action="store_true", help="only the constants")
     options = parse(parser)
     print("_TABLE = {")
-    for members, row in table(options.draws).items():
-        print(f"    {members}: {row},")
+    for members in SIZES:
+        print(f"    {members}: {constants(members, options.draws)},", flush=True)
     print("}")
     if not options.table:
-        report(options.crowds)
+        report(options.sweeps)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def racks(nodes: int, of: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("law", ["normal", "t3"])
-@pytest.mark.parametrize(("nodes", "met", "of"), [(16, 3, 0), (64, 5, 0), (64, 5, 8)])
+@pytest.mark.parametrize(("nodes", "met", "of"), [(16, 3, 0), (16, 4, 0), (64, 5, 0), (64, 5, 8)])
 def test_in_a_healthy_matrix_nothing_is_blamed_more_often_than_stated(
     law: str, nodes: int, met: int, of: int
 ) -> None:
@@ -60,6 +60,24 @@ def test_a_link_that_is_slow_between_two_healthy_nodes_is_blamed_alone() -> None
     seen = blame(figures | {pair: [60.0]}, "higher")
     assert [slow.who for slow in seen.links] == [pair]
     assert (seen.groups, seen.nodes) == ((), ())
+
+
+def test_a_link_that_lost_a_fifth_is_found_however_heavy_the_tails_are() -> None:
+    found = 0
+    for seed in range(40):
+        figures = matrix(16, 7, seed, "t3")
+        pair = list(figures)[seed]
+        seen = blame(figures | {pair: [0.8 * value for value in figures[pair]]}, "higher")
+        found += [slow.who for slow in seen.links] == [pair]
+    assert found >= 38
+
+
+def test_links_that_the_rounds_do_not_separate_from_their_nodes_are_not_judged() -> None:
+    seen = blame(matrix(8, 3), "higher")
+    assert seen.links == ()
+    assert seen.link_loss is None
+    assert seen.node_loss is not None
+    assert "links: 12 pairs separate 4 links from their nodes; it takes 8: run more rounds" in seen.untold
 
 
 def test_a_node_and_a_link_elsewhere_are_found_beside_each_other() -> None:

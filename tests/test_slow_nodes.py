@@ -51,6 +51,67 @@ def test_of_t3_sweeps_the_rate_is_used_up_rather_than_undercut_by_far() -> None:
     assert named / 2_000 == pytest.approx(FALSE_ALARM, abs=0.015)
 
 
+def healthy(random: np.random.Generator, law: str, nodes: int) -> np.ndarray:
+    """Median logarithms of 3 runs, in standard deviations of a run; nodes differ by half as much."""
+
+    def draw(*shape: int) -> np.ndarray:
+        return random.standard_normal(shape) if law == "normal" else random.standard_t(3, shape) / 3**0.5
+
+    return 0.5 * draw(nodes) + np.median(draw(nodes, 3), axis=1)
+
+
+@pytest.mark.parametrize("law", ["normal", "t3"])
+@pytest.mark.parametrize(("nodes", "sweeps"), [(8, 400), (64, 400), (1_000, 150)])
+def test_a_node_that_lost_a_quarter_is_found_however_heavy_the_tails_are(
+    law: str, nodes: int, sweeps: int
+) -> None:
+    random = np.random.default_rng([SEED, nodes])
+    found = 0
+    for _ in range(sweeps):
+        values = healthy(random, law, nodes)
+        values[0] += 100 * math.log(0.75)  # runs of 1 % spread
+        found += 0 in too_low(values.tolist()).low
+    assert found >= 0.99 * sweeps
+
+
+@pytest.mark.parametrize(("law", "nodes"), [("normal", 8), ("t3", 8), ("normal", 64), ("t3", 64)])
+def test_a_node_that_lost_a_tenth_is_found_among_few(law: str, nodes: int) -> None:
+    random = np.random.default_rng([SEED, nodes, 1])
+    found = 0
+    for _ in range(300):
+        values = healthy(random, law, nodes)
+        values[0] += 100 * math.log(0.9)
+        found += 0 in too_low(values.tolist()).low
+    assert found >= 0.94 * 300
+
+
+def test_nodes_with_heavier_tails_than_their_runs_are_named_as_seldom() -> None:
+    random = np.random.default_rng(SEED)
+    sweeps = 1_000
+    named = 0
+    for _ in range(sweeps):
+        values = random.standard_normal(1_000) + random.standard_t(3, 1_000) / 3**0.5
+        named += bool(too_low(values.tolist()).low)
+    assert named / sweeps < FALSE_ALARM + 2 * math.sqrt(FALSE_ALARM * (1 - FALSE_ALARM) / sweeps)
+
+
+@pytest.mark.parametrize("nodes", [8, 64])
+def test_a_node_that_is_far_too_fast_does_not_hide_a_slow_one(nodes: int) -> None:
+    rates = sweep(nodes, 3, slow={"node0003": 0.25})
+    rates["node0005"] = [10 * rate for rate in rates["node0005"]]
+    assert only(slow_nodes(rates, "higher")).slow == ("node0003",)
+
+
+def test_three_slow_nodes_of_eight_are_found() -> None:
+    random = np.random.default_rng(SEED)
+    found = 0
+    for _ in range(200):
+        values = healthy(random, "normal", 8)
+        values[:3] += 100 * math.log(0.75)
+        found += {*too_low(values.tolist()).low} == {0, 1, 2}
+    assert found >= 180
+
+
 def test_ten_slow_nodes_among_a_thousand_are_found_and_no_other() -> None:
     slow = {f"node{at:04}": 0.12 for at in range(0, 1_000, 100)}
     crowd = only(slow_nodes(sweep(1_000, 3, slow=slow), "higher"))
@@ -132,6 +193,8 @@ def test_too_few_nodes_are_never_judged() -> None:
 def test_a_figure_that_is_the_same_nearly_everywhere_hides_how_healthy_nodes_differ() -> None:
     rates = {f"node{at}": [100.0] for at in range(20)} | {"node3": [90.0]}
     assert "resolution" in only(slow_nodes(rates, "higher")).reason
+    fast = {f"node{at}": [101.0] for at in range(4)}
+    assert "resolution" in only(slow_nodes(rates | fast, "higher")).reason
 
 
 def test_few_runs_and_missing_baselines_are_said() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from assay.analyse.outliers import FALSE_ALARM, Decision, too_low
+from assay.analyse.outliers import FALSE_ALARM, FEWEST, Decision, too_low
 from assay.records import Better
 
 Pair = tuple[str, str]
@@ -150,12 +150,20 @@ def _nodes_and_links(
         untold.append(f"{hidden} links of slow nodes: they can't be faster than their nodes")
     if not clear:
         return Blame(tuple(groups), nodes, node_loss=_loss(by_node), untold=tuple(untold))
-    by_link = too_low(list(clear.values()), false_alarm)
+    free = _free(clear)
+    if len(free) < FEWEST:
+        untold.append(
+            f"links: {len(clear)} pairs separate {len(free)} links from their nodes; it takes {FEWEST}: "
+            "run more rounds"
+        )
+        return Blame(tuple(groups), nodes, node_loss=_loss(by_node), untold=tuple(untold))
+    by_link = too_low(list(free.values()), false_alarm)
     untold += [f"links: {by_link.reason}"] if by_link.reason else []
+    pairs = list(free)
     return Blame(
         groups=tuple(groups),
         nodes=nodes,
-        links=_named(by_link, list(clear)),
+        links=tuple(Slow(pairs[at], math.exp(free[pairs[at]])) for at in by_link.low),
         node_loss=_loss(by_node),
         link_loss=_loss(by_link),
         untold=tuple(untold),
@@ -178,6 +186,13 @@ def polished(
         for node, others in partners.items():
             effects[node] = median(about[node, other] - effects[other] for other in others)
     return effects, {(a, b): about[a, b] - effects[a] - effects[b] for a, b in speeds}
+
+
+def _free(residuals: Mapping[Pair, float]) -> dict[Pair, float]:
+    """The residuals without the smallest, one for each node: the polish has fitted those to about 0."""
+    nodes = {node for pair in residuals for node in pair}
+    by_size = sorted(residuals, key=lambda pair: abs(residuals[pair]))
+    return {pair: residuals[pair] for pair in by_size[len(nodes) :]}
 
 
 # Groups --------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ class Crowd:
     named_from   loss, as a share, from which a node is named; None where none can be judged
     found_from   loss, as a share, of which 80 in 100 are named
     scatter      standard deviation between healthy nodes, as a share
-    fastest      gain of the fastest over the median, as a share: one far too fast hides slow ones
+    fastest      gain of the fastest over the median, as a share: one far too fast hides small losses
     reason       why none was judged; "" where they were
     warnings     what weakens the verdict, in words
     """
