@@ -38,8 +38,8 @@ def codes(c: Comparison) -> set[str]:
     ("a", "b", "evidence"),
     [
         (MEASURED, MEASURED, "A and B together hold 10 different values"),
-        (MEASURED[:2] * 5, OTHERS, "the 10 runs of A hold 2 different values"),
-        (MEASURED, [*MEASURED[5:], *OTHERS[:5]], "A and B together hold 15 different values"),
+        ([*MEASURED[:3] * 3, MEASURED[0]], OTHERS, "the 10 runs of A hold 3 different values"),
+        (MEASURED[:2] * 5, OTHERS[:2] * 5, "A and B together hold 4 different values"),
     ],
 )
 def test_copies_are_invalid_and_the_first_sentence_says_so(
@@ -57,6 +57,12 @@ def test_figures_that_agree_by_their_resolution_are_no_copies() -> None:
     whole = [float(round(value, -1)) for value in MEASURED]
     assert "copied-values" not in codes(compared(whole, [float(round(v, -1)) for v in OTHERS]))
     assert "copied-values" not in codes(compared([7100.0] * 5, [7100.0] * 5))
+    milliseconds = [
+        60000 / (7000 + at) for at in (0, 1, 1, 2, 3, 1, 2, 2, 0, 1)
+    ]  # a rate from a coarse timer
+    assert "copied-values" not in codes(compared(milliseconds, milliseconds[::-1]))
+    minutes = [(56859 + at) / 60000 for at in (0, 130, 415, 415, 1075, 2400, 2901, 3300, 3502, 3507)]
+    assert "copied-values" not in codes(compared(minutes, [m * 1.01 for m in minutes]))
     epochs = [2.7466, 2.9521] * 5
     assert "copied-values" not in codes(compared(epochs, epochs, unit="epochs"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import pairwise
 
 from assay.analyse.doubts.case import Case, Side, percent
 from assay.analyse.ratio import mean
@@ -12,6 +13,7 @@ from assay.records import Doubt, Shape
 from assay.units import factor, significant
 
 BY_CHANCE = 1e-5  # figures measured apart that agree as often as these are rarer than this
+COARSE = 5e-4  # of a figure: a millisecond in two seconds
 _DIGITS = 12  # a conversion of units leaves its rounding behind these
 
 
@@ -40,24 +42,37 @@ def _copied(evidence: str) -> Doubt:
 
 
 def _repeated(values: Sequence[float]) -> int:
-    """How many distinct values there are, where that is too few for chance; else 0.
+    """How many distinct values there are, where that is at most half and too few for chance; else 0.
 
     Bound on n values that fall evenly on k steps of their resolution and meet only d of them:
     C(n, d) (d / k)^(n − d). One value alone is a figure without spread, not a copy.
     """
     exact = [float(f"{value:.{_DIGITS}g}") for value in values]
-    n, distinct = len(exact), len(set(exact))
-    if not 1 < distinct < n:
+    n, distinct = len(exact), sorted(set(exact))
+    d = len(distinct)
+    if not 1 < d <= n / 2:
         return 0
-    steps = (max(exact) - min(exact)) / _resolution(exact)
-    chance = math.comb(n, distinct) * (distinct / steps) ** (n - distinct) if steps > distinct else 1.0
-    return distinct if chance < BY_CHANCE else 0
+    steps = (distinct[-1] - distinct[0]) / max(_decimal_place(distinct), _grid(distinct))
+    chance = math.comb(n, d) * (d / steps) ** (n - d) if steps > d else 1.0
+    return d if chance < BY_CHANCE else 0
 
 
-def _resolution(values: Sequence[float]) -> float:
-    """The decimal place that all of them are written to."""
+def _decimal_place(values: Sequence[float]) -> float:
+    """The one that all of them are written to."""
     places = (Decimal(repr(value)).normalize().as_tuple().exponent for value in values if value)
     return float(10.0 ** min((place for place in places if isinstance(place, int)), default=0))
+
+
+def _grid(distinct: Sequence[float]) -> float:
+    """The step of a timer or of evaluations that all values are multiples apart by; 0 where they are not.
+
+    A rate from a coarse timer has many decimals all the same. Two values show no grid: then a coarse one.
+    """
+    if len(distinct) == 2:
+        return COARSE * abs(distinct[1])
+    gaps = [after - before for before, after in pairwise(distinct)]
+    step = min(gaps)
+    return step if all(abs(gap / step - round(gap / step)) < 0.02 for gap in gaps) else 0.0
 
 
 def suspect_unit(case: Case) -> Doubt | None:
