@@ -17,6 +17,7 @@ from itertools import chain
 
 import agreement
 import numpy as np
+from arrangement import arrangement
 from busy_machine import busy
 from experiment import RUNS, Experiment, Target
 from many_claims import FAMILIES_LESS, families
@@ -29,7 +30,7 @@ SEED = 20260301
 SETS, QUICK_SETS = 40_000, 2_000
 
 
-GROUPS = (fixed, dependent, sequential, families, sessions, needed, common_practice, busy)
+GROUPS = (fixed, dependent, sequential, families, sessions, needed, common_practice, busy, arrangement)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,58 @@
+"""How runs are arranged: unequal numbers on the sides, and sides measured in the same sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import methods
+import numpy as np
+from drawn_runs import Floats
+from experiment import AT_LEAST_94, AT_MOST_5, Experiment, Rate
+from methods import Ratios
+
+WITHIN, BETWEEN = 0.0005, 0.005  # spreads of the runs of a session, and of sessions
+DIFFERENCE = float(np.log(1.005))
+RUNS_OF_A_SESSION = 4
+
+
+def arrangement() -> Iterator[Experiment]:
+    """Unequal numbers first, then sessions that both sides share."""
+    for few in (2, 3):
+        for times, spreads in ((1 / 3, "a third of"), (1.0, "equal to"), (3.0, "three times")):
+            group = f"{few} runs against n, their spread {spreads} the others'"
+            yield Experiment(group, "coverage", _unequal(few, times), AT_LEAST_94)
+        group = f"{few} runs against n, their spread three times the others'"
+        yield Experiment(group, "coverage with Welch's own degrees", _unequal(few, 3.0, usual=True))
+    group = f"n sessions of {RUNS_OF_A_SESSION} runs a side, spread 0.05 % within and 0.5 % between"
+    yield Experiment(group, "same sessions: false faster/slower", _sessions(0.0, shared=True), AT_MOST_5)
+    yield Experiment(group, "same sessions: a true 0.5 % is seen", _sessions(DIFFERENCE, shared=True))
+    yield Experiment(group, "other sessions: a true 0.5 % is seen", _sessions(DIFFERENCE, shared=False))
+
+
+def _unequal(few: int, times: float, *, usual: bool = False) -> Rate:
+    def rate(rng: np.random.Generator, sets: int, n: int) -> float:
+        a, b = 0.01 * times * rng.normal(size=(sets, few)), 0.01 * rng.normal(size=(sets, n))
+        found = _usual(a, b) if usual else methods.welch(a, b)
+        return 1 - float(found.excludes(0.0).mean())
+
+    return rate
+
+
+def _usual(a: Floats, b: Floats) -> Ratios:
+    """Welch's test with Satterthwaite's degrees of freedom, whatever the numbers."""
+    part_a, part_b = (x.var(-1, ddof=1) / x.shape[-1] for x in (a, b))
+    degrees = (part_a + part_b) ** 2 / (part_a**2 / (a.shape[-1] - 1) + part_b**2 / (b.shape[-1] - 1))
+    return Ratios(b.mean(-1) - a.mean(-1), np.sqrt(part_a + part_b), degrees)
+
+
+def _sessions(difference: float, *, shared: bool) -> Rate:
+    """How often 1 is excluded; sessions of both sides shift these alike where they are the same."""
+
+    def rate(rng: np.random.Generator, sets: int, n: int) -> float:
+        of_a = BETWEEN * rng.normal(size=(sets, n))
+        of_b = of_a if shared else BETWEEN * rng.normal(size=(sets, n))
+        noise = WITHIN / np.sqrt(RUNS_OF_A_SESSION)
+        a, b = (days + noise * rng.normal(size=(sets, n)) for days in (of_a, of_b + difference))
+        return float((methods.paired(a, b) if shared else methods.welch(a, b)).excludes(0.0).mean())
+
+    return rate
