@@ -75,6 +75,8 @@ def test_every_accepted_result_reached_its_accuracy_and_only_what_is_wrong_is_do
     targets = Counter(found["accuracy target"].state for found in checks.values())
     assert targets == {"ok": 263, "not applicable": 2}
     assert {found["data set"].state for found in checks.values()} == {"ok"}
+    served = [name for name, run in runs.items() if run.scenario == "Server"]
+    assert {checks[name]["latency bound"].state for name in served} == {"ok"}
     assert {found["minimum samples"].state for found in checks.values() if "minimum samples" in found} == {
         "ok"
     }

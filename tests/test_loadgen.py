@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.analyse.inference_rules import check_inference, doubts_of_inference
-from assay.analyse.inference_targets import inference_task
+from assay.analyse.inference_targets import inference_task, latency_bounds_ns
 from assay.analyse.rules import NOT_VERIFIED
 from assay.cli import import_, score
 from assay.cli.inference import inference_runs
@@ -200,7 +200,7 @@ def official(folder: Path, to: Path) -> Path:
 def test_official_settings_raise_no_doubt(loadgen: Path, tmp_path: Path, name: str) -> None:
     run = run_in(official(loadgen / name, tmp_path))
     assert doubts_of_inference(run) == ()
-    unknown_outside_a_tree = {"accuracy run", "accuracy target", "data set"}
+    unknown_outside_a_tree = {"accuracy run", "accuracy target", "data set", "latency bound"}
     assert {check.rule for check in check_inference(run) if check.state != "ok"} == unknown_outside_a_tree
 
 
@@ -384,6 +384,38 @@ def test_accuracy_targets_are_those_of_the_benchmark_in_its_round(
     task = inference_task(benchmark, round_)
     assert task is not None
     assert task.accuracy[metric].holds(value) is holds
+
+
+@pytest.mark.parametrize(("added_ns", "code"), [(0, None), (2 * 10**10, "latency-above-bound")])
+def test_a_latency_above_the_benchmarks_own_bound_is_doubted(
+    loadgen: Path, tmp_path: Path, added_ns: int, code: str | None
+) -> None:
+    folder = in_tree(loadgen, tmp_path, benchmark="resnet50", accuracy="accuracy=76.1%")
+    performance = folder.rename(folder.with_name("Server")) / "performance" / "run_1"
+    official(loadgen / "server", performance)
+    (performance / SUMMARY).unlink()
+    key = "result_99.00_percentile_latency_ns"
+    text = (performance / DETAIL).read_text()
+    text = re.sub(rf'("{key}", "value": )\d+', rf"\g<1>{15_000_000 + added_ns}", text)
+    (performance / DETAIL).write_text(text)
+    assert list(codes(only_run(tmp_path))) == ([code] if code else [])
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "scenario", "first_token_ns"),
+    [
+        ("llama2-70b-99", "Server", 2e9),
+        ("llama2-70b-99.9", "Interactive", 450e6),
+        ("llama2-70b-interactive-99", "Server", 450e6),
+        ("llama3_1-405b", "Server", 6e9),
+    ],
+)
+def test_interactive_has_tighter_bounds_by_its_folder_or_its_benchmark(
+    benchmark: str, scenario: str, first_token_ns: float
+) -> None:
+    bounds = latency_bounds_ns(benchmark, scenario)
+    assert bounds["result_first_token_99.00_percentile_latency_ns"] == first_token_ns
+    assert latency_bounds_ns(benchmark, "Offline") == {}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from assay.analyse.inference_targets import OFFLINE_MINIMUM, Bounds, has_todays_scenarios, inference_task
+from assay.analyse.inference_targets import (
+    OFFLINE_MINIMUM,
+    Bounds,
+    has_todays_scenarios,
+    inference_task,
+    latency_bounds_ns,
+)
 from assay.analyse.log_rules import Check, State
 from assay.records import Doubt, InferenceRun, Stated
 
@@ -105,6 +111,7 @@ def check_inference(run: InferenceRun) -> tuple[Check, ...]:
         _accuracy_target(run),
         *_settings(run),
         _data_set(run),
+        _latency_bound(run),
         _seeds(run),
         _no_test_mode(run),
         _errors(run),
@@ -143,6 +150,11 @@ _OTHER_DOUBTS: Final = (
         "below-asked-accuracy",
         "accuracy target",
         "take the reference's weights and preprocessing, or a precision that keeps its accuracy",
+    ),
+    (
+        "latency-above-bound",
+        "latency bound",
+        "find the largest rate that keeps the benchmark's own bound, and compare that",
     ),
     (
         "other-data-set",
@@ -228,6 +240,24 @@ def _data_set(run: InferenceRun) -> Check:
         return Check(name, "not applicable", "the logs don't state qsl_reported_total_count")
     evidence = f"qsl_reported_total_count is {stated.value}, the data set of the rules has {task.samples}"
     return Check(name, "ok" if stated.value == task.samples else "fail", evidence, stated.where)
+
+
+def _latency_bound(run: InferenceRun) -> Check:
+    name = "latency bound"
+    scenario = run.place.scenario if run.place else ""
+    benchmark, round_ = _task_of(run)
+    bounds = latency_bounds_ns(benchmark, scenario, round_)
+    stated = {key: run.stated[key] for key in bounds if key in run.stated}
+    if not stated:
+        return Check(name, "not applicable", "no bound is known for it, or the logs state no such latency")
+    above = [key for key, said in stated.items() if not _within(said, bounds[key])]
+    where = stated[(above or list(stated))[0]].where
+    shown = [f"{key} is {stated[key].value}, allowed are {bounds[key]:.0f}" for key in above or stated]
+    return Check(name, "fail" if above else "ok", "; ".join(shown), where)
+
+
+def _within(said: Stated, most: float) -> bool:
+    return isinstance(said.value, int | float) and said.value <= most
 
 
 def _accuracy_run(run: InferenceRun) -> Check:

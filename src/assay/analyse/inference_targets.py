@@ -1,10 +1,11 @@
-"""What MLPerf inference's rounds ask of a benchmark: the size of its data set and the accuracy that it keeps.
+"""What MLPerf inference's rounds ask of a benchmark: its data set, its accuracy and its latency.
 
 A benchmark is named as its folder is: `bert-99.9` asks for 99.9 % of the reference's accuracy, a name without
 a share for 99 %. What is not in the table is not known here, and nothing is compared with it.
 
-Sources: MLPerf inference rules, "Benchmarks"; MODEL_CONFIG and OFFLINE_MIN_SPQ_SINCE_V4 of
-mlcommons/inference, tools/submission, of v4.1 and v6.0. Targets marked there as placeholders are left out.
+Sources: MLPerf inference rules, "Benchmarks"; MODEL_CONFIG, LLM_LATENCY_LIMITS and
+OFFLINE_MIN_SPQ_SINCE_V4 of mlcommons/inference, tools/submission, of v4.1 and v6.0. Targets marked there as
+placeholders are left out.
 """
 
 from __future__ import annotations
@@ -145,6 +146,52 @@ _TABLE: Final[Mapping[str, tuple[_Row, ...]]] = {
     "yolo": (_Row(1_525, {"mAP": 53.4}),),
     "gpt-oss-120b": (_Row(6_396),),
 }
+
+
+_LATENCY: Final = "result_99.00_percentile_latency_ns"
+_TTFT: Final = "result_first_token_99.00_percentile_latency_ns"
+_TPOT: Final = "result_time_to_output_token_99.00_percentile_ns"
+
+
+def _tokens(first_ms: float, each_ms: float) -> dict[str, float]:
+    return {_TTFT: first_ms * 1e6, _TPOT: each_ms * 1e6}
+
+
+_LATENCY_NS: Final[Mapping[tuple[str, str], Mapping[str, float]]] = {
+    ("resnet", "server"): {_LATENCY: 15e6},
+    ("retinanet", "server"): {_LATENCY: 100e6},
+    ("bert", "server"): {_LATENCY: 130e6},
+    ("rnnt", "server"): {_LATENCY: 1e9},
+    ("dlrm-v2", "server"): {_LATENCY: 60e6},
+    ("gptj", "server"): {_LATENCY: 20e9},
+    ("stable-diffusion-xl", "server"): {_LATENCY: 20e9},
+    ("mixtral-8x7b", "server"): _tokens(2000, 200),
+    ("llama2-70b", "server"): _tokens(2000, 200),
+    ("llama2-70b", "interactive"): _tokens(450, 40),
+    ("llama2-70b-interactive", "server"): _tokens(450, 40),
+    ("llama3.1-405b", "server"): _tokens(6000, 175),
+    ("llama3.1-405b", "interactive"): _tokens(4500, 80),
+    ("llama3.1-8b", "server"): _tokens(2000, 100),
+    ("llama3.1-8b", "interactive"): _tokens(500, 30),
+    ("deepseek-r1", "server"): _tokens(2000, 80),
+    ("deepseek-r1", "interactive"): _tokens(1500, 15),
+    ("gpt-oss-120b", "server"): _tokens(3000, 80),
+}
+
+
+def latency_bounds_ns(benchmark: str, scenario: str, round_: str = "") -> Mapping[str, float]:
+    """LoadGen's key of a 99th percentile → the most that the rules allow, ns; empty: none is known.
+
+    scenario  as the folder is called
+
+    >>> latency_bounds_ns("resnet50", "Server")
+    {'result_99.00_percentile_latency_ns': 15000000.0}
+    """
+    match = _NAME.fullmatch(benchmark.lower())
+    if match is None or (round_ and not _FIRST_ROUND <= round_number(round_) <= _LAST_ROUND):
+        return {}
+    names = (match[1], _SAME.get(match[1], match[1]))
+    return next((_LATENCY_NS[key] for name in names if (key := (name, scenario.lower())) in _LATENCY_NS), {})
 
 
 def inference_task(benchmark: str, round_: str = "") -> InferenceTask | None:

@@ -27,6 +27,12 @@ EXPLANATIONS: dict[str, Explanation] = {
         "model that answers worse looks better.",
         "Make an accuracy run with the same settings, and keep its accuracy.txt next to its logs.",
     ),
+    "latency-above-bound": Explanation(
+        "invalid",
+        "A 99th percentile of latency is above the bound that the rules set for the benchmark.",
+        "LoadGen only checks the bound that it was given: with a wider one a server takes more queries.",
+        "Find the largest rate that keeps the benchmark's own bound, and compare that.",
+    ),
     "other-data-set": Explanation(
         "invalid",
         "The run used a data set of another size than the benchmark's.",
