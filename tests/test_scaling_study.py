@@ -22,7 +22,7 @@ from assay.analyse.spending import Prices
 from assay.analyse.steps import steps
 from assay.cli import assay as command_line
 from assay.errors import InputError
-from assay.records import Doubt, Reading, Result
+from assay.records import Doubt, Metric, Reading, Result
 from assay.report import markdown, page, scaling_words, sentences
 from assay.report.contents import gather
 from assay.report.recommendation import recommendation
@@ -218,6 +218,16 @@ def test_a_step_that_a_fuller_rank_explains_is_repeated_with_its_batch() -> None
     [doubt] = studied(runs).doubts
     assert doubt.evidence.endswith(", to its smaller batch per rank or otherwise")
     assert doubt.remedy.startswith("Repeat 1x4 with a global batch of 768 instead of 448")
+
+
+def test_other_batches_advise_no_metric_that_the_runs_lack() -> None:
+    runs = [
+        *with_batches(side([900.0, 905.0], shape="1x8", metric="time_to_train", unit="s"), 0, 256),
+        *with_batches(side([500.0, 505.0], shape="2x8", metric="time_to_train", unit="s"), 0, 512),
+    ]
+    [curve] = curves(runs, metrics=lambda _run: {"time_to_train": Metric("time_to_train", "s", "lower", "")})
+    [doubt] = study(curve).doubts
+    assert (doubt.code, doubt.remedy) == ("batch-differs", "Repeat the sizes with one global batch")
 
 
 def test_sizes_with_another_batch_are_left_out_of_the_law_and_kept_in_the_curve() -> None:

@@ -40,7 +40,7 @@ def _cause(step: Step, metric: str) -> tuple[str, str]:
     if metric == "time_to_train" and smaller is not None and larger is not None and smaller != larger:
         return (
             f", to the samples that a batch of {smaller:g} instead of {larger:g} takes, or otherwise",
-            "Compare throughput, which does not depend on how many samples the target takes",
+            "Repeat both with one global batch, or compare throughput, which does not depend on the target",
         )
     if step.equal_batch is not None:
         return (
