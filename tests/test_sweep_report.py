@@ -168,9 +168,10 @@ def test_a_report_blames_the_rack_that_the_sweep_was_told_of(tmp_path: Path) -> 
     assert not {"slow rack-0"} & blamed(sweep_of(named, tmp_path, None, ()))
     (kept / GROUPS_FILE).write_text(json.dumps(racks))
     assert blamed(sweep_of(named, tmp_path, None, ())) == {"slow group: rack-0"}
-    (kept / GROUPS_FILE).write_text("{")
-    with pytest.raises(InputError, match=r"groups\.json.*expected what `assay sweep` wrote"):
-        sweep_of(named, tmp_path, None, ())
+    for damaged, message in (("{", "not JSON"), ("[]", "not what `assay sweep` writes")):
+        (kept / GROUPS_FILE).write_text(damaged)
+        with pytest.raises(InputError, match=rf"groups\.json.*{message}"):
+            sweep_of(named, tmp_path, None, ())
 
 
 def blamed(swept: Swept) -> set[str]:
