@@ -10,6 +10,7 @@ from assay.analyse.compare import compare
 from assay.records import Doubt, Measurement, Metric, Result, Scalar
 from assay.report import markdown
 from assay.report.contents import gather
+from assay.workloads.loadgen_log import INFERRED, THROUGHPUT, TOKENS
 from stated_runs import metrics, side
 
 OFFICIAL: dict[str, Scalar] = {
@@ -81,6 +82,43 @@ def test_a_rate_that_was_set_is_no_rate_that_was_reached(facts: dict[str, Scalar
     assert ("rate-was-set" in found) == bool(told)
     if told:
         assert told in found["rate-was-set"].evidence
+
+
+@pytest.mark.parametrize("metric", [THROUGHPUT, TOKENS, INFERRED], ids=lambda metric: metric.name)
+def test_every_figure_that_judges_server_follows_the_rate_that_was_set(metric: Metric) -> None:
+    sides = [
+        [
+            replace(
+                run,
+                reading=replace(
+                    run.reading,
+                    measurements=tuple(
+                        replace(one, metric=metric.name, unit=metric.unit) for one in run.reading.measurements
+                    ),
+                ),
+            )
+            for run in imported(system, effective_target_qps=800)
+        ]
+        for system in "ab"
+    ]
+    [found] = compare(*sides, margin=0.02, names=("A", "B"), metrics=lambda _run: {metric.name: metric})
+    assert "rate-was-set" in {doubt.code for doubt in found.doubts}
+    assert found.point.metric == metric.name
+
+
+def test_a_small_data_set_is_no_short_setting_of_an_imported_benchmark() -> None:
+    facts = {"scenario": "Offline", "effective_min_sample_count": 43}
+    params = {"benchmark": "3d-unet-99", "round": "v4.1"}
+    sides = [
+        [
+            replace(run, run=replace(run.run, trial=replace(run.run.trial, params=params)))
+            for run in imported(system, **facts)  # type: ignore[arg-type]
+        ]
+        for system in "ab"
+    ]
+    assert "short-settings" not in raised(*sides)
+    unnamed = (imported(system, **facts) for system in "ab")  # type: ignore[arg-type]
+    assert "short-settings" in raised(*unnamed)
 
 
 def test_answers_of_other_lengths_are_doubted_beyond_the_margin() -> None:

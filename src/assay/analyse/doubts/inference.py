@@ -15,7 +15,7 @@ _ARRIVALS = {
     **dict.fromkeys(LOADGENS, ("Server", "effective_target_qps", "LoadGen")),
     "llm-serving": ("server", "rate", "the client"),
 }
-_FOLLOW_THE_RATE = ("throughput", "token_throughput", "goodput")
+_FOLLOW_THE_RATE = ("throughput", "token_throughput", "inferred_token_throughput", "goodput")
 
 
 def short_settings(case: Case) -> Doubt | None:
