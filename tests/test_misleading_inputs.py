@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -22,7 +23,7 @@ OTHERS = [7150 * (1 + DICE.gauss(0, 0.005)) for _ in range(10)]
 
 
 def compared(
-    a: Sequence[float | None], b: Sequence[float | None], better: str = "higher", **same: object
+    a: Sequence[float | None], b: Sequence[float | None], better: str | None = "higher", **same: Any
 ) -> Comparison:
     declared = metrics(better)  # type: ignore[arg-type]
     sides = side(a, **same), side(b, system="b", **same)
@@ -138,3 +139,10 @@ def test_the_first_line_of_the_terminal_is_the_page_s_sentence() -> None:
         console.print(terminal.advice([found]))
     advice = advised([found])
     assert captured.get().startswith(f"{advice.action}. {advice.sentence}")
+
+
+def test_more_runs_are_not_advised_where_the_metric_has_no_direction() -> None:
+    found = compared(MEASURED[:5], [1.5 * value for value in OTHERS[:5]], None)
+    advice = advised([found])
+    assert advice.action == "State which way is better"
+    assert "no direction of this metric is declared better" in advice.sentence

@@ -53,7 +53,7 @@ def asked(*verdicts: str, doubts: tuple[Doubt, ...] = ()) -> Contents:
             "slower than bare-metal in 1 of 2 comparisons.",
         ),
         (["undecided", "equivalent"], "Repeat", "1 of 2 comparisons undecided"),
-        ([], "Nothing to decide", "One system was measured alone"),
+        ([], "Nothing to decide", "add a second one, or requirements"),
     ],
 )
 def test_the_first_sentence_says_what_to_do(verdicts: list[str], action: str, words: str) -> None:

@@ -12,6 +12,7 @@ from assay.report.contents import Contents
 from assay.report.sentences import is_speed, needed, verdict_word
 
 _LOST = "failed-runs-left-out"  # how far it may have shifted the figures is part of the answer
+_FINAL = ("Accept", "Do not accept")
 _GRAVE = ("invalid", "biased")
 
 
@@ -47,7 +48,7 @@ def advised(comparisons: Sequence[Comparison], requirements: Sequence[Requiremen
         words = (
             f"{why} {codes} may have shifted the figures: remove the cause and run again to be sure.{lost}"
         )
-        return Recommendation(action if action == "Repeat" else f"{action} for now", words, severity)
+        return Recommendation(f"{action} for now" if action in _FINAL else action, words, severity)
     return Recommendation(action, why)
 
 
@@ -77,7 +78,10 @@ def _decided(requirements: Sequence[Requirement], comparisons: Sequence[Comparis
     if open_ones or unmet:
         parts = [f"{_of(len(open_ones), len(comparisons), 'comparison')} undecided"] if open_ones else []
         parts += [f"{_of(len(unmet), len(requirements), 'requirement')} undecided"] if unmet else []
-        return "Repeat", "; ".join(filter(None, [*parts, needed(open_ones)])) + "."
+        why = needed(open_ones) or (open_ones[0].reason if len(open_ones) == 1 else "")
+        undirected = open_ones and all(c.point.better is None for c in open_ones) and not unmet
+        action = "State which way is better" if undirected else "Repeat"
+        return action, "; ".join(filter(None, [*parts, why])) + "."
     if comparisons:
         held = f" and {_all(len(requirements), 'requirement')} hold" if requirements else ""
         return "Accept", f"{_fast(comparisons)}{held}."
