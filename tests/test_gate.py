@@ -49,7 +49,8 @@ def comparison(low: float | None, high: float | None, better: Better | None = "h
         (1.03, 1.10, "lower", "worse"),
         (1.01, 1.10, "lower", "undecided"),
         (0.99, 1.01, None, "holds"),
-        (1.03, 1.10, None, "worse"),  # no direction: it may not move
+        (1.03, 1.10, None, "undecided"),  # no direction: nobody knows whether that is worse
+        (0.90, 0.97, None, "undecided"),
         (0.99, 1.10, None, "undecided"),
         (None, None, "higher", "undecided"),
     ],
@@ -58,6 +59,21 @@ def test_the_answer_follows_from_the_interval_and_the_direction(
     low: float | None, high: float | None, better: Better | None, answer: str
 ) -> None:
     assert judge(comparison(low, high, better)).answer == answer
+
+
+def test_a_metric_without_a_direction_that_moved_is_undecided_and_says_what_to_declare(
+    tmp_path: Path,
+) -> None:
+    rows = ["system,workload,metric,run,value"]
+    rows += [
+        f"{s},resnet,cost,{run},{v + run / 1000}" for s, v in (("old", 10), ("new", 12)) for run in range(6)
+    ]
+    (tmp_path / "n.csv").write_text("\n".join(rows) + "\n")
+    assert assay("import", tmp_path / "n.csv", "--runs", tmp_path / "runs").exit_code == 0
+    for a, b in (("new", "old"), ("old", "new")):
+        said = assay("gate", f"n:{a}", "--baseline", f"n:{b}", "--runs", tmp_path / "runs")
+        assert said.exit_code == 3, said.output
+        assert "no direction of this metric is declared better: declare `better`" in said.stdout
 
 
 def test_what_is_picked_out_of_several_rests_on_the_corrected_interval() -> None:

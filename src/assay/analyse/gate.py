@@ -31,7 +31,8 @@ class Judged:
 def judge(comparison: Comparison) -> Judged:
     """`holds`: the interval excludes that it is worse by more than the margin; `worse`: it excludes less.
 
-    A metric without a better direction is not to move by more than the margin either way.
+    A metric without a better direction holds where it moved by no more than the margin either way, and is
+    else undecided: nobody knows which way is worse.
     """
     c = comparison
     alone, together = (
@@ -46,6 +47,9 @@ def judge(comparison: Comparison) -> Judged:
     below, above = c.point.better in ("higher", None), c.point.better in ("lower", None)
     if (not below or alone[0] >= least) and (not above or alone[1] <= most):
         return Judged(c, "holds", f"the interval {_told(alone)} is not worse by more than {width}")
+    if c.point.better is None:
+        unknown = "no direction of this metric is declared better: declare `better`"
+        return Judged(c, "undecided", f"the interval {_told(alone)} is not within {width}, and {unknown}")
     if (below and together[1] < least) or (above and together[0] > most):
         return Judged(c, "worse", f"the whole interval {_told(together)} is worse by more than {width}")
     return Judged(c, "undecided", f"the interval {_told(alone)} reaches beyond {width}: {remedy}")
