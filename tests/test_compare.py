@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -68,6 +69,14 @@ def test_sides_that_did_not_share_shuffled_blocks_are_not_paired(changed: dict[s
     found = verdict(side(a), side(b, system="b", **changed))
     assert found.method == "welch"
     assert "not-interleaved" in {doubt.code for doubt in found.doubts}
+
+
+def test_a_run_repeated_after_its_block_is_no_pair_and_counts_unpaired() -> None:
+    a, b = side([100.0, 110.0, 120.0]), side([101.0, 111.0, 121.0], system="b")
+    b[0] = replace(b[0], run=replace(b[0].run, outside_block=True))
+    found = verdict(a, b)
+    assert (found.method, found.n) == ("welch", (3, 3))
+    assert "outside-block" in {doubt.code for doubt in found.doubts}
 
 
 def test_the_method_is_never_chosen_by_width() -> None:

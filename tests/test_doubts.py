@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from assay.analyse.compare import compare
@@ -87,6 +89,20 @@ def test_not_interleaved() -> None:
     assert "s2" in raised(steady("a"), steady("b", session="s2"))["not-interleaved"].evidence
     assert "not-interleaved" in raised(steady("a", interleaved=False), steady("b", interleaved=False))
     assert "not-interleaved" not in raised(steady("a"), steady("b"))
+
+
+def outside(results: list[Result], *blocks: int) -> list[Result]:
+    """The same runs, those of these blocks repeated after their block."""
+    return [replace(r, run=replace(r.run, outside_block=r.run.trial.block in blocks)) for r in results]
+
+
+def test_runs_outside_their_block_are_counted_by_side_and_the_rest_was_interleaved() -> None:
+    a, b = steady("a"), steady("b")
+    found = raised(outside(a, 1), outside(b, 2, 3))
+    assert found["outside-block"].evidence.startswith("1 of 5 runs of A and 2 of 5 runs of B ran outside")
+    assert "not-interleaved" not in found
+    assert "not-interleaved" in raised(a, outside(b, 1, 2, 3, 4, 5))
+    assert "outside-block" not in raised(a, b)
 
 
 def test_one_session_and_pooled_sessions_exclude_each_other() -> None:

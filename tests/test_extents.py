@@ -86,6 +86,18 @@ def test_a_missing_interpreter_is_reported_once_stops_its_system_and_the_same_co
     assert last.session.header.finished_at is not None
 
 
+def test_a_run_that_was_held_up_until_later_blocks_began_is_outside_its_block(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    systems = {"broken": {"launcher": "local", "python": str(python)}, "well": {"launcher": "local"}}
+    write(tmp_path, {"a": WELL}, systems, repeats=2)
+    suite = json.loads((tmp_path / "suite.yaml").read_text())
+    (tmp_path / "suite.yaml").write_text(json.dumps({**suite, "order": "interleaved"}))
+    run(tmp_path)
+    python.symlink_to(sys.executable)
+    outside = [r.run.trial.id for r in run(tmp_path).results if r.run.outside_block]
+    assert outside == ["a-1x1-broken-r01"]
+
+
 def broken(folder: Path, python: str, **more: Any) -> None:
     systems = {"broken": {"launcher": "local", "python": python}, "well": {"launcher": "local", **more}}
     write(folder, {"a": WELL}, systems, repeats=2)

@@ -452,6 +452,7 @@ def test_what_failed_is_repeated_in_its_session_and_nothing_else(site: Site) -> 
     assert after.results[0].run.token == before.results[0].run.token
     assert [a.run().state for a in site.attempts()] == [RunState.FINISHED, RunState.FAILED, RunState.FINISHED]
     assert after.results[1].run.attempt == 2
+    assert [result.run.outside_block for result in after.results] == [False, True]
     assert after.session.header.finished_at is not None
     assert site.run().session.id != before.session.id
 

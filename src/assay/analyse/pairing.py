@@ -24,13 +24,14 @@ def pairing(a: Sequence[Sample], b: Sequence[Sample]) -> Pairing | None:
     """The pairs, where both sides ran in the same shuffled blocks of the same sessions; else None.
 
     Two systems did where their plan interleaved them. Two sizes or points of one system always did: every
-    plan shuffles them within each block. The numbers of logs that others made are no blocks.
+    plan shuffles them within each block. The numbers of logs that others made are no blocks. Nor
+    are there pairs where a run is outside its block: to leave that block out would be to choose by failures.
     """
     runs = [sample.result.run for sample in (*a, *b)]
     one_system = len({run.trial.system for run in runs}) == 1
     if not all(run.interleaved or (one_system and run.source is None) for run in runs):
         return None
-    if len({run.suite_digest for run in runs}) != 1:
+    if len({run.suite_digest for run in runs}) != 1 or any(run.outside_block for run in runs):
         return None
     by_block_a, by_block_b = _by_block(a), _by_block(b)
     if {session for session, _ in by_block_a} != {session for session, _ in by_block_b}:

@@ -248,8 +248,18 @@ class Session:
             token=token,
             state=RunState.SUBMITTING,
             created_at=time.time(),
+            outside_block=trial.id in plan.repeated or self._later_block_began(trial),
         )
         return self.add(run, Sent(SCHEMA, trial, rendered)), run
+
+    def _later_block_began(self, trial: Trial) -> bool:
+        begun = {path.name for path in self.path.iterdir()}
+        after = False
+        for other in self.design.trials:
+            if after and other.block > trial.block and other.id in begun:
+                return True
+            after = after or other.id == trial.id
+        return False
 
     def damaged(self, attempt: Attempt, why: str) -> Run:
         """An attempt of which a file can't be read, as a failed run; the plans know which trial it was.

@@ -77,6 +77,7 @@ DOUBTS: dict[str, Callable[[Case], Doubt | None]] = {
     "wider-than-margin": design.wider_than_margin,
     "one-session": design.one_session,
     "pooled-sessions": design.pooled_sessions,
+    "outside-block": design.outside_block,
     "dropped-blocks": design.dropped_blocks,
     "mfu-far-below": plausible.far_below_reference,
     "identical-values": design.identical_values,

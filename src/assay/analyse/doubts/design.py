@@ -10,6 +10,7 @@ from assay.analyse.doubts.case import Case, counted, listed, percent
 from assay.analyse.doubts.detection import COVERED_UNDER_DRIFT, shown_at
 from assay.analyse.groups import Group, cause
 from assay.analyse.intervals import constant
+from assay.analyse.pairing import pairing
 from assay.records import Doubt
 from assay.units import significant
 
@@ -47,7 +48,7 @@ def wider_than_margin(case: Case) -> Doubt | None:
 
 def not_interleaved(case: Case) -> Doubt | None:
     """Sides that were not run in the same shuffled blocks: whatever changed in between falls on one side."""
-    if len(case.sides) < 2 or case.paired:
+    if len(case.sides) < 2 or case.paired or _paired_but_for_later_runs(case):
         return None
     a, b = case.sides
     evidence = (
@@ -62,6 +63,30 @@ def not_interleaved(case: Case) -> Doubt | None:
         f"(one of ±1 spread leaves {percent(COVERED_UNDER_DRIFT[runs])} coverage at {runs} runs a side)",
         "One suite with both, so that each block holds both",
     )
+
+
+def outside_block(case: Case) -> Doubt | None:
+    """Runs that were repeated, or first begun, after their block: at another time, beside others."""
+    later = [(side, sum(s.result.run.outside_block for s in side.group.samples)) for side in case.sides]
+    parts = [
+        f"{number} of {counted(len(side.group.samples), 'run')} of {side.name}"
+        for side, number in later
+        if number
+    ]
+    if len(case.sides) < 2 or not parts:
+        return None
+    return Doubt(
+        "outside-block",
+        f"{' and '.join(parts)} ran outside the blocks, after a failure, so that no blocks are paired",
+        "Run the suite again in a new session: its blocks are whole, and paired",
+    )
+
+
+def _paired_but_for_later_runs(case: Case) -> bool:
+    """Whether some blocks hold both sides, and only runs outside their block prevent pairs."""
+    a, b = ([s for s in side.group.samples if not s.result.run.outside_block] for side in case.sides)
+    design = pairing(a, b) if a and b else None
+    return design is not None and bool(design.pairs)
 
 
 def one_session(case: Case) -> Doubt | None:

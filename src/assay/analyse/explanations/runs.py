@@ -55,6 +55,16 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Read the causes with `assay show` and fix them. `assay run SUITE --failed`, with the same options, "
         "then repeats what failed in its newest session; finished trials and earlier attempts are kept.",
     ),
+    "outside-block": Explanation(
+        "weak",
+        "Runs of a side were repeated with `--failed`, or were first begun when a later block had begun "
+        "because a failure had held them up.",
+        "They ran at another time than their block, perhaps beside other neighbours. They are no pairs with "
+        "its runs, so the sides are compared unpaired and the interval is often wider. What changed in "
+        "between falls on the side that has more of them.",
+        "Where that matters, run the suite again in a new session (`assay run SUITE --new`): its blocks are "
+        "whole, and paired.",
+    ),
     "dropped-blocks": Explanation(
         "weak",
         "Blocks that lack a run of one side are left out of the pairs.",
