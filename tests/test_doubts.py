@@ -177,6 +177,13 @@ def test_a_container_is_different_software_only_where_both_sides_are_of_one_kind
     assert found["different-software"].evidence == "container.image_id 1 against 2"
 
 
+def test_variables_that_systems_yaml_sets_are_what_is_compared() -> None:
+    a, b = (steady(name, facts={"host": "n", "env.OMP_NUM_THREADS": n}) for name, n in (("a", 1), ("b", 2)))
+    assert "different-software" in raised(a, b)
+    declared = [replace(r, run=replace(r.run, declared_env=("OMP_NUM_THREADS",))) for r in b]
+    assert "different-software" not in raised(a, declared)
+
+
 def test_different_software_names_both_versions() -> None:
     found = raised(steady("a", facts=CLEAN), steady("b", facts=CLEAN | {"package.torch": "2.7.1"}))
     assert found["different-software"].evidence == "package.torch 2.8.0 against 2.7.1"

@@ -107,6 +107,7 @@ def test_the_plan_shows_what_a_run_with_the_same_options_does(tmp_path: Path) ->
     kept = session.plan()
     assert (shown["digest"], shown["looks"]) == (kept.digest, [3, 4])
     assert session.header.plan_digest == shown["digest"]
+    assert {a.run().declared_env for a in session.attempts()} == {("FACTOR", "NOISE", "SIDE")}
     assert [trial["id"] for trial in shown["trials"]] == [trial.id for trial in kept.trials]
     assert shown["until"]["looks"] == document["until"]["looks"]
     assert shown["until"]["confidence"] == document["comparisons"][0]["ratio"]["confidence"]

@@ -73,8 +73,13 @@ def make(
         primary_metric=asked.primary_metric,
         expectations=asked.expectations,
         trials=tuple(trials),
+        declared_env={name: _declared_env(systems.by_name[name]) for name in chosen},
         prices={name: price for name in chosen if (price := systems.by_name[name].price) is not None},
     )
+
+
+def _declared_env(system: System) -> tuple[str, ...]:
+    return tuple(sorted(getattr(system.options, "env", ())))
 
 
 def block(

@@ -196,6 +196,7 @@ class Plan:
     looks         for a run until decided: numbers of blocks after which one looks, the last is the most;
                   `trials` then holds the most, and fewer may have been run. () where the number is fixed
     prices        system → what it costs, where systems.yaml states it; no part of any digest
+    declared_env  system → names of the variables that systems.yaml sets for it
     """
 
     suite: str
@@ -212,3 +213,4 @@ class Plan:
     trials: tuple[Trial, ...]
     looks: tuple[int, ...] = ()
     prices: Mapping[str, Price] = field(default_factory=dict)
+    declared_env: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

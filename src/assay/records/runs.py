@@ -53,6 +53,7 @@ class Run:
     looks       of its plan: intervals from such runs have to allow for the looks
     nodes       what their kernels counted while the ranks ran; () where nobody looked
     outside_block  it began when a later block had begun, or repeats a failure: it has no pair in its block
+    declared_env  names of the variables that systems.yaml sets for its system
     places      name of the node of each rank, by rank, "" where it is unknown; () where nobody knows any
     collected_at  when all that its job printed was kept; None before that, and where nobody noted it
     secrets     where its logs hold secrets, each one's first place
@@ -86,6 +87,7 @@ class Run:
     secrets: tuple[SecretPlace, ...] = ()
     places: tuple[str, ...] = ()
     outside_block: bool = False
+    declared_env: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

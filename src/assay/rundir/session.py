@@ -248,6 +248,7 @@ class Session:
             token=token,
             state=RunState.SUBMITTING,
             created_at=time.time(),
+            declared_env=self.design.declared_env.get(trial.system, ()),
             outside_block=trial.id in plan.repeated or self._later_block_began(trial),
         )
         return self.add(run, Sent(SCHEMA, trial, rendered)), run

@@ -22,7 +22,10 @@ BY_SHAPE = ("env.OMP_NUM_THREADS",)  # that a launcher sets from the shape: core
 
 
 def different_software(case: Case) -> Doubt | None:
-    """Versions or settings that are steady on each side and differ between the sides."""
+    """Versions or settings that are steady on each side and differ between the sides.
+
+    Variables that systems.yaml sets for a side are what is compared.
+    """
     if len(case.sides) < 2:
         return None
     tables = [steady_facts([s.result for s in side.group.samples]) for side in case.sides]
@@ -30,6 +33,10 @@ def different_software(case: Case) -> Doubt | None:
         return None
     a, b = tables
     differing = sorted(name for name in a.keys() | b.keys() if _software(name) and a.get(name) != b.get(name))
+    declared = {
+        f"env.{n}" for side in case.sides for s in side.group.samples for n in s.result.run.declared_env
+    }
+    differing = [name for name in differing if name not in declared]
     differing = [name for name in differing if UNSTEADY not in (a.get(name), b.get(name))]
     if a.get("container") != b.get("container"):
         differing = [name for name in differing if not name.startswith(CONTAINER)]
