@@ -252,9 +252,9 @@ def _between(case: Case, sides: list[_Met], matters: float) -> str:
     if unknown:
         return f"of {', '.join(sorted(unknown))} nothing was counted"
     least, most = sorted(sides, key=lambda met: met.share)
-    if most.share - least.share <= matters:
-        return "both sides met about as much, and either may have lost more by it"
-    return f"so the ratio may favour {least.name}"
+    if least.share >= matters or most.share - least.share <= matters:
+        return "both sides met it, and either may have lost more by it"
+    return f"what {least.name} met hardly matters, what {most.name} met may have slowed it"
 
 
 def _results(side: Side) -> list[Result]:

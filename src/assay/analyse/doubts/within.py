@@ -54,7 +54,7 @@ def warm_up(case: Case) -> Doubt | None:
         return Doubt(
             "warm-up",
             f"{side.name}: over {counted(len(starts), 'run')} the first quarter of the windows is "
-            f"{percent(slow)} slower than the second half, which lowers the figure by {percent(bias)}",
+            f"{percent(slow)} slower than the second half, which shifts the figure by {percent(bias)}",
             "Raise `warmup`, or measure for longer, until the first windows are as fast as the last",
         )
     return None

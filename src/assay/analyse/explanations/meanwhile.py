@@ -9,8 +9,8 @@ _RULE = (
     "compared); of a run's nodes the worst counts."
 )
 _SIDES = (
-    " A ratio may favour the side that met less of it. By how much is not known, and not even two sides that "
-    "met as much need have lost as much."
+    " How much a side lost by it is not known: where both met it, either may have lost more, even if both "
+    "met as much."
 )
 _VERDICT = (
     " Verdicts allow for it: they have to hold whatever either side lost, up to the time that it may have "

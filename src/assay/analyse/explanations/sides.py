@@ -50,8 +50,8 @@ EXPLANATIONS: dict[str, Explanation] = {
     "different-software": Explanation(
         "biased",
         "Kernel, driver, library versions or variables are steady on each side and differ between the sides; "
-        "images where both sides are containers of one kind. Variables that systems.yaml sets under `env` are "
-        "what is compared, and no doubt.",
+        "images where both sides are containers of one kind. Variables that systems.yaml sets under `env` "
+        "are what is compared, and no doubt.",
         "The difference may be theirs and not the system's.",
         "Give both sides the same software; `assay diff A B` shows everything that differs.",
     ),
