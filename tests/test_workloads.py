@@ -408,10 +408,87 @@ def test_a_match_that_is_no_finite_number_is_a_problem_with_its_line(tmp_path: P
     assert reading.problems == (f"rank-0.log:2: rate: 'rate={word}' holds no number",)
 
 
+@pytest.mark.parametrize(
+    ("printed", "matched", "token", "instead"),
+    [
+        ("1,234.5", "1", "1,234.5", "print plain digits, like 1234.5"),
+        ("12,5", "12", "12,5", "print plain digits, like 1234.5"),
+        ("1'234", "1", "1'234", "print plain digits"),
+        ("1.234e+03", "1.234", "1.234e+03", "write (?P<value>[-+.0-9eE]+), which takes the whole number"),
+        ("3.4k", "3.4", "3.4k", "as in (?P<value>[-+.0-9eE]+)k, and write k into the unit"),
+        ("3.4kimages/s", "3.4", "3.4k", "write k into the unit"),
+        ("1:23:45", "1", "1:23:45", "print plain digits"),
+        ("0x1f", "0", "0x1f", "print plain digits"),
+    ],
+)
+def test_a_match_of_a_part_of_a_number_is_a_problem_and_no_figure(
+    tmp_path: Path, printed: str, matched: str, token: str, instead: str
+) -> None:
+    asked = {"pattern": r"rate: (?P<value>[0-9.]+)", "unit": "images/s"}
+    reading = command(tmp_path, f"x\nrate: {printed} at last\n", rate=asked)
+    assert not reading.measurements
+    assert reading.problems[0].startswith(f"rank-0.log:2: rate: {matched!r} is only a part of {token}; ")
+    assert instead in reading.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matched"),
+    [
+        (r"loss.*?(?P<value>[0-9.]+)", "loss: -0.35", "'0.35' is only a part of -0.35"),
+        (r"loss.*(?P<value>[0-9.]+)", "loss: 812.35", "'5' is only a part of 812.35"),
+        (r"loss.*?(?P<value>[0-9.]+).*", "loss: 1,234", "'1' is only a part of 1,234"),
+        (r"loss (?P<value>[0-9.]+)[kM]?", "loss 3.4k", "'3.4' is only a part of 3.4k"),
+        (r"(?P<value>[0-9.]+)$", "3,812.5", "'812.5' is only a part of 3,812.5"),
+        (r"step (?P<step>\d+).* (?P<value>\S+)", "step 1,000 loss 2", "'1' is only a part of 1,000"),
+    ],
+)
+def test_a_pattern_that_leaves_out_a_part_of_a_number_is_no_way_around(
+    tmp_path: Path, pattern: str, text: str, matched: str
+) -> None:
+    reading = command(tmp_path, f"{text}\n", loss={"pattern": pattern})
+    assert not reading.measurements
+    assert matched in reading.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "unit", "value"),
+    [
+        (r"^(?P<step>\d+),(?P<value>[0-9.]+),", "3,812.5,0.1", "", 812.5),
+        (r"(?P<value>[^,]+)$", "3,812.5", "", 812.5),
+        (r"rate: (?P<value>[0-9.]+)k", "rate: 3.4k", "kimages/s", 3.4),
+        (r"rate: (?P<value>[0-9.]+)", "rate: 12, loss: 5", "", 12.0),
+        (r"rate: (?P<value>[0-9.]+)", "rate: 12.", "", 12.0),
+        (r"rate: (?P<value>[0-9.]+)", "rate: 12s", "s", 12.0),
+        (r"rate: (?P<value>[0-9.]+)", "rate: 12M", "MB", 12e6),
+        (r"rate: (?P<value>[0-9.]+)", "rate: 12/40", "", 12.0),
+        (r"rate: (?P<value>[0-9.]+)", "rate: 12±3", "", 12.0),
+        (r"accuracy (?P<value>[0-9.]+)", "accuracy 98.5%", "%", 0.985),
+        (r"gpu \d:(?P<value>[0-9.]+)", "gpu 0:12.3", "", 12.3),
+    ],
+)
+def test_a_number_that_ends_where_the_pattern_says_is_a_figure(
+    tmp_path: Path, pattern: str, text: str, unit: str, value: float
+) -> None:
+    reading = command(tmp_path, f"{text}\n", rate={"pattern": pattern, "unit": unit})
+    assert [m.value for m in reading.measurements] == [value]
+    assert not reading.problems
+
+
+def test_a_figure_that_is_printed_in_another_unit_than_the_declared_one_is_a_problem(tmp_path: Path) -> None:
+    asked = {"pattern": r"took (?P<value>[0-9.]+)", "unit": "s"}
+    reading = command(tmp_path, "took 12 ms\n", took=asked)
+    assert not reading.measurements
+    assert reading.problems[0] == (
+        "rank-0.log:1: took: 12 is printed in ms, and its unit is declared as s; write unit: ms"
+    )
+
+
 def test_progress_bars_are_read_and_only_the_start_of_a_very_long_line(tmp_path: Path) -> None:
     asked = {"pattern": r"t=(?P<value>\d+)", "unit": "s"}
     assert command(tmp_path, "t=1\rt=2\rt=3\n", t=asked).measurements[0].value == 3.0
     assert command(tmp_path, "x" * 2000 + "t=1\n", t=asked).problems
+    (half,) = command(tmp_path, "x" * 1996 + "t=1234\n", t=asked).problems[:1]
+    assert half == "rank-0.log:1: t: 12 ends where reading a line does, after 2000 bytes"
 
 
 def test_keys_of_mlperf_lines_are_metrics_too(tmp_path: Path) -> None:

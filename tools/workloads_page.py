@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import get_args
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -65,10 +66,15 @@ def _section(workload: Workload, common: type[BaseModel] | None) -> Iterator[str
         yield "\nOther defaults: " + ", ".join(f"`{name}: {_value(field)}`" for name, field in changed) + "."
     yield ""
     yield from _table(own)
+    for name, field in own:
+        for entry in get_args(field.annotation):
+            if inspect.isclass(entry) and issubclass(entry, BaseModel):
+                yield f"\n{inspect.cleandoc(entry.__doc__ or '')}\n"
+                yield from _table(entry.model_fields.items(), f"key of each entry of `{name}`")
 
 
-def _table(fields: Iterable[tuple[str, FieldInfo]]) -> Iterator[str]:
-    yield "| parameter | default | |\n|---|---|---|"
+def _table(fields: Iterable[tuple[str, FieldInfo]], heading: str = "parameter") -> Iterator[str]:
+    yield f"| {heading} | default | |\n|---|---|---|"
     for name, field in fields:
         default = "required" if field.is_required() else f"`{_value(field)}`"
         yield f"| `{name}` | {default} | {field.description or ''} |"
@@ -80,7 +86,7 @@ def _differs(field: FieldInfo, common: FieldInfo | None) -> bool:
 
 def _value(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
-    return json.dumps(value, default=list) if not isinstance(value, str) else value
+    return json.dumps(value, default=list) if not isinstance(value, str) or not value else value
 
 
 def main() -> None:

@@ -187,7 +187,7 @@ benchmarks:
   #     argv: ["{{python}}", train.py]
   #     cwd: .                    # here, beside this file
   #     metrics:
-  #       throughput: {{pattern: 'images/sec: (?P<value>[0-9.]+)', unit: images/s, better: higher}}
+  #       throughput: {{pattern: 'images/sec: (?P<value>[-+.0-9eE]+)', unit: images/s, better: higher}}
 """
 
 _COMMUNICATION = """

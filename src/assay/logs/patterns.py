@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 _FROM_NOTHING = re.compile(r"(?<!\\)\{,\d+\}")
@@ -29,6 +30,22 @@ _LACKS: Final = (
 )
 
 
+@dataclass(frozen=True)
+class Match:
+    """One match of a pattern.
+
+    text    all that was matched
+    groups  text of each named group; None for one that took no part
+    line    that was searched, in UTF-8
+    spans   where each group that took part begins and ends in it, bytes
+    """
+
+    text: str
+    groups: Mapping[str, str | None]
+    line: bytes
+    spans: Mapping[str, tuple[int, int]]
+
+
 class Pattern:
     """A pattern, ready to be searched for; `names` are those of its groups."""
 
@@ -37,11 +54,13 @@ class Pattern:
         self._groups: Mapping[str, int] = regexp.groupindex
         self.names = frozenset(self._groups)
 
-    def matches(self, text: str) -> Iterator[tuple[str, dict[str, str | None]]]:
-        """Each match from left to right, with its named groups; None for a group that took no part."""
-        for match in self._regexp.finditer(text.encode()):
-            groups = {name: match[at] for name, at in self._groups.items()}
-            yield match[0].decode(), {n: None if g is None else g.decode() for n, g in groups.items()}
+    def matches(self, text: str) -> Iterator[Match]:
+        """Each match from left to right."""
+        line = text.encode()
+        for match in self._regexp.finditer(line):
+            spans = {name: match.span(at) for name, at in self._groups.items() if match[at] is not None}
+            groups = {n: line[slice(*spans[n])].decode() if n in spans else None for n in self._groups}
+            yield Match(match[0].decode(), groups, line, spans)
 
 
 def compiled(text: str) -> Pattern:

@@ -14,6 +14,7 @@ from assay import secret_reference
 from assay.inputs import LONGEST_LINE
 from assay.logs.figures import Figure, Found
 from assay.logs.patterns import compiled
+from assay.logs.whole_numbers import NUMBER
 from assay.records import Better, Measurement, Metric, Reading, Series, Shape, Task, TaskFile
 from assay.secret_reference import EnvironmentValue
 from assay.units import factor
@@ -39,12 +40,15 @@ NonEmpty = Annotated[str, Field(min_length=1)]
 
 
 class CommandMetric(Params):
-    """One metric: where its figure stands in the log, its unit, and which of several counts."""
+    """One metric: where its figure is in the log, its unit, its better direction, which of several counts.
+
+    `rate: {pattern: 'images/sec: (?P<value>[-+.0-9eE]+)', unit: images/s, better: higher, pick: median}`
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
-                {"pattern": r"images/sec: (?P<value>[0-9.]+)", "unit": "images/s", "better": "higher"}
+                {"pattern": rf"images/sec: (?P<value>{NUMBER})", "unit": "images/s", "better": "higher"}
             ]
         }
     )
@@ -54,8 +58,9 @@ class CommandMetric(Params):
         max_length=_LONGEST_PATTERN,
         description="Regular expression searched in every line of rank 0: Python's, without lookaround and "
         "references back to a group (the engine is RE2, whose time is bounded). The group named `value` "
-        "is the figure; groups named `step` and `epoch` make a series of all figures; other named groups are "
-        f"labels. Only the first {LONGEST_LINE} bytes of a line are searched.",
+        "is the whole figure: a match of a part of a number is a problem of the run. Groups named `step` and "
+        "`epoch` make a series of all figures; other named groups are labels. Only the first "
+        f"{LONGEST_LINE} bytes of a line are searched.",
     )
     reader: (
         Literal["mllog", "mlperf", "tf_cnn_benchmarks", "horovod", "timm", "deeplearningexamples"] | None
@@ -69,10 +74,14 @@ class CommandMetric(Params):
     )
     unit: str = Field("", description="Unit of the figure as printed: images/s, MB/s, ms; none for a count.")
     better: Better | None = Field(
-        None, description="Which direction is an improvement; leave out for neither."
+        None,
+        description="`higher` or `lower`: which direction is an improvement. Without it Assay says that the "
+        "figure moved, never that it is better or worse.",
     )
     pick: Literal["last", "first", "mean", "median", "min", "max"] = Field(
-        "last", description="What counts where the figure is printed several times with equal labels."
+        "last",
+        description="`last`, `first`, `mean`, `median`, `min` or `max`: what counts where the figure is "
+        "printed several times with equal labels.",
     )
     about: str = Field("", description="One line for people.")
 
@@ -83,7 +92,7 @@ class CommandMetric(Params):
             return None
         if printed.VALUE not in compiled(pattern).names:
             raise ValueError(
-                f"{pattern!r} has no group named value; write (?P<value>[0-9.]+) around the number"
+                f"{pattern!r} has no group named value; write (?P<value>{NUMBER}) around the number"
             )
         return pattern
 
@@ -191,7 +200,7 @@ def _read(logs: Mapping[str, Path], params: CommandParams) -> Reading:
         m: compiled(asked.pattern) for m, asked in params.metrics.items() if asked.pattern is not None
     }
     if patterns:
-        printed.by_patterns(logs[name], patterns, found)
+        printed.by_patterns(logs[name], patterns, {m: params.metrics[m].unit for m in patterns}, found)
     if keys := _units(params, "mllog"):
         printed.by_keys(logs[name], keys, found)
     rules = _units(params, "mlperf")
@@ -275,5 +284,5 @@ COMMAND = Workload(
     flops=lambda _params: None,
     task=_task,
     read=_read,
-    version=2,
+    version=3,
 )

@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from assay.logs import whole_numbers
 from assay.logs.figures import Axis, Figure, Found, lines, number
 from assay.logs.mllog import EventReader
 from assay.logs.mlperf import training_run
-from assay.logs.patterns import Pattern
+from assay.logs.patterns import Match, Pattern
 from assay.logs.tf_cnn_benchmarks import Step, cnn_run
 from assay.logs.tools import TOOLS, Tool
 from assay.records import Scalar, TrainingRun
@@ -40,22 +41,35 @@ PROGRAMS: Mapping[str, Tool] = {name: TOOLS[name] for name in ("horovod", "timm"
 STEPS: tuple[Axis, ...] = ("step", "epoch")
 
 
-def by_patterns(path: Path, patterns: Mapping[str, Pattern], found: Found) -> None:
+def by_patterns(path: Path, patterns: Mapping[str, Pattern], units: Mapping[str, str], found: Found) -> None:
     """Every match of each metric's pattern in each line.
 
-    The group `value` is the figure, `step` and `epoch` its place, other named groups its labels.
+    The group `value` is the figure, `step` and `epoch` its place, other named groups its labels. A match of
+    only a part of a number is a problem.
     A carriage return ends a line as well, so that progress bars are read, but isn't counted as one.
+
+    units  metric → unit of its figures
     """
     for line, text in lines(path, found):
         for metric, pattern in patterns.items():
-            for match, groups in pattern.matches(text):
-                value = number(groups.pop(VALUE))
-                at = {axis: number(groups.pop(axis)) for axis in STEPS if axis in groups}
-                places = {axis: x for axis, x in at.items() if x is not None}
-                if value is None or len(places) < len(at):
-                    found.problems.append(f"{path.name}:{line}: {metric}: {match!r} holds no number")
+            for match in pattern.matches(text):
+                problem = _no_figure(pattern, match, units[metric])
+                if problem:
+                    found.problems.append(f"{path.name}:{line}: {metric}: {problem}")
                 else:
-                    found.figures.append(Figure(metric, value, groups, places, line))
+                    groups = dict(match.groups)
+                    value = float(groups.pop(VALUE) or "")
+                    at = {axis: float(groups.pop(axis) or "") for axis in STEPS if axis in groups}
+                    found.figures.append(Figure(metric, value, groups, at, line))
+
+
+def _no_figure(pattern: Pattern, match: Match, unit: str) -> str:
+    """Why a match is no figure with its place; "" where it is one."""
+    numbers = [group for group in (VALUE, *STEPS) if group in match.groups]
+    if any(number(match.groups[group]) is None for group in numbers):
+        return f"{match.text!r} holds no number"
+    faults = (whole_numbers.fault(pattern, match, n, unit if n == VALUE else "") for n in numbers)
+    return next(filter(None, faults), "")
 
 
 def by_keys(path: Path, units: Mapping[str, str], found: Found) -> None:

@@ -1,0 +1,113 @@
+"""Whether what a pattern matched is a whole number, or a piece of a longer one.
+
+A search stops where the pattern stops: `[0-9.]+` finds 1 in `1,234.5` and 1.234 in `1.234e+03`. Both look
+like results, so a match that begins or ends inside what reads like one number is a problem of the run.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from assay.inputs import LONGEST_LINE
+from assay.logs.patterns import Match, Pattern
+from assay.units import factor
+
+NUMBER: Final = "[-+.0-9eE]+"  # in a pattern: a number with its sign, point and exponent
+_WINDOW: Final = 40  # bytes around a match; no number is longer
+_SEPARATOR: Final = "[,'’_\u00a0\u2009\u202f]"
+_BEFORE: Final = re.compile(
+    rf"(?:\d[.]?|\d{_SEPARATOR}|(?<![\w.])[.]|[\d.][eEdD][-+]?|\b0[xX][0-9a-fA-F]*|(?<![\w.)\]%-])[-\u2212])\Z"
+)
+_CLOCK_BEFORE: Final = re.compile(r"(?<!\d)\d{1,2}:\Z")
+_CLOCK: Final = re.compile(r":?\d\d(?!\d)")
+_AFTER: Final = re.compile(rf"\d|[.]\d|{_SEPARATOR}\d|[eEdD][-+]?\d|:\d\d(?!\d)|(?<=\b0)[xX][0-9a-fA-F]")
+_START: Final = re.compile(rf"(?:[-+\u2212.:\deExX]|{_SEPARATOR})*\Z")
+_REST: Final = re.compile(rf"(?:[-+\u2212.:\deE]|{_SEPARATOR})*(?:[xXdD][\da-fA-F+-]+)?")
+_UNIT: Final = re.compile(r"\s?([A-Za-zµ]+(?:/[A-Za-z]+)?)")
+
+
+def fault(pattern: Pattern, match: Match, group: str, unit: str) -> str:
+    """Why a group's text is not the figure that was printed, and what to write instead; "" where it is.
+
+    unit  of the group's figure, as the user declared it
+    """
+    start, end = match.spans[group]
+    if end >= LONGEST_LINE:
+        return f"{match.line[start:end].decode()} ends where reading a line does, after {LONGEST_LINE} bytes"
+    before = match.line[max(start - _WINDOW, 0) : start].decode(errors="ignore")
+    text = match.line[start:end].decode()
+    after = match.line[end : end + _WINDOW].decode(errors="ignore")
+    if printed := _other_unit(after, unit):
+        return f"{text} is printed in {printed}, and its unit is declared as {unit}; write unit: {printed}"
+    begins_inside = _begins_inside(before, text) and not _demanded(pattern, match, group, before[-1], -1)
+    ends_inside = _ends_inside(text, after, unit) and not _demanded(pattern, match, group, after[0], 1)
+    if not begins_inside and not ends_inside:
+        return ""
+    first, last = _START.search(before), _REST.match(after)
+    assert first is not None  # both match nothing, too
+    assert last is not None
+    rest = last[0] + _multiple(after.removeprefix(last[0]), unit)
+    token = f"{first[0]}{text}{rest}".strip(".,:'_")
+    return f"{text!r} is only a part of {token}; {_instead(group, token)}"
+
+
+def _begins_inside(before: str, text: str) -> bool:
+    if text[0] in "-+" and not before[-1:].isalnum():
+        return False
+    clock = _CLOCK_BEFORE.search(before) is not None and _CLOCK.match(text) is not None
+    return clock or _BEFORE.search(before) is not None
+
+
+def _ends_inside(text: str, after: str, unit: str) -> bool:
+    return bool(_multiple(after, unit)) or _AFTER.match(text + after, len(text)) is not None
+
+
+def _multiple(after: str, unit: str) -> str:
+    """The k in `3.4k images/s` and `3.4kimages/s`; "" where none follows, or it begins the declared unit."""
+    end = r"(?![A-Za-z])" + (f"|(?={re.escape(unit)})" if unit else "")
+    found = re.match(f"[kKMGTP]i??(?:{end})", after)
+    return found[0] if found and found[0][0] != unit[:1] else ""
+
+
+def _other_unit(after: str, unit: str) -> str:
+    """The unit that follows the figure, where it is another one of the same kind: ms where s is declared."""
+    word = _UNIT.match(after)
+    if word is None:
+        return ""
+    (size, base), (declared, of) = factor(word[1]), factor(unit)
+    return word[1] if base and base == of and size != declared else ""
+
+
+def _demanded(pattern: Pattern, match: Match, group: str, character: str, side: int) -> bool:
+    """Whether the pattern itself asks for the character next to the group, which then ends the number.
+
+    side  -1: before the group; 1: after it
+
+    Such a pattern doesn't find the same figure with another character in its place.
+    """
+    if character.isdigit():
+        return False
+    other = b"q" if character.isalpha() else b";"
+    (start, end), size = match.spans[group], len(character.encode())
+    if side < 0:
+        line = match.line[: start - size] + other + match.line[start:]
+        start, end = start - size + 1, end - size + 1
+    else:
+        line = match.line[:end] + other + match.line[end + size :]
+    return all(found.spans.get(group) != (start, end) for found in pattern.matches(line.decode()))
+
+
+def _instead(group: str, token: str) -> str:
+    """What the user can write so that the figure is found, or told from what is next to it."""
+    if re.search(r"\d[kKMGTP]i?\Z", token):
+        letters = token.lstrip("0123456789.,+-eE")
+        return (
+            f"let the pattern end it, as in (?P<{group}>{NUMBER}){letters}, and write {letters} into the unit"
+        )
+    if found := re.search(rf"{_SEPARATOR}|:|[dDxX]", token):
+        return (
+            f"print plain digits, like 1234.5; where {found[0]!r} ends the number, write it next to the "
+            f"group, as in (?P<{group}>{NUMBER}){found[0]}"
+        )
+    return f"write (?P<{group}>{NUMBER}), which takes the whole number"
