@@ -32,6 +32,9 @@ with open("given.txt") as file:
 print(json.dumps({"env": dict(os.environ), "given": given, "cwd": os.getcwd()}))
 """
 IGNORE_TERM = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); "
+END_WELL = (
+    "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: (print('saved'), sys.exit(0))); "
+)
 WAIT_FOR_WORD = "import os, time\nwhile not os.path.exists({word!r}): time.sleep(0.01)\n"
 # Forks twice and leaves session and process group, as a daemon does, and will not end when asked
 DAEMONISE = """
@@ -351,6 +354,21 @@ time.sleep(60)
         launcher.cancel(handle)  # too late to be the one who ended it
         assert launcher.status(handle).state is JobState.STOPPED
         assert self.left_at_the_end(asked.token) == []
+
+    @pytest.mark.parametrize("exit_code", [0, 3])
+    def test_ranks_that_handle_the_sigterm_of_somebody_else_make_no_result(
+        self, launcher: Launcher, exit_code: int
+    ) -> None:
+        code = END_WELL.replace("exit(0)", f"exit({exit_code})") + "print('up', flush=True); time.sleep(60)"
+        asked = job(python(code), 2)
+        handle = launcher.submit(asked)
+        for rank in ("rank-0", "rank-1"):
+            wait_for_output(launcher, handle, rank)
+        self.end_as_somebody_else(handle)
+        follow_to_end(launcher, handle)
+        status = launcher.status(handle)
+        assert status.state is JobState.STOPPED, status
+        assert "somebody" in status.cause
 
     def test_what_a_job_printed_before_it_was_cancelled_is_not_lost(self, launcher: Launcher) -> None:
         code = "import time; print('up', flush=True); time.sleep(60)"

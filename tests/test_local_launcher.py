@@ -23,6 +23,7 @@ from assay.payloads import keeper as keeper_program
 from assay.records import Handle, JobState, Shape
 from launcher_contract import (
     DAEMONISE,
+    END_WELL,
     IGNORE_TERM,
     LauncherContract,
     follow_to_end,
@@ -483,10 +484,13 @@ def test_an_unknown_launcher_is_refused_with_those_there_are(tmp_path: Path) -> 
         launch.make("locale", LocalSystem(), spool=tmp_path)
 
 
-@pytest.mark.parametrize("ends", ["", "import signal, sys; signal.signal(15, lambda *_: sys.exit(0)); "])
+@pytest.mark.parametrize("ends", ["", END_WELL, END_WELL.replace("exit(0)", "exit(3)")])
+@pytest.mark.parametrize("batch_system", ["", "SLURM_JOB_ID"])
 def test_a_sigterm_to_every_process_at_once_is_a_wish_to_end_not_a_failure(
-    launcher: LocalLauncher, ends: str
+    launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch, ends: str, batch_system: str
 ) -> None:
+    if batch_system:  # a busy node signals the first and the last process of a job some time apart
+        monkeypatch.setenv(batch_system, "7")
     asked = job(python(ends + SLEEP), 2)
     handle = launcher.submit(asked)
     wait_for_output(launcher, handle, "rank-1")
@@ -494,6 +498,22 @@ def test_a_sigterm_to_every_process_at_once_is_a_wish_to_end_not_a_failure(
     for pid in processes.with_variable("ASSAY_TOKEN", asked.token):
         if pid != keeper:
             os.kill(pid, signal.SIGTERM)
+    time.sleep(0.05 if batch_system else 0)
     os.kill(keeper, signal.SIGTERM)
     follow_to_end(launcher, handle)
-    assert launcher.status(handle).state is JobState.CANCELLED
+    assert launcher.status(handle).state is JobState.STOPPED
+
+
+def test_a_keeper_that_is_killed_while_it_ends_its_ranks_is_not_lost(tmp_path: Path) -> None:
+    launcher = LocalLauncher(LocalSystem(grace=20.0), tmp_path / "jobs")
+    handle = launcher.submit(job(python(IGNORE_TERM + "time.sleep(60)")))
+    wait_for_output(launcher, handle)
+    keeper = int(str(handle.data["pid"]))
+    os.kill(keeper, signal.SIGTERM)
+    give_up = time.monotonic() + 10
+    while not (tmp_path / "jobs" / handle.token / "asked.json").exists():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    os.kill(keeper, signal.SIGKILL)
+    follow_to_end(launcher, handle)
+    assert launcher.status(handle).state is JobState.STOPPED

@@ -20,7 +20,15 @@ from assay.launch.podman.options import ContainerSystem
 from assay.records import Handle, JobState
 from cli_contract import CliContract
 from containers import ULIMITS, need_podman, this_machine
-from launcher_contract import LauncherContract, follow_to_end, job, python, run, wait_for_output
+from launcher_contract import (
+    IGNORE_TERM,
+    LauncherContract,
+    follow_to_end,
+    job,
+    python,
+    run,
+    wait_for_output,
+)
 
 IMAGE = "localhost/assay-test/podman-launcher:1"  # by it these tests know their containers from others'
 SLEEP = "import time; print('up', flush=True); time.sleep(60)"
@@ -118,6 +126,17 @@ def test_a_container_that_somebody_ended_is_stopped_and_not_lost(
     follow_to_end(launcher, handle)
     status = launcher.status(handle)
     assert (status.state, cause in status.cause) == (JobState.STOPPED, True), status
+    launcher.forget(handle)
+
+
+def test_a_container_that_is_killed_because_its_ranks_do_not_heed_a_stop_is_stopped(tmp_path: Path) -> None:
+    launcher = make(tmp_path, grace=60)
+    handle = launcher.submit(job(python(IGNORE_TERM + "time.sleep(60)")))
+    wait_for_output(launcher, handle)
+    by_hand("stop", "--time=1", handle)
+    follow_to_end(launcher, handle)
+    status = launcher.status(handle)
+    assert (status.state, "its keeper was sent SIGTERM" in status.cause) == (JobState.STOPPED, True), status
     launcher.forget(handle)
 
 

@@ -277,6 +277,23 @@ def test_a_job_that_somebody_else_cancels_is_stopped_and_whole(launcher: SlurmLa
     assert left(asked.token) == []
 
 
+@pytest.mark.parametrize("exit_code", [0, 3])
+def test_a_job_that_is_cancelled_after_its_last_rank_ended_is_stopped(tmp_path: Path, exit_code: int) -> None:
+    slow = tmp_path / "python-that-ends-late"
+    slow.write_text(
+        f'#!/bin/sh\n{sys.executable} "$@"\ncode=$?\ncase "$*" in *keeper.py*) sleep 20;; esac\nexit $code\n'
+    )
+    slow.chmod(0o755)
+    launcher = made(tmp_path, python=str(slow), placement="pack")
+    handle = launcher.submit(job(python(f"raise SystemExit({exit_code})")))
+    assert eventually(lambda: launcher._kept(handle.token).ended() is not None, 30)
+    said("scancel", number(handle))
+    follow_to_end(launcher, handle)
+    for asking in (launcher, made(tmp_path, placement="pack")):
+        status = asking.status(handle)
+        assert (status.state, "Slurm says CANCELLED" in status.cause) == (JobState.STOPPED, True), status
+
+
 def test_a_requeued_job_is_lost_and_its_second_start_runs_nothing(launcher: SlurmLauncher) -> None:
     asked = job(python(SLEEP))
     handle = launcher.submit(asked)

@@ -93,6 +93,10 @@ class KeptJob:
         """Whether this run asked for its end."""
         return (self.directory / "cancelled").exists()
 
+    def was_asked(self) -> bool:
+        """Whether its keeper was asked to end its ranks: one that was killed after that was not lost."""
+        return (self.directory / "asked.json").exists()
+
     def status(self, runs: Callable[[Keeper], bool] = Keeper.runs) -> JobStatus:
         """Where the job stands; lost where its keeper is gone and left no word.
 
@@ -104,7 +108,8 @@ class KeptJob:
             if keeper is not None and runs(keeper):
                 state = JobState.PENDING if started_at is None else JobState.RUNNING
                 return JobStatus(state, started_at=started_at)
-            lost = JobStatus(JobState.LOST, self._why_lost(keeper), started_at=started_at)
+            state = JobState.CANCELLED if self.was_asked() else JobState.LOST
+            lost = JobStatus(state, self._why_lost(keeper), started_at=started_at)
             ended = self.ended() or lost  # it may have ended between the two looks
         return by_whom(ended, cancelled=self.was_cancelled())
 

@@ -11,6 +11,7 @@ variable of the environment says which node this one is, from 0, and its own dir
 The keeper adds to its directory
   claim.json        it took the job: its process id, start time, boot id and host; made exactly once
   started.json      the ranks run: time, port, cores
+  asked.json        it was asked to end, and ends its ranks: it may be killed before they have ended
   ended.json        how it ended, with size and digest of each stream, and what the kernel counted meanwhile
                     (counters.py); the last thing written
   streams/NAME.log  what `rank-0`, `rank-1`, … and `probe-0` (one a node) print, output and error together
@@ -124,7 +125,12 @@ def keep(spec: Spec, directory: Path, node: int) -> dict[str, Any]:
     job.start()
     stated = {"meeting": ":".join(meeting), "omp_num_threads": env["OMP_NUM_THREADS"], "cores": sets}
     write_whole(directory / "started.json", {"started_at": job.started_at, **stated})
-    state, cause = job.run_to_end(spec["timeout_s"], spec["grace_s"], spec["max_output_bytes"])
+    state, cause = job.run_to_end(
+        spec["timeout_s"],
+        spec["grace_s"],
+        spec["max_output_bytes"],
+        lambda: write_whole(directory / "asked.json", {"at": time.time()}),
+    )
     met = between(before, look())
     return {**outcome(state, cause, job, probe), "node": met, "streams": digests(directory / "streams")}
 

@@ -21,6 +21,8 @@ from file_tree import Tree
 WAKING = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 PR_SET_PDEATHSIG = 1
 LOOK_EVERY_S = 0.25  # at the size of logs: costs 20 µs, and a disk takes 1 GB a second
+ALL_ASKED_S, JUST_ASKED_S = 0.2, 0.02  # from SIGTERM to the first process of a job until the last has it
+BATCH_SYSTEMS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")  # what they set in a job
 KILL_WAIT_S = 5.0  # SIGKILL needs no consent; what is left then hangs in the kernel (a driver, a dead NFS)
 USUAL_MEANING = {126: "a program could not be executed", 127: "a program was not found"}
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -60,11 +62,19 @@ class Processes:
             self.running[spawn(program, rank, self.reporter)] = rank
 
     def run_to_end(
-        self, timeout_s: float, grace_s: float, max_output_bytes: int | None = None
+        self,
+        timeout_s: float,
+        grace_s: float,
+        max_output_bytes: int | None = None,
+        note_asked: Callable[[], None] = lambda: None,
     ) -> tuple[str, str]:
-        """Wait for the end or make it: state and cause. Afterwards nothing of them runs."""
+        """Wait for the end or make it: state and cause. Afterwards nothing of them runs.
+
+        note_asked  called where this process was asked to end, before it ends them
+        """
         state, cause = self._watch(timeout_s, max_output_bytes)
-        self.duration_s = time.monotonic() - self.began
+        if state == "cancelled":
+            note_asked()
         self.never_ran = self._reported()
         left = self._end_all(grace_s)
         if self.first_failed is not None:
@@ -98,8 +108,10 @@ class Processes:
                 self.ended[self.running.pop(pid)] = status
 
     def _watch(self, timeout_s: float, max_output_bytes: int | None) -> tuple[str, str]:
+        """How they end; notes how long they ran."""
         while True:
             self.reap()
+            self.duration_s = time.monotonic() - self.began
             failed = [rank for rank, status in self.ended.items() if status != 0]
             if (failed or not self.running) and asked_to_end(self.ended.values()):
                 return "cancelled", "cancelled"
@@ -108,7 +120,7 @@ class Processes:
                 return "failed", ""
             if not self.running:
                 return "succeeded", ""
-            left_s = self.began + timeout_s - time.monotonic()
+            left_s = timeout_s - self.duration_s
             if left_s <= 0:
                 still = self._call(*sorted(self.running.values()))
                 return "timed out", f"{still} still ran at the time limit of {timeout_s:g} s"
@@ -118,6 +130,7 @@ class Processes:
                 left_s = min(left_s, LOOK_EVERY_S)
             info = signal.sigtimedwait(WAKING, left_s)
             if info is not None and info.si_signo in (signal.SIGTERM, signal.SIGINT):
+                self.duration_s = time.monotonic() - self.began
                 return "cancelled", "cancelled"
 
     def _printed_bytes(self) -> int:
@@ -198,9 +211,12 @@ def too_much(printed_bytes: int, max_output_bytes: int) -> str:
 def asked_to_end(statuses: Iterable[int]) -> bool:
     """Whether this process was asked to end, too, by whoever asked those that ended so.
 
-    A batch system signals every process of a job, one after the other: a rank's end may be seen first.
+    A batch system signals every process of a job, one after the other: a rank's end may be seen first, and
+    one that handles SIGTERM may end well.
     """
-    patience_s = 0.2 if any(how(status)["signal"] == "SIGTERM" for status in statuses) else 0.0
+    together = any(name in os.environ for name in BATCH_SYSTEMS)
+    killed = any(how(status)["signal"] == "SIGTERM" for status in statuses)
+    patience_s = ALL_ASKED_S if together or killed else JUST_ASKED_S
     return signal.sigtimedwait({signal.SIGTERM, signal.SIGINT}, patience_s) is not None
 
 

@@ -110,6 +110,7 @@ def look(directory: Path) -> Answer:
         "started": read_json(own / "started.json"),
         "ended": read_json(own / "ended.json"),
         "anew": owner.get("boot_id", boot_id()) != boot_id(),
+        "asked": (own / "asked.json").exists(),
         "cancelled": (directory / "cancelled").exists(),
         "said": log.read_text(errors="replace")[-1000:] if log.exists() else "",
     }

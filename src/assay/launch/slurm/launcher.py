@@ -43,6 +43,7 @@ class SlurmLauncher:
         self.jobs = spool.Spool(self.directory)
         self.slurm = Slurm(system.cluster)
         self._asked: dict[int, Asked] = {}
+        self._followed: set[int] = set()  # jobs that were followed to their end
 
     def render(self, job: Job) -> Rendered:
         """The batch script, the keeper's environment, and the command that each rank is started by."""
@@ -112,20 +113,17 @@ class SlurmLauncher:
             thread.shutdown(wait=False)  # a controller that does not answer holds nobody up
 
     def status(self, handle: Handle) -> JobStatus:
-        """From what the keepers wrote; without that from Slurm, asked at most every two seconds."""
+        """From what the keepers wrote and Slurm says, asked at most every two seconds until the end."""
         job = self._kept(handle.token)
         if not job.directory.exists():
             return JobStatus(JobState.LOST, f"nothing is left of the job in {job.directory}")
         return replace(self._status(handle, job), hosts=job.hosts())
 
     def _status(self, handle: Handle, job: SharedJob) -> JobStatus:
-        end = job.ended()
-        if end is not None and end.state is not JobState.CANCELLED:
-            return end
         if (refused := job.refused()) is not None:
             return refused
-        asked = self._asked.get(_number(handle))
-        if asked is None or time.monotonic() - asked.at > ASK_EVERY_S:
+        asked, settled = self._asked.get(_number(handle)), _number(handle) in self._followed
+        if asked is None or (not settled and time.monotonic() - asked.at > ASK_EVERY_S):
             asked = self._ask(handle)
         return self._standing(job, asked)
 
@@ -237,6 +235,7 @@ class SlurmLauncher:
 
     def _end_rest(self, handle: Handle) -> None:
         """End a job that Slurm put back into its queue, or whose keepers are gone while it says RUNNING."""
+        self._followed.add(_number(handle))
         asked = self._asked.get(_number(handle))
         if (asked is not None and asked.requeued) or self._kept(handle.token).overdue():
             self._scancel(handle)

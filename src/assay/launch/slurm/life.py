@@ -15,6 +15,7 @@ from assay.records import Extent, JobState, JobStatus
 ASK_EVERY_S = 2.0
 ASK_AT_THE_END_EVERY_S = 0.25
 HOPELESS_FOR_S = 10.0
+LAST_WORD_S = 10.0  # between the last keeper's word and Slurm's that the job is over: an epilog may run
 FILES_PATIENCE_S = 5.0  # between Slurm's word that a job is over and its last files being seen here
 
 
@@ -43,10 +44,14 @@ class Asked:
         return HOPELESS.get(self.told.reason.partition(",")[0]) if waits and self.told else None
 
     @property
+    def put_back(self) -> bool:
+        """It waits although it had begun."""
+        return self.begun and self.told is not None and self.told.state in WAITS
+
+    @property
     def requeued(self) -> bool:
         """Slurm starts it anew under its number, or has done so."""
-        told = self.told
-        return told is not None and (told.restarts > 0 or (self.begun and told.state in WAITS))
+        return self.put_back or (self.told is not None and self.told.restarts > 0)
 
 
 class Life:
@@ -63,13 +68,14 @@ class Life:
         self._hopeless_at: float | None = None
         self._answer: Future[Asked] = ask()
         self._over_at: float | None = None
+        self._ended_at: float | None = None
 
     def goes_on(self) -> bool:
         """False once the job is over and all that it wrote is seen from here."""
         if not self._job.directory.exists():
             return False
         end = self._job.ended()
-        if end is not None and end.state is not JobState.CANCELLED:  # else Slurm knows who ended it
+        if end is not None and self._has_waited(end):
             return not self._job.whole(end) and self._patient()
         if self._job.overdue() and not self._is_suspended():
             return False
@@ -86,6 +92,11 @@ class Life:
         if end is None and self._job.given_up():
             return False
         return (end is None or not self._job.whole(end)) and self._patient()
+
+    def _has_waited(self, end: JobStatus) -> bool:
+        """Long enough for Slurm's word on who ended the job; without it the keepers' own is taken."""
+        self._ended_at = self._ended_at or time.monotonic()
+        return end.state is not JobState.CANCELLED and time.monotonic() - self._ended_at > LAST_WORD_S
 
     def _awaited(self, asked: Asked, end: JobStatus | None) -> bool:
         if asked.silent is not None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from assay.launch.slurm.life import Asked
 from assay.launch.slurm.script import EXIT_NOT_OURS, EXIT_NOT_VISIBLE
 from assay.launch.slurm.shared import SharedJob
-from assay.launch.slurm.states import SUSPENDED, WAITS, Told
+from assay.launch.slurm.states import ENDED_FROM_OUTSIDE, SUSPENDED, WAITS, Told
 from assay.records import JobState, JobStatus
 
 _CAN_NOT_WRITE = "0:53"  # slurmd: the batch script's output file could not be opened
@@ -30,22 +30,33 @@ PENDING_REMEDIES = {
 
 
 def of_ended(job: SharedJob, end: JobStatus, asked: Asked) -> JobStatus:
-    """The end as the keepers tell it, and who made it where they were asked to end."""
+    """The end as the keepers tell it, and who made it where they or the job were ended.
+
+    Ranks that handle SIGTERM may end well, or with a failure of their own, before their keeper is asked to:
+    so what Slurm did to the job counts, whatever they say.
+    """
     told = asked.told
-    if end.state is not JobState.CANCELLED or job.was_cancelled():
+    if job.was_cancelled() or not (end.state is JobState.CANCELLED or _ended_by_slurm(end, asked)):
         return end
     if told is None:
         why = asked.silent or "it does not know the job any more"
         cause = f"its keepers were asked to end, and Slurm does not say by whom: {why}"
         return replace(end, state=JobState.LOST, cause=cause)
+    said = f"; before that: {end.cause}" if end.state is JobState.FAILED else ""
     if asked.requeued:
-        return replace(end, state=JobState.LOST, cause=_why_requeued(told))
+        return replace(end, state=JobState.LOST, cause=_why_requeued(told) + said)
     if told.state == "TIMEOUT":
         cause = "Slurm's own time limit ended it before the trial's: raise the system's `startup`"
-        return replace(end, state=JobState.TIMED_OUT, cause=cause)
+        return replace(end, state=JobState.TIMED_OUT, cause=cause + said)
     if told.state in ("PREEMPTED", "NODE_FAIL"):
-        return replace(end, state=JobState.LOST, cause=_why_over(told, ()))
-    return replace(end, state=JobState.STOPPED, cause=_why_stopped(told))
+        return replace(end, state=JobState.LOST, cause=_why_over(told, ()) + said)
+    return replace(end, state=JobState.STOPPED, cause=_why_stopped(told) + said)
+
+
+def _ended_by_slurm(end: JobStatus, asked: Asked) -> bool:
+    """Whether Slurm, or somebody through it, ended a job although its keepers were not asked to end."""
+    from_outside = asked.told is not None and asked.told.state in ENDED_FROM_OUTSIDE
+    return end.state in (JobState.SUCCEEDED, JobState.FAILED) and (from_outside or asked.put_back)
 
 
 def without_word(job: SharedJob, asked: Asked, failed_nodes: Sequence[str]) -> JobStatus:

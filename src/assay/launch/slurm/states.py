@@ -22,6 +22,7 @@ WAITS = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEU
                    "SPECIAL_EXIT"})  # fmt: skip
 RUNS = frozenset({"RUNNING", "COMPLETING", "STAGE_OUT", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING"})
 SUSPENDED = frozenset({"SUSPENDED", "STOPPED"})
+ENDED_FROM_OUTSIDE = frozenset({"CANCELLED", "TIMEOUT", "PREEMPTED", "DEADLINE"})
 _UNKNOWN_JOB = "Invalid job id"
 _NO_ACCOUNTING = "accounting storage is disabled"
 

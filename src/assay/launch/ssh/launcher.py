@@ -253,7 +253,8 @@ class SshLauncher:
             return JobStatus(
                 JobState.RUNNING if found["started"] else JobState.PENDING, started_at=started_at
             )
-        return JobStatus(JobState.LOST, _why_lost(host, found), started_at=started_at)
+        state = JobState.CANCELLED if found["asked"] else JobState.LOST  # killed while it ended its ranks
+        return JobStatus(state, _why_lost(host, found), started_at=started_at)
 
     def _was_cancelled(self, handle: Handle) -> bool:
         """Whether this run asked for its end, as far as its hosts can be reached."""
