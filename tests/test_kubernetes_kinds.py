@@ -8,11 +8,21 @@ from pathlib import Path
 import pytest
 
 import kubernetes_cluster as cluster
-from assay.launch.kubernetes.order import LABEL_TOKEN
+from assay.launch.kubernetes.kinds import KINDS
+from assay.launch.kubernetes.order import LABEL_TOKEN, name_of
 from assay.launch.launcher import Launcher
 from assay.records import JobState, RankExit, RunState
 from cli_contract import PATIENCE_S, assay, runs
-from launcher_contract import LauncherContract, RanksContract, job, python, run
+from launcher_contract import (
+    END_WELL,
+    LauncherContract,
+    RanksContract,
+    follow_to_end,
+    job,
+    python,
+    run,
+    wait_for_output,
+)
 from test_kubernetes_launcher import OnCluster, make, namespace, running
 
 __all__ = ["namespace"]  # a fixture
@@ -63,6 +73,23 @@ def test_an_operators_job_says_how_its_ranks_ended_and_is_gone_when_cancelled(
     launcher.cancel(handle)
     assert launcher.status(handle).state is JobState.CANCELLED
     assert running(namespace, f"{LABEL_TOKEN}={handle.token}") == []
+
+
+@pytest.mark.parametrize("options", [{"kind": "jobset"}, {"kind": "trainjob"}, AS_ROOT], ids=str)
+@pytest.mark.parametrize("ends", ["", END_WELL], ids=["by SIGTERM", "well"])
+def test_an_operators_object_that_somebody_deletes_ends_as_stopped(
+    options: dict[str, object], ends: str, namespace: str, tmp_path: Path
+) -> None:
+    launcher = make(namespace, tmp_path, grace=5.0, imagePullPolicy=None, **options)
+    handle = launcher.submit(job(python(ends + "import time; print('up', flush=True); time.sleep(60)"), 2))
+    for rank in ("rank-0", "rank-1"):
+        wait_for_output(launcher, handle, rank)
+    plural = KINDS[str(handle.data["kind"])].job_ref.plural
+    cluster.kubectl("-n", namespace, "delete", plural, name_of(handle.token), "--wait=false")
+    follow_to_end(launcher, handle)
+    status = launcher.status(handle)
+    assert (status.state, "its job object was deleted" in status.cause) == (JobState.STOPPED, True), status
+    launcher.forget(handle)
 
 
 def test_ranks_below_mpirun_find_one_another(namespace: str, tmp_path: Path) -> None:

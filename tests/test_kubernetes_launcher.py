@@ -174,15 +174,13 @@ def test_a_pod_that_is_deleted_behind_our_back_is_named(namespace: str, launcher
     launcher.forget(handle)
 
 
-def test_a_job_object_that_is_deleted_behind_our_back_ends_as_lost(
-    namespace: str, launcher: Launcher
-) -> None:
+def test_a_job_object_that_is_deleted_behind_our_back_is_stopped(namespace: str, launcher: Launcher) -> None:
     handle = launcher.submit(job(python(TICK.format(count=600, pause=0.1))))
     wait_for_output(launcher, handle)
     cluster.kubectl("-n", namespace, "delete", "job", name_of(handle.token), "--wait=false")
     follow_to_end(launcher, handle)
     status = launcher.status(handle)
-    assert status.state is JobState.LOST
+    assert status.state is JobState.STOPPED
     assert "deleted" in status.cause
 
 

@@ -57,6 +57,14 @@ def test_the_node_that_failed_is_the_cause_and_not_the_one_that_was_ended_for_it
     assert (status.state, status.cause) == (JobState.FAILED, "rank 1 exited 3")
 
 
+@pytest.mark.parametrize(("how", "before"), [("succeeded", ""), ("failed", "rank 1 exited 3")])
+def test_ranks_that_ended_while_their_job_was_deleted_make_no_result(how: str, before: str) -> None:
+    status = outcome(seen(end(0), end(1, how, before), removed=True))
+    assert status.state is JobState.STOPPED
+    assert "its job object was deleted, and not by this run" in status.cause
+    assert status.cause.endswith(before)
+
+
 def test_ranks_that_never_came_are_named_with_what_their_pod_waited_for() -> None:
     waited = {**end(0, "failed", "rank 1 of 2 did not start within 60 s"), "exits": [], "started_at": None}
     full = Cause("unschedulable", "no node can take pod p-1", "1 Insufficient cpu", "free nodes", final=False)

@@ -70,6 +70,8 @@ def serve(directory: Path, port: int, relay: list[str]) -> int:
         return 1
     program = str(Path(__file__).with_name("relay.py"))
     running.append(subprocess.Popen([sys.executable, "-I", "-S", program, *relay]))
+    if asked:  # just before it was started
+        running[0].send_signal(asked[0])
     code = running[0].wait()
     while children(sshd.pid) and not asked:  # stand-ins tell mpirun how their ranks ended
         time.sleep(LOOK_EVERY_S)

@@ -42,6 +42,7 @@ WAITS = "assay: waits for "
 FRAME_BYTES = 1 << 18
 PLAIN_BYTES = 1 << 12  # what a person may want to read in the platform's own log
 LOOK_EVERY_S = 0.05
+ENDING = {signal.SIGTERM, signal.SIGINT}
 FILES_LIMIT_BYTES = 4 << 20  # a kubelet keeps about 10 MB of a container's log at hand
 
 Stamp = tuple[int, int, int]
@@ -153,9 +154,11 @@ def keep(directory: Path, node_from: str | None) -> tuple[subprocess.Popen[bytes
     """Start the keeper that lies beside this file; its process, and which node this is."""
     asked = ["--node-from", node_from] if node_from else []
     program = str(Path(__file__).with_name("keeper.py"))
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # else one that comes before the keeper runs is lost
     keeper = subprocess.Popen([sys.executable, "-I", "-S", program, str(directory), *asked])
-    for number in (signal.SIGTERM, signal.SIGINT):  # a pod's end is asked of its first process: this one
+    for number in ENDING:  # a pod's end is asked of its first process: this one
         signal.signal(number, lambda received, _frame: keeper.send_signal(received))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     return keeper, int(os.environ[node_from]) if node_from else 0
 
 

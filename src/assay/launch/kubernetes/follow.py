@@ -204,8 +204,11 @@ class Follower:
     def _look_at_job(self) -> None:
         found = self._cluster.find(self._job.resource, self._job.name)
         self._job_is_gone = found is None
-        self._job_is_removed = found is None or "deletionTimestamp" in found["metadata"]
         self._ending = None if found is None else self._job.kind.ended(found)
+        done = (
+            self._ending is not None and self._ending.succeeded
+        )  # then the cluster's own time to live is over
+        self._job_is_removed = found is None or ("deletionTimestamp" in found["metadata"] and not done)
         self._job_says_something = bool(found and found.get("status"))
 
     def _events_of(self, pods: Pods, waiting: list[Object]) -> list[Object]:
@@ -248,8 +251,10 @@ class Follower:
             return
         ends = self._collected.ends()
         all_told = len(ends) == self._job.nodes and all(end["state"] != "cancelled" for end in ends)
-        if not all_told and not self._ended_here and not self._collected.cancel_asked():
+        by_itself = not self._ended_here and not self._collected.cancel_asked()
+        if by_itself:
             self._look_at_job()
+        if by_itself and not all_told:
             self._events = self._events_of(pods, list(pods.seen.values()))
             self._hindered = causes(pods.seen.values(), self._events)
         status = outcome(
@@ -263,7 +268,7 @@ class Follower:
                 ending=self._ending,
                 asked=self._collected.cancel_asked(),
                 lost=[str(gap) for gap in joiner.gaps.values()],
-                removed=self._job_is_removed and not self._ended_here,
+                removed=self._job_is_removed and by_itself,
             )
         )
         self._collected.note_unkept([log.unkept for log in self._logs.logs.values() if log.unkept])

@@ -48,9 +48,13 @@ def outcome(seen: Seen) -> JobStatus:
     """How the job ended.
 
     What a keeper says comes first: it saw the ranks. Where none was left to say so, the cluster's words.
+    Ranks of a job that somebody deleted may still end well, or fail because the others are gone.
     """
     told = kept.joined([kept.job_status(end) for end in seen.ends]) if seen.ends else None
     whole = told is not None and len(seen.ends) == seen.nodes
+    if told is not None and seen.removed and told.state in (JobState.SUCCEEDED, JobState.FAILED):
+        before = f"; before that: {told.cause}" if told.cause else ""
+        return _with(told, JobState.STOPPED, f"{REMOVED}{before}", seen)
     if told is not None and told.state in (JobState.FAILED, JobState.TIMED_OUT):
         others = seen.causes if told.started_at is None and not whole else ()  # for whom the ranks waited
         return _with(told, told.state, ": ".join([told.cause, *map(str, others[:1])]), seen)
