@@ -190,6 +190,7 @@ def test_arrivals_are_a_poisson_process_that_the_seed_decides(tmp_path: Path) ->
     assert due == [r["due_s"] for r in two.requests] != [r["due_s"] for r in other.requests]
     prompts = [asked.body["prompt"] for asked in server.asked if not asked.name.startswith("calibration")]
     assert len(set(prompts)) == len(prompts), "no cache of the run before answers"
+    assert due[-1] == pytest.approx(0.3, rel=0.03), "as many as the rate asks for, not left to chance"
     gaps = [later - earlier for earlier, later in zip([0.0, *due], due, strict=False)]
     mean = sum(gaps) / len(gaps)
     assert mean == pytest.approx(0.001, rel=4 / math.sqrt(300))
@@ -249,7 +250,7 @@ def test_a_table_that_holds_no_lengths_is_refused_where_it_is_wrong(
 
 def test_a_table_that_is_not_there_is_said_when_it_is_planned() -> None:
     params = WORKLOAD.params(model="tiny", lengths="nowhere.csv")
-    with pytest.raises(InputError, match=r"nowhere\.csv can't be read: No such file"):
+    with pytest.raises(InputError, match=r"nowhere\.csv: can't be read: No such file or directory"):
         WORKLOAD.task(params, Shape(1, 1), 1)
 
 
@@ -472,6 +473,12 @@ def test_a_search_tries_rates_until_the_bounds_break_and_stays_below(tmp_path: P
     found = ran.figure("max_rate")
     assert found == max(r for r, good in zip(rates, kept, strict=True) if good and r < too_high)
     assert too_high / found <= 1.5
+    patterns: dict[int, list[float]] = {}
+    for request in ran.requests:
+        patterns.setdefault(request["stretch"], []).append(request["due_s"] * rates[request["stretch"] - 1])
+    assert len(patterns) == len(rates)
+    for pattern in patterns.values():
+        assert pattern == pytest.approx(patterns[1], rel=1e-3), "the same arrivals, faster or slower"
     # 31 of 32 in time: the last of them waits for 30 before it, 20 ms each, less the time they took to come.
     assert found < 150
     assert ran.fact("validity") == "VALID"
@@ -480,18 +487,17 @@ def test_a_search_tries_rates_until_the_bounds_break_and_stays_below(tmp_path: P
 class Queue:
     """A server in virtual time, one request after the other; the same arrivals, faster at a higher rate."""
 
-    def __init__(self, llm_load: Any, service_s: float, requests: int) -> None:
+    def __init__(self, llm_load: Any, service_s: float, requests: int, seed: int = 5) -> None:
         self.llm_load, self.service_s, self.stretches = llm_load, service_s, 0
         self.options = argparse.Namespace(max_failed=0.0)
-        chance = random.Random(5)
-        self.gaps = [chance.expovariate(1.0) for _ in range(requests)]
+        self.requests, self.seed = requests, seed
 
     async def arrivals(self, rate: float) -> Any:
         self.stretches += 1
-        due = free = 0.0
+        free = 0.0
         requests = []
-        for number, gap in enumerate(self.gaps):
-            due += gap / rate
+        arrivals = self.llm_load.poisson_arrivals(rate, self.requests, random.Random(self.seed))
+        for number, due in enumerate(arrivals):
             free = max(free, due) + self.service_s
             said = {"sent_s": due, "first_s": free, "last_s": free, "output_tokens": 1}
             requests.append(self.llm_load.Request(self.stretches, number, due, 1, 1, **said))
@@ -509,6 +515,30 @@ def test_a_search_comes_as_close_as_it_was_asked_to(begin: float, resolution: fl
     assert 25 < found.rate < 50
 
 
+def test_searches_begin_evenly_over_their_last_step_and_each_at_its_own_rate() -> None:
+    starts = [llm_client.random_start(4.0, 0.01, f"{seed} http://gpu7:8000/v1") for seed in range(2000)]
+    last_step = 2 ** (1 / 128)  # the first power of 2 by halves of its exponent within 1 %: 64 is above it
+    assert 2 ** (1 / 128) < 1.01 < 2 ** (1 / 64)
+    shares = sorted(math.log(start / 4.0) / math.log(last_step) + 0.5 for start in starts)
+    assert all(0 <= share < 1 for share in shares)
+    assert max(abs(share - number / 2000) for number, share in enumerate(shares)) < 1.95 / math.sqrt(2000)
+    assert starts[7] == llm_client.random_start(4.0, 0.01, "7 http://gpu7:8000/v1")
+    assert starts[7] != llm_client.random_start(4.0, 0.01, "7 http://gpu8:8000/v1")
+
+
+def test_equal_servers_do_not_give_identical_values() -> None:
+    """The same arrivals on both sides and in all repeats: only where each search begins differs."""
+    found = []
+    for repeat in range(10):
+        queue, begin = Queue(llm_load, 0.02, 500), llm_client.random_start(4.0, 0.01, str(repeat))
+        stretch = asyncio.run(
+            llm_client.search(llm_client.Rank(), begin, 0.01, queue, Bounds(0.2, None, 90.0))
+        )
+        found.append(stretch.rate)
+    assert len(set(found)) == 10
+    assert max(found) / min(found) < 1.01
+
+
 @pytest.mark.parametrize(
     ("service_s", "told"), [(9.0, "no rate keeps the bounds"), (0.0, "start from a higher")]
 )
@@ -522,7 +552,7 @@ def test_a_server_that_dies_in_a_search_ends_it(tmp_path: Path) -> None:
     with serving(later(Answers(status=500, says="dead"))) as server:
         ran = load(tmp_path, server.url, scenario="search", ttft_bound_s=1.0, percent=50.0)
     assert ran.code == 1
-    assert "the server answers no more, after 200 requests/s: HTTP 500" in ran.errors
+    assert re.search(r"the server answers no more, after [\d.]+ requests/s: HTTP 500", ran.errors)
     assert '"unit"' not in ran.log
 
 

@@ -7,7 +7,7 @@
 server  requests arrive as MLPerf's Server scenario has it: a Poisson process, whether or not the server keeps
         up. Latency counts from when a request was due, not from when it could be sent.
 users   so many users, each of whom sends the next request when the last was answered
-search  the highest rate of arrivals whose bounds are kept: doubled or halved from `rate`, then bisected
+search  the highest rate of arrivals whose bounds are kept: from about `rate` doubled or halved, then bisected
 
 Every request's times go to requests.jsonl. Standard library only; the key comes from the environment alone.
 """
@@ -18,7 +18,9 @@ import argparse
 import asyncio
 import csv
 import json
+import math
 import os
+import random
 import resource
 from collections import Counter
 from pathlib import Path
@@ -49,7 +51,9 @@ async def measure(rank: Rank, options: argparse.Namespace, client: Client, bound
     rank.log("tokens_counted_by", {"server": "server", "pieces": "client", "none": "nobody"}[options.tokens])
     rank.log("words_per_token", client.words_per_token)
     if options.scenario == "search":
-        stretch = await search(rank, options.rate, options.resolution, client, bounds)
+        begin = random_start(options.rate, options.resolution, f"{options.seed} {options.url}")
+        rank.log("search_start_rate", begin)
+        stretch = await search(rank, begin, options.resolution, client, bounds)
         rank.log("max_rate", stretch.rate, unit="requests/s", labels={})
     else:
         users = options.scenario == "users"
@@ -65,6 +69,17 @@ async def measure(rank: Rank, options: argparse.Namespace, client: Client, bound
         broken = stretch.broken(bounds)
         rank.log("validity", "INVALID" if broken else "VALID")
         rank.log("invalid_because", "; ".join(broken))
+
+
+def random_start(rate: float, resolution: float, seed: str) -> float:
+    """Where a search begins: `rate` times a chance factor, uniform in logarithm over the search's last step.
+
+    From one and the same start every search would end on the same few rates: equal servers would give
+    identical values, and a true difference none or a whole step.
+    """
+    halvings = max(0, math.ceil(-math.log2(math.log2(1 + resolution))))
+    step = 2 ** (1 / 2**halvings)
+    return rate * step ** (random.Random(seed).random() - 0.5)  # noqa: S311  (no secret is made of it)
 
 
 async def search(rank: Rank, rate: float, resolution: float, client: Client, bounds: Bounds) -> Stretch:
@@ -228,7 +243,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--model", required=True, help="as the server calls it")
     parser.add_argument("--endpoint", choices=PATHS, default="completions")
     parser.add_argument("--scenario", choices=["server", "users", "search"], default="server")
-    parser.add_argument("--rate", type=float, default=1.0, help="requests a second; where a search begins")
+    parser.add_argument(
+        "--rate", type=float, default=1.0, help="requests a second; about where a search begins"
+    )
     parser.add_argument("--users", type=int, default=8)
     parser.add_argument("--requests", type=int, default=500, help="at least so many")
     parser.add_argument("--min-duration-s", type=float, default=60.0, help="and for at least so long")
@@ -242,7 +259,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--ttft-bound-s", type=float, help="on the time to first token")
     parser.add_argument("--tpot-bound-s", type=float, help="on the time per output token")
     parser.add_argument("--percent", type=float, default=99.0, help="of requests that have to keep them")
-    parser.add_argument("--resolution", type=float, default=0.05, help="of a search")
+    parser.add_argument("--resolution", type=float, default=0.01, help="of a search")
     parser.add_argument("--max-failed", type=float, default=0.0, help="share of requests that may fail")
     parser.add_argument("--timeout-s", type=float, default=600.0, help="for one answer")
     parser.add_argument("--api-key-env", default="OPENAI_API_KEY", help="variable that holds the key")

@@ -92,7 +92,7 @@ class LlmServingParams(Params):
         description="server: Poisson arrivals at `rate`, as MLPerf's Server scenario; users: so many, each "
         "waiting for its answer; search: the highest rate that keeps the bounds, starting from `rate`.",
     )
-    rate: float = Field(1.0, gt=0, description="Requests a second; where a search begins.")
+    rate: float = Field(1.0, gt=0, description="Requests a second; about where a search begins.")
     users: int = Field(8, ge=1, description="Users at the same time, in the scenario users.")
     requests: int = Field(500, ge=1, description="At least so many requests; of a search, at each rate.")
     min_duration_s: float = Field(60.0, ge=0, description="And for at least so long; MLPerf asks for 600.")
@@ -115,7 +115,10 @@ class LlmServingParams(Params):
     tpot_bound_s: float | None = Field(None, gt=0, description="Bound on the time per output token.")
     percent: float = Field(99.0, gt=0, lt=100, description="Of the requests that have to keep the bounds.")
     resolution: float = Field(
-        0.05, gt=0, description="How close a search comes: the next rate tried above is this much higher."
+        0.01,
+        gt=0,
+        description="How close a search comes: the next rate tried above is at most this much higher. "
+        "Take at most a third of the suite's margin.",
     )
     max_failed: float = Field(0.0, ge=0, lt=1, description="Share of requests that may fail.")
     timeout_s: float = Field(600.0, gt=0, description="For one answer; then it has failed.")

@@ -179,8 +179,9 @@ def identical_values(case: Case) -> Doubt | None:
     )
     return Doubt(
         "identical-values",
-        f"{evidence}: a spread of zero is more likely a coarse timer or a rounded print",
-        "Print more digits or measure for longer; a count that can't vary needs no interval",
+        f"{evidence}: a spread of zero is more likely a coarse step, of a timer, a rounded print or a search",
+        "Print more digits, search in finer steps or measure for longer; a count that can't vary needs no "
+        "interval",
     )
 
 

@@ -75,8 +75,10 @@ EXPLANATIONS: dict[str, Explanation] = {
     "identical-values": Explanation(
         "weak",
         "All runs of a side gave one and the same value.",
-        "Their spread is hidden by a coarse timer or a rounded print, so there is no honest interval.",
-        "Print more digits or measure for longer. A count that can't vary needs no interval.",
+        "Their spread is hidden by a coarse step, of a timer, a rounded print or a search, so there is no "
+        "honest interval.",
+        "Print more digits, search in finer steps or measure for longer. A count that can't vary needs no "
+        "interval.",
     ),
     "too-short": Explanation(
         "biased",
