@@ -73,7 +73,7 @@ def test_a_metric_without_a_direction_that_moved_is_undecided_and_says_what_to_d
     for a, b in (("new", "old"), ("old", "new")):
         said = assay("gate", f"n:{a}", "--baseline", f"n:{b}", "--runs", tmp_path / "runs")
         assert said.exit_code == 3, said.output
-        assert "no direction of this metric is declared better: declare `better`" in said.stdout
+        assert "no direction of this metric is declared better: declare `better:`" in said.stdout
 
 
 def test_what_is_picked_out_of_several_rests_on_the_corrected_interval() -> None:

@@ -12,8 +12,10 @@ from assay.analyse.expect import decide as decide_requirement
 from assay.analyse.families import corrected
 from assay.analyse.gate import judge
 from assay.analyse.lost_time import allowing_for
+from assay.analyse.obstacles import more_runs_may_decide
 from assay.records import Better, Comparison, Estimate, NodeCounts, Result
-from assay.report import sentences
+from assay.report import sentences, undecided_words
+from assay.report.recommendation import advised
 from stated_runs import metrics, side
 
 ALONE = NodeCounts(elapsed_s=10.0, cpus=2, busy_cpu_s=10.0, job_cpu_s=9.99, stolen_cpu_s=0.0, cpu_wait_s=0.1)
@@ -45,7 +47,8 @@ def test_neighbours_that_one_side_felt_more_do_not_reverse_a_verdict() -> None:
     assert found.ratio.low is not None
     assert found.ratio.low > 3
     assert (found.verdict, found.by_margin, found.runs_needed) == ("undecided", False, None)
-    assert "others had CPUs that A may have waited for 93 % of its run, and B 97 %" in found.reason
+    lost = "others had CPUs that two-threads may have waited for 93 % of its run, and one-thread 97 %"
+    assert lost in found.reason
     assert found.reason.endswith("run again alone")
     assert judge(found).answer == "undecided"
     assert {c.verdict for c in corrected([found, found])} == {"undecided"}
@@ -67,6 +70,31 @@ def test_the_headline_and_the_sentence_say_it() -> None:
     assert (
         "others had CPUs that two-threads may have waited for 93 % of its run, and one-thread 97 %" in answer
     )
+
+
+def test_beside_such_a_load_nothing_says_what_more_runs_can_show() -> None:
+    found = compared(runs(SLOW, TWO_THREADS), runs(FAST, ONE_THREAD, system="b"))
+    (line,) = undecided_words.lines([found])
+    assert line == (
+        "undecided train throughput: others had CPUs that two-threads may have waited for 93 % of its run, "
+        "and one-thread 97 %: more runs beside such a load decide nothing"
+    )
+    assert not more_runs_may_decide(found)
+    advice = advised([found])
+    assert advice.action == "Run again alone"
+    assert advice.sentence.startswith("The one comparison is undecided; others had CPUs")
+    asked = sentences.questions([found])
+    assert sentences.resolution(asked) == ""
+    assert "can show" not in sentences.evidence(asked[0])
+
+
+def test_more_runs_may_decide_where_the_interval_reaches_beyond_what_was_lost() -> None:
+    values = [100.0, 100.1, 99.9, 100.05, 99.95]
+    a, b = with_lost(0.5), with_lost(0.5)  # 5 % each, where the margin is 2 %
+    assert not more_runs_may_decide(compared(runs(values, a), runs(values[::-1], b, system="b")))
+    wide = compared(runs(values, a), runs([80.0, 120.0, 99.0, 110.0, 90.0], b, system="b"))
+    assert more_runs_may_decide(wide)
+    assert undecided_words.why([wide]).endswith("run again alone")
 
 
 @pytest.mark.parametrize(

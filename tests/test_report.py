@@ -275,6 +275,23 @@ def test_the_verdict_table_says_what_so_many_runs_can_show() -> None:
     assert "so many runs can show a difference of 1.2 %" in plain(terminal.verdicts([compared()]))
 
 
+@pytest.mark.parametrize(
+    ("ratio", "better", "words"),
+    [
+        ((1.0, 0.95, 1.05), "higher", "the interval 0.950 to 1.050 reaches beyond the margin of ±2 %"),
+        ((1.2, 1.1, 1.3), None, "no direction of this metric is declared better: declare `better:`"),
+        ((1.2, None, None), "higher", "the reason"),
+    ],
+)
+def test_the_verdict_table_says_why_a_verdict_is_undecided(
+    ratio: tuple[float, float | None, float | None], better: str | None, words: str
+) -> None:
+    found = compared("undecided", ratio, better=better)
+    assert f"undecided resnet50 throughput: {words}" in plain(terminal.verdicts([found]), width=200)
+    both = plain(terminal.verdicts([found, compared(size=2), replace(found, b="other")]), width=200)
+    assert both.count("undecided resnet50 throughput: ") == 2  # once for each pair of sides
+
+
 def test_the_verdict_table_says_how_far_the_rank_estimates_lie_and_the_farthest() -> None:
     def with_rank(value: float | None, size: int) -> Comparison:
         rank = None if value is None else Estimate(value, value - 0.01, value + 0.01, 8, "")

@@ -52,7 +52,7 @@ def asked(*verdicts: str, doubts: tuple[Doubt, ...] = ()) -> Contents:
             "Do not accept",
             "slower than bare-metal in 1 of 2 comparisons.",
         ),
-        (["undecided", "equivalent"], "Repeat", "1 of 2 comparisons undecided"),
+        (["undecided", "equivalent"], "Repeat", "1 of 2 comparisons is undecided"),
         ([], "Nothing to decide", "add a second one, or requirements"),
     ],
 )

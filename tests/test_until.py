@@ -55,9 +55,9 @@ def site(
     return directory
 
 
-def assay(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def assay(directory: Path, *words: str, code: str = ASSAY_ALONE) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", ASSAY_ALONE, *words],
+        [sys.executable, "-c", code, *words],
         cwd=directory,
         capture_output=True,
         text=True,
@@ -66,8 +66,10 @@ def assay(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def until(directory: Path, *words: str) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
-    said = assay(directory, "run", "suite.yaml", "--until", "decided", "--json", *words)
+def until(
+    directory: Path, *words: str, code: str = ASSAY_ALONE
+) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
+    said = assay(directory, "run", "suite.yaml", "--until", "decided", "--json", *words, code=code)
     return json.loads(said.stdout) if said.stdout else {}, said
 
 
@@ -181,6 +183,22 @@ def test_when_the_time_is_up_no_block_begins_and_more_time_goes_on(tmp_path: Pat
     assert (again["session"], again["until"]["blocks"]) == (document["session"], 1)
     more, _ = until(tmp_path, "--max-repeats", "4")
     assert (more["session"], more["until"]["ended"]) == (document["session"], "most blocks")
+
+
+def test_a_load_that_forbids_verdicts_ends_it_at_the_first_look(tmp_path: Path) -> None:
+    loaded = ASSAY_ALONE.replace(
+        "from assay.cli", "lost_time.lost_to_others = lambda *_: (0.5, 0.4)\nfrom assay.cli"
+    ).replace("doubts import meanwhile", "doubts import meanwhile\nfrom assay.analyse import lost_time")
+    document, said = until(site(tmp_path, factor=0.8), code=loaded)
+    assert said.returncode == 3, said.stderr
+    assert (document["until"]["ended"], document["until"]["blocks"]) == ("more runs decide nothing", 3)
+    assert (
+        "After 3 of at most 20 blocks: 1 primary comparison is open; more runs like these decide"
+        in said.stderr
+    )
+    assert "above 20 % there is no verdict, however many runs: run again alone" in said.stderr
+    again, _ = until(tmp_path)
+    assert again["session"] != document["session"]
 
 
 def test_a_finished_one_is_not_gone_on_with_unless_a_run_was_removed(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def _compare_point(
     case = doubts.Case(sides, estimate, margin, found.interleaved, found.dropped)
     raised = doubts.of(case, about_runs)
     lost = lost_time.lost_to_others(_results(found.a), _results(found.b), margin, raised)
-    verdict, reason = decide(estimate, margin, better, lost)
+    verdict, reason = decide(estimate, margin, better, lost, names)
     looks = looks_of((*found.a.samples, *found.b.samples))
     if looks and not interval.why and found.replication == "runs":
         reason += f" ({allowance(found.confidence, looks)})"
@@ -236,7 +236,11 @@ def surely_beyond(estimate: Estimate, margin: float, better: Better | None, lost
 
 
 def decide(
-    estimate: Estimate, margin: float, better: Better | None, lost: Lost = NOTHING_LOST
+    estimate: Estimate,
+    margin: float,
+    better: Better | None,
+    lost: Lost = NOTHING_LOST,
+    names: tuple[str, str] = ("A", "B"),
 ) -> tuple[Verdict, str]:
     """The verdict on B from the interval, and why, as text.
 
@@ -250,12 +254,12 @@ def decide(
     if low is None or high is None:
         return "undecided", "there is no interval"
     if lost_time.too_much(lost):
-        limit = f"above {percent(lost_time.MOST_LOST)} there is no verdict"
-        return "undecided", f"{lost_time.words(lost)}; {limit}: run again alone"
+        limit = f"above {percent(lost_time.MOST_LOST)} there is no verdict, however many runs"
+        return "undecided", f"{lost_time.words(lost, names)}; {limit}: run again alone"
     least, most = 1 / (1 + margin), 1 + margin
     reach, remedy = f"the interval {_written(low)} to {_written(high)}", "more runs"
     if lost != NOTHING_LOST:
-        reach += f", stretched because {lost_time.words(lost)},"
+        reach += f", stretched because {lost_time.words(lost, names)},"
         remedy = "run again alone"
     if least <= low and high <= most:
         return "equivalent", f"{reach} lies within the margin of ±{percent(margin)}"

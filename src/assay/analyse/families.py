@@ -120,7 +120,7 @@ def _held(c: Comparison, more: _Tail, less: _Tail, at: int) -> Comparison:
     if c.verdict == "equivalent":
         return replace(c, family=family)
     better, lost = c.point.better, c.lost_to_others
-    verdict, reason = decide(together, c.margin, better, lost)
+    verdict, reason = decide(together, c.margin, better, lost, (c.a, c.b))
     by_margin = surely_beyond(together, c.margin, better, lost)
     alone = surely_beyond(c.ratio, c.margin, better, lost)
     if verdict in ("faster", "slower") and alone and not by_margin:

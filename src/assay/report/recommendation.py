@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.analyse import explanations
+from assay.analyse.obstacles import more_runs_may_decide, obstacle
 from assay.records import Comparison, Doubt, Requirement
-from assay.report import figures
+from assay.report import figures, undecided_words
 from assay.report.contents import Contents
-from assay.report.sentences import is_speed, needed, verdict_word
+from assay.report.sentences import is_speed, verdict_word
 
 _LOST = "failed-runs-left-out"  # how far it may have shifted the figures is part of the answer
 _FINAL = ("Accept", "Do not accept")
@@ -71,22 +72,29 @@ def _decided(requirements: Sequence[Requirement], comparisons: Sequence[Comparis
     failing = [r for r in requirements if r.verdict == "fails"]
     if slower or failing:
         parts = [_slower(slower, comparisons)] if slower else []
-        parts += [f"{_of(len(failing), len(requirements), 'requirement')} fail"] if failing else []
+        if failing:
+            parts.append(_count(len(failing), len(requirements), "requirement", "fails", "fail"))
         return "Do not accept", f"{_capital('; '.join(parts))}."
     open_ones = [c for c in comparisons if c.verdict == "undecided"]
     unmet = [r for r in requirements if r.verdict == "undecided"]
     if open_ones or unmet:
-        parts = [f"{_of(len(open_ones), len(comparisons), 'comparison')} undecided"] if open_ones else []
-        parts += [f"{_of(len(unmet), len(requirements), 'requirement')} undecided"] if unmet else []
-        why = needed(open_ones) or (open_ones[0].reason if len(open_ones) == 1 else "")
-        undirected = open_ones and all(c.point.better is None for c in open_ones) and not unmet
-        action = "State which way is better" if undirected else "Repeat"
-        return action, "; ".join(filter(None, [*parts, why])) + "."
+        parts = [
+            _count(len(undecided), len(of), noun, "is undecided", "are undecided")
+            for undecided, of, noun in (
+                (open_ones, comparisons, "comparison"),
+                (unmet, requirements, "requirement"),
+            )
+            if undecided
+        ]
+        text = "; ".join(filter(None, [*parts, undecided_words.why(open_ones)]))
+        return _remedy(open_ones if not unmet else ()), f"{_capital(text)}."
     if comparisons:
-        held = f" and {_all(len(requirements), 'requirement')} hold" if requirements else ""
+        met = _count(len(requirements), len(requirements), "requirement", "holds", "hold")
+        held = f" and {met}" if requirements else ""
         return "Accept", f"{_fast(comparisons)}{held}."
     if requirements:
-        return "Accept", f"{_capital(_all(len(requirements), 'requirement'))} hold."
+        met = _count(len(requirements), len(requirements), "requirement", "holds", "hold")
+        return "Accept", f"{_capital(met)}."
     return (
         "Nothing to decide",
         "One system was measured alone: add a second one, or requirements under expect.",
@@ -122,6 +130,21 @@ def _fast(comparisons: Sequence[Comparison]) -> str:
         within = f", within {' or '.join(dict.fromkeys(figures.percent(c.margin) for c in comparisons))},"
     places = "the one comparison" if len(comparisons) == 1 else _all(len(comparisons), "comparison")
     return f"{names} is {words} {comparisons[0].a}{within} in {places}"
+
+
+def _remedy(open_ones: Sequence[Comparison]) -> str:
+    """What to do where nothing but these comparisons is undecided."""
+    if open_ones and all(obstacle(c) == "no direction" for c in open_ones):
+        return "State which way is better"
+    if open_ones and all(obstacle(c) == "lost time" and not more_runs_may_decide(c) for c in open_ones):
+        return "Run again alone"
+    return "Repeat"
+
+
+def _count(count: int, whole: int, noun: str, is_so: str, are_so: str) -> str:
+    """`the one requirement fails`, `both requirements fail`, `1 of 3 requirements fails`."""
+    who = _all(whole, noun) if count == whole else _of(count, whole, noun)
+    return f"{who} {is_so if count == 1 else are_so}"
 
 
 def _of(count: int, whole: int, noun: str) -> str:

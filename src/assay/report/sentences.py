@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from assay.analyse import lost_time
 from assay.analyse.compare import surely_beyond
 from assay.analyse.explanations import EXPLANATIONS, Severity
+from assay.analyse.obstacles import obstacle
 from assay.records import (
     Comparison,
     Doubt,
@@ -96,13 +97,22 @@ _RESERVATIONS: Sequence[tuple[Severity, str, str]] = (
 
 def resolution(asked: Sequence[Question]) -> str:
     """What so many runs can tell apart at best and at worst; "" where there is no interval."""
-    visible = [c.smallest_visible for q in asked for c in q.comparisons if c.smallest_visible is not None]
-    if not visible:
+    shown = visible([c for question in asked for c in question.comparisons])
+    if not shown:
         return ""
-    least, most = figures.percent(min(visible)), figures.percent(max(visible))
+    least, most = figures.percent(min(shown)), figures.percent(max(shown))
     if least == most:
         return f"So many runs can show a difference of {least}."
     return f"So many runs can show a difference of {least} at best, of {most} at worst."
+
+
+def visible(comparisons: Sequence[Comparison]) -> list[float]:
+    """The smallest differences that the runs can show, as shares; none where others used the CPUs."""
+    return [
+        c.smallest_visible
+        for c in comparisons
+        if c.smallest_visible is not None and not any(c.lost_to_others)
+    ]
 
 
 def needed(comparisons: Sequence[Comparison]) -> str:
@@ -193,7 +203,7 @@ def evidence(question: Question) -> str:
     n = figures.runs([c.n for c in points])
     replicate = "session" if points[0].replication == "sessions" else "block"
     method = {"paired": f"paired by {replicate}", "welch": "not paired"}.get(points[0].method, "no interval")
-    visible = [c.smallest_visible for c in points if c.smallest_visible is not None]
+    shown = visible(points)
     parts = [f"{n} runs{_in_sessions(points)}", method]
     if len(points) == 1:
         unit, (a, b) = figures.means(points)
@@ -201,8 +211,8 @@ def evidence(question: Question) -> str:
         if points[0].ratio.low is None:
             parts.append(points[0].reason)
     deciding = needed(points)
-    if visible and not deciding:
-        parts.append(f"so many runs can show {figures.span(min(visible), max(visible))}")
+    if shown and not deciding:
+        parts.append(f"so many runs can show {figures.span(min(shown), max(shown))}")
     parts += filter(None, [*_beside(points), deciding, looked_at([c.ratio for c in points])])
     return "; ".join(parts)
 
@@ -348,7 +358,9 @@ def _claim(c: Comparison) -> str:
 
 
 def _why_open(c: Comparison) -> str:
-    """That others used the CPUs, where the verdict is open for that."""
+    """That others used the CPUs or that no direction is better, where the verdict is open for that."""
+    if obstacle(c) == "no direction":
+        return "; no direction of this metric is declared better"
     lost = lost_time.words(c.lost_to_others, (c.a, c.b))
     return f"; {lost}" if lost else ""
 

@@ -12,7 +12,7 @@ from assay.records import Comparison, Point, Requirement, Result, Scalar, Scalin
 from assay.report import figures
 from assay.report.contents import Contents, Summary
 from assay.report.figures import NONE
-from assay.report.sentences import REQUIREMENT_SYMBOLS, SYMBOLS, verdict_word
+from assay.report.sentences import REQUIREMENT_SYMBOLS, SYMBOLS, verdict_word, visible
 
 T = TypeVar("T")
 Labels = Mapping[str, Scalar]
@@ -91,11 +91,12 @@ def _own_doubts(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def _comparison_row(c: Comparison, left: str, right: str, shared: Labels) -> Row:
-    visible = NONE if c.smallest_visible is None else figures.percent(c.smallest_visible)
+    shown = visible([c])
+    difference = figures.percent(shown[0]) if shown else NONE
     n = f"{c.n[0]} + {c.n[1]}"
     verdict = f"{SYMBOLS[c.verdict]} {verdict_word(c)}"
     ratio = (figures.ratio_value(c.deciding), figures.interval(c.deciding))
-    cells = (figures.where(c.point, shared), left, right, *ratio, n, visible)
+    cells = (figures.where(c.point, shared), left, right, *ratio, n, difference)
     return Row((*cells, c.method or NONE, verdict), c.verdict)
 
 

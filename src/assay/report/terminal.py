@@ -20,7 +20,7 @@ from assay.records import (
     Scaling,
     ScalingPoint,
 )
-from assay.report import exchange_words, figures, why_words
+from assay.report import exchange_words, figures, undecided_words, why_words
 from assay.report.folding import Folded
 from assay.report.recommendation import advised
 from assay.report.sentences import (
@@ -29,10 +29,10 @@ from assay.report.sentences import (
     by_ranks,
     headline,
     looked_at,
-    needed,
     questions,
     together,
     verdict_word,
+    visible,
 )
 from assay.report.tables import gathered
 
@@ -127,24 +127,18 @@ def _ratio(c: Comparison) -> tuple[str, str, str]:
 
 def _how_to_read(comparisons: Sequence[Comparison]) -> str:
     margins = sorted({c.margin for c in comparisons})
-    visible = [c.smallest_visible for c in comparisons if c.smallest_visible is not None]
+    shown = visible(comparisons)
     words = f"margin ±{' and ±'.join(figures.percent(m) for m in margins)}; n runs a side"
-    if visible:
-        words += "; so many runs can show a difference of " + figures.span(min(visible), max(visible))
+    if shown:
+        words += "; so many runs can show a difference of " + figures.span(min(shown), max(shown))
     looked, ranks = looked_at([c.ratio for c in comparisons]), by_ranks(comparisons)
     of_curves = exchange_words.how_to_read(bands.curve_verdicts(comparisons))
     return "\n".join(
-        filter(None, (words, ranks, looked, *_runs_needed(comparisons), together(comparisons), of_curves))
+        filter(
+            None,
+            (words, ranks, looked, *undecided_words.lines(comparisons), together(comparisons), of_curves),
+        )
     )
-
-
-def _runs_needed(comparisons: Sequence[Comparison]) -> list[str]:
-    """A line a metric that is undecided somewhere."""
-    return [
-        f"undecided {of_metric[0].point.benchmark} {figures.metric(of_metric[0].point.metric)}: {more}"
-        for of_metric in gathered(comparisons, lambda c: (c.point.benchmark, c.point.metric))
-        if (more := needed(of_metric))
-    ]
 
 
 def scaling(curves: Sequence[Scaling], *, doubted: bool = True) -> RenderableType:

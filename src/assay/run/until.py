@@ -15,6 +15,7 @@ from assay import plan
 from assay.analyse.compare import compare
 from assay.analyse.families import corrected
 from assay.analyse.groups import Metrics
+from assay.analyse.obstacles import more_runs_may_decide
 from assay.analyse.sequential import looks
 from assay.errors import InputError, Problem
 from assay.records import Comparison, Plan, Result, Run, digest_of
@@ -36,7 +37,7 @@ class Limits:
     max_time_s: float | None = None
 
 
-Ended = Literal["decided", "most blocks", "time is up"]
+Ended = Literal["decided", "most blocks", "time is up", "more runs decide nothing"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Look:
             None: "",
             "decided": "",
             "most blocks": "; a larger --max-repeats is a new test that begins with no runs",
+            "more runs decide nothing": "; more runs like these decide nothing",
             "time is up": "; the time is up, a longer --max-time goes on from here",
         }[self.ended]
         return "\n  ".join([f"{after}: {number}{also}", *self.open])
@@ -105,19 +107,23 @@ def planned(
 
 def look(planned: Plan, blocks: int, results: Sequence[Result], metrics: Metrics, *, late: bool) -> Look:
     """Look at the results of the first so many blocks; `late`: there is no time for another."""
-    open_ = undecided(planned, results, metrics)
+    open_, missing = undecided(planned, results, metrics)
     ended: Ended | None = None
-    if not open_:
+    if not open_ and not missing:
         ended = "decided"
+    elif not missing and not any(map(more_runs_may_decide, open_)):
+        ended = "more runs decide nothing"
     elif blocks == planned.looks[-1]:
         ended = "most blocks"
     elif late:
         ended = "time is up"
-    return Look(blocks, planned.looks, open_, ended)
+    return Look(blocks, planned.looks, (*map(_words, open_), *missing), ended)
 
 
-def undecided(planned: Plan, results: Sequence[Result], metrics: Metrics) -> tuple[str, ...]:
-    """Primary comparisons that these results leave open, in words; also those that can't be made at all."""
+def undecided(
+    planned: Plan, results: Sequence[Result], metrics: Metrics
+) -> tuple[list[Comparison], list[str]]:
+    """Primary comparisons that these results leave open, and those that can't be made at all, as text."""
     baseline = planned.baseline if planned.baseline in planned.systems else planned.systems[0]
     sides: dict[str, list[Result]] = {system: [] for system in planned.systems}
     for result in results:
@@ -135,8 +141,8 @@ def undecided(planned: Plan, results: Sequence[Result], metrics: Metrics) -> tup
         )
         if comparison.point.metric == planned.primary_metric.get(comparison.point.benchmark)
     ]
-    open_ = [_words(c) for c in corrected(compared) if c.verdict == "undecided"]
-    return (*open_, *_missing(planned, compared, baseline))
+    open_ = [c for c in corrected(compared) if c.verdict == "undecided"]
+    return open_, list(_missing(planned, compared, baseline))
 
 
 def _missing(planned: Plan, compared: Sequence[Comparison], baseline: str) -> Iterator[str]:
