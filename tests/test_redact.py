@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
+import shlex
 import string
+import time
 from pathlib import Path
 
 import pytest
@@ -264,3 +267,135 @@ def test_a_value_that_is_an_ordinary_word_is_hidden_only_where_it_is_named(plain
 def test_a_short_value_is_hidden_as_a_whole_word_only() -> None:
     redact.learn({"PASSWORD": "abc123"})
     assert redact.text("abc123 and xabc1234") == f"{REDACTED} and xabc1234"
+
+
+# Names and values in pairs, text in text, options of programs ----------------------------------------------
+
+PLANTED = "hunter2xyz"
+KEY_OF_WANDB = "0f1e2d3c4b5a69788796a5b4c3d2e1f001234567"
+PATCH = {"spec": {"containers": [{"env": [{"name": "DB_PASSWORD", "value": PLANTED}]}]}}
+
+
+def test_the_value_of_a_name_and_value_pair_is_hidden_and_known() -> None:
+    clean = redacted({"patch": PATCH})["patch"]["spec"]["containers"][0]["env"]
+    assert clean == [{"name": "DB_PASSWORD", "value": REDACTED}]
+    assert secrets_in(PATCH) == {PLANTED}
+    settings = [{"name": "NCCL_DEBUG", "value": "INFO"}, {"name": "TOKEN", "valueFrom": {"secretKeyRef": {}}}]
+    assert redacted(settings) == settings
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the password=hunter2xyz works",
+        "Server=db;Database=x;User Id=me;Password=hunter2xyz;Encrypt=yes",
+        "Server=db;Pwd=hunter2xyz;",
+        '{"user": "me", "password": "hunter2xyz"}',
+        "{'user': 'me', 'api_key': 'hunter2xyz'}",
+        '{\\"password\\": \\"hunter2xyz\\"}',
+        "- name: DB_PASSWORD\n  value: hunter2xyz\n",
+        '{"name": "DB_PASSWORD", "value": "hunter2xyz"}',
+        "https://s3/x?X-Amz-Date=1&X-Amz-Signature=hunter2xyz&a=b",
+        "https://x.blob/c?sv=1&sig=hunter2xyz",
+        "machine api.example.org login me password hunter2xyz",
+        "https://ghp_hunter2xyz@github.com/a/b",
+        "https://abcdefgh1234hunter2xyz@github.com/a/b",
+        "sk-proj-abcdefgh1234hunter2xyz",
+        "aws_secret_access_key = hunter2xyz",
+    ],
+)
+def test_a_secret_in_running_text_is_hidden(text: str) -> None:
+    shown = hidden(text)
+    assert "hunter2" not in shown
+    assert REDACTED in shown
+    assert hidden(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("line", "secret"),
+    [
+        ('train --config \'{"password": "hunter2xyz"}\'', PLANTED),
+        ("aws configure set aws_secret_access_key hunter2xyz", PLANTED),
+        (f"wandb login {KEY_OF_WANDB}", KEY_OF_WANDB),
+        (f"wandb login --relogin {KEY_OF_WANDB}", KEY_OF_WANDB),
+        ("load --bearer hunter2xyz", PLANTED),
+        ("load --creds me:hunter2xyz", PLANTED),
+        ("curl -ume:hunter2xyz host", PLANTED),
+        ("curl -su me:hunter2xyz host", PLANTED),
+        ("curl --user=me:hunter2xyz host", PLANTED),
+        ("redis-cli -a hunter2xyz ping", PLANTED),
+        ("openssl enc -aes256 -pass pass:hunter2xyz", PLANTED),
+        ("ldapsearch -x -w hunter2xyz", PLANTED),
+        ("ipmitool -U admin -P hunter2xyz power status", PLANTED),
+        ("mkdir -p x && mysql -u docker -phunter2xyz", PLANTED),
+    ],
+)
+def test_a_secret_among_arguments_is_hidden_in_a_list_a_shell_line_and_a_note(line: str, secret: str) -> None:
+    for data in (shlex.split(line), ["sh", "-c", line], {"note": line}):
+        clean = redacted(data)
+        assert secret not in json.dumps(clean)
+        assert REDACTED in json.dumps(clean)
+        assert secret in secrets_in(data)
+        assert redacted(clean) == clean
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mkdir -p results2024a",
+        "cp -p checkpoint2024a /data",
+        "perf stat -p 1234",
+        "python -u train.py",
+        "docker run -u 1000 -p 8080:80 image",
+        "docker run -u me:staff image",
+        "sort -u -a words2024a",
+        "train -p results2024a -w 4 -a resnet50",
+        "env NCCL_TOKEN_RING=1 NCCL_TOKEN_RING_ALGO=tree HF_HUB_DISABLE_IMPLICIT_TOKEN=1 train",
+    ],
+)
+def test_the_same_options_of_other_programs_stay(line: str) -> None:
+    assert redacted(line.split()) == line.split()
+    assert redacted(["sh", "-c", line]) == ["sh", "-c", line]
+
+
+def test_settings_of_libraries_and_switches_stay() -> None:
+    env = {"NCCL_TOKEN_RING": "1", "CUDA_SECRET_MODE_X": "fast", "VLLM_USE_AUTH": "1", "TOKEN_RINGS": "16"}
+    assert redacted(env) == env
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "time per token: 12.3ms, first token: 8 s, token=17",
+        "password: wrong, secret: unknown, token: missing",
+        "Client(token=api_token, password=db_password, auth=None)",
+        're.compile(r"token=(?P<value>[0-9.]+)")',
+        '{"token": "0f1e2d3c4b5a"}',
+        "wandb: commit 0f1e2d3c4b5a69788796a5b4c3d2e1f001234567",
+    ],
+)
+def test_running_text_that_only_speaks_of_secrets_stays(text: str) -> None:
+    assert hidden(text) == text
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a",
+        "http://a:b,",
+        "-----BEGIN PRIVATE KEY-----",
+        "sk-",
+        "password=",
+        "password ",
+        "?a=&",
+        "eyJaaaaaaaa.",
+    ],
+)
+def test_the_time_grows_with_the_text_and_no_faster(piece: str) -> None:
+    def seconds(size: int) -> float:
+        text = (piece * (size // len(piece) + 1))[:size] + " ://"
+        begin = time.process_time()
+        hidden(text)
+        return time.process_time() - begin
+
+    assert seconds(400_000) < 20 * seconds(40_000) + 0.1

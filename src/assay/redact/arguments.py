@@ -6,16 +6,19 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from assay.redact.names import is_secret_name
+from assay.redact.names import is_secret_name, is_setting
+from assay.redact.programs import NO_PASSWORD, UNKNOWN, Program, program
 
-# Programs whose -p is a password, attached to it or not; elsewhere -p is a port, a path, a precision …
-_WITH_PASSWORD = re.compile(r"(.*/)?(mysql\w*|mariadb[\w-]*|mongo\w*|sshpass)|login")
 _WORDS = re.compile(r"\s+|(?:'[^']*'|\"[^\"]*\"|[^\s'\"]|['\"])+")
-_ELSEWHERE = re.compile(r"[\"']?(\$|<.*>|\{|os\.|\w*getenv|\(redacted\))|-|=")  # no value but where one is
-_PLAIN_VALUE = re.compile(
-    r"(?i:b?float|bf|fp|u?int|tf|cuda|gpu|node|rank|port|cpu|py|v)\d+|\d[\d.]*[a-z]*|.*[/.:=,].*|[A-Za-z_-]+"
+_ELSEWHERE = re.compile(r"[\"']?(\$|<.*>|\{|\(|os\.|\w*getenv)|-|=")  # no value but where one is
+_END_OF_COMMAND = frozenset({"&&", "||", "|", ";", "&"})
+_SETS = frozenset({"set", "config"})  # aws configure set NAME VALUE, git config NAME VALUE
+# After -p of a program that nobody knows: no name of a directory, a model or a precision looks like this.
+_LOOKS_DRAWN = re.compile(
+    r"(?=.*\d)(?=.*[A-Za-z])(?:(?=.*[!@#$%^&*?~])[^\s/:=,]{6,}|(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9]{12,})"
 )
-_USER = re.compile(r"(?P<keep>[\"']?[^:\s\"']+:)(?!\d+$)(?P<value>[^\s\"']+)")
+_OF_ANY_PROGRAM = {"--creds": ":"}
+_FLAGS = re.compile(r"-[A-Za-z]{2,6}")  # -su is -s -u
 _HEADER = re.compile(r"(?P<keep>[\"']?(?P<name>[\w-]+):\s*)(?P<value>.+)")
 
 
@@ -33,10 +36,20 @@ class Argument:
 
 def arguments(items: Sequence[str]) -> Iterator[Argument]:
     """Each argument with the secret that it holds, if any."""
-    takes_password = False
-    for before, item in zip(["", *items], items, strict=False):
-        takes_password = takes_password or _WITH_PASSWORD.fullmatch(item) is not None
-        yield _argument(item, before, takes_password)
+    runs = UNKNOWN
+    for earlier, before, item in zip(["", "", *items], ["", *items], items, strict=False):
+        runs = _program(runs, before, item)
+        yield _argument(item, before, earlier, runs)
+
+
+def _program(runs: Program, before: str, item: str) -> Program:
+    """The program whose options come next."""
+    if before in _END_OF_COMMAND or before.endswith(";"):
+        runs = UNKNOWN
+    known = program(item)
+    if known is None or (known is NO_PASSWORD and before.startswith("-")):  # `mysql -u docker -p…`
+        return runs
+    return runs if runs.login and item == "login" else known
 
 
 def words_of(command: str) -> list[str]:
@@ -44,25 +57,71 @@ def words_of(command: str) -> list[str]:
     return _WORDS.findall(command)
 
 
-def _argument(item: str, before: str, takes_password: bool) -> Argument:
-    if before == "-c":  # a shell's or an interpreter's line, with arguments in it
+def _argument(item: str, before: str, earlier: str, runs: Program) -> Argument:
+    if before == "-c" and any(map(str.isspace, item)):  # a shell's line, with arguments in it
         return Argument(item)
+    if (attached := _attached(item, runs)) is not None:
+        return attached
     name, equals, value = item.partition("=")
     if equals and is_secret_name(name) and not re.search(r"\s", name):
-        return Argument(item) if _elsewhere(value) else Argument(f"{name}=", value)
-    if takes_password and item.startswith("-p") and len(item) > 2:
-        return Argument("-p", item[2:])
+        setting = _elsewhere(value) or is_setting(name, value)
+        return Argument(item) if setting else Argument(f"{name}=", value)
     if _elsewhere(item):
         return Argument(item)
-    if before == "-p" and (takes_password or (_PLAIN_VALUE.fullmatch(item) is None and len(item) >= 6)):
-        return Argument("", item, sure=takes_password)
-    if before.startswith("-") and "=" not in before and is_secret_name(before):
+    if before not in _OF_ANY_PROGRAM and _is_password(item, before, earlier, runs):
         return Argument("", item)
-    within = {"-u": _USER, "--user": _USER, "-H": _HEADER, "--header": _HEADER}.get(before)
-    match = within.fullmatch(item) if within is not None else None
-    if match is None or (within is _HEADER and not is_secret_name(match["name"])):
-        return Argument(item)
-    return Argument(match["keep"], match["value"])
+    if before == "-p" and runs is UNKNOWN and _LOOKS_DRAWN.fullmatch(item):
+        return Argument("", item, sure=False)
+    return _within(item, before, runs)
+
+
+def _attached(item: str, runs: Program) -> Argument | None:
+    """A secret in one argument with its option: `-phunter2`, `-ume:hunter2`, `--user=me:hunter2`."""
+    for option in sorted(runs.password):
+        if len(option) == 2 and item.startswith(option) and len(item) > 2 and item[2] != "$":
+            return Argument(option, item[2:])
+    for option, sign in (*runs.user.items(), *_OF_ANY_PROGRAM.items()):
+        start = option if len(option) == 2 else f"{option}="
+        if item.startswith(start) and (runs is not UNKNOWN or len(option) > 2):
+            user, found, secret = item[len(start) :].partition(sign)
+            if found and secret and secret[0] != "$":
+                return Argument(f"{start}{user}{found}", secret)
+    return None
+
+
+def _is_password(item: str, before: str, earlier: str, runs: Program) -> bool:
+    named = "=" not in before and is_secret_name(before)
+    return (
+        before in runs.password
+        or (named and (before.startswith("-") or earlier in _SETS))
+        or bool(runs.login and re.fullmatch(runs.login, item.strip("\"'")))
+    )
+
+
+def _within(item: str, before: str, runs: Program) -> Argument:
+    """An argument of which a part is secret: `me:hunter2`, `pass:hunter2`, `X-Auth-Token: hunter2`."""
+    if before in runs.prefixed:
+        kind, _, secret = item.partition(":")
+        return Argument(f"{kind}:", secret) if kind.strip("\"'") == "pass" else Argument(item)
+    if (
+        before in ("-H", "--header")
+        and (header := _HEADER.fullmatch(item))
+        and is_secret_name(header["name"])
+    ):
+        return Argument(header["keep"], header["value"])
+    short = f"-{before[-1]}" if _FLAGS.fullmatch(before) else ""
+    sign = _OF_ANY_PROGRAM.get(before) or runs.user.get(before) or runs.user.get(short)
+    user, found, secret = item.partition(sign) if sign else ("", "", "")
+    ids = runs is UNKNOWN and secret.isdigit()  # -u 1000:1000
+    return Argument(f"{user}{found}", secret) if secret and secret[0] != "$" and not ids else Argument(item)
+
+
+def is_shell_line(text: str) -> bool:
+    """Whether a text has a program or an option in it that may take a secret."""
+    words = text.split()
+    return len(words) > 1 and any(
+        program(word) is not None or (word.startswith("--") and is_secret_name(word)) for word in words
+    )
 
 
 def _elsewhere(value: str) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import Any
 
 from assay.redact import known
-from assay.redact.arguments import Argument, arguments, words_of
-from assay.redact.names import WORD, is_secret_name
-from assay.redact.shapes import REDACTED, hidden, passwords_in_urls
+from assay.redact.arguments import Argument, arguments, is_shell_line, words_of
+from assay.redact.names import WORD, is_secret_name, is_setting
+from assay.redact.shapes import REDACTED, hidden, named_in
 
 _PLACEHOLDER = re.compile(r"<[^<>]*>|\$\{?\w+\}?|")
 _REFERENCES = frozenset({"envFromSecret"})  # tables whose values say where secrets are
@@ -34,10 +34,23 @@ def secrets_in(value: Any) -> frozenset[str]:
 
 def _clean(value: Any, found: list[str]) -> Any:
     if isinstance(value, dict):
-        return {key: _under(str(key), item, found) for key, item in value.items()}
+        pair = _pair(value)
+        return {
+            key: _under(pair[0] if pair and key == pair[1] else str(key), item, found)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
         return _items(value, found)
-    return _shaped(value, found) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return _line(value, found) if is_shell_line(value) else _shaped(value, found)
+
+
+def _pair(table: Mapping[Any, Any]) -> tuple[str, Any] | None:
+    """The name in a `{name: DB_PASSWORD, value: …}`, and the key of its value."""
+    keys = {key.lower(): key for key in table if isinstance(key, str)}
+    name = table.get(keys.get("name", keys.get("key")))
+    return (name, keys["value"]) if isinstance(name, str) and "value" in keys else None
 
 
 def _under(name: str, value: Any, found: list[str]) -> Any:
@@ -50,6 +63,8 @@ def _under(name: str, value: Any, found: list[str]) -> Any:
         return [_under(name, item, found) for item in value]
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if number and not is_secret_name(WORD.findall(name)[-1]):
+        return value
+    if isinstance(value, str) and is_setting(name, value):
         return value
     if (isinstance(value, str) and _PLACEHOLDER.fullmatch(value) is None) or number:
         found.append(str(value))
@@ -67,9 +82,14 @@ def _items(items: Sequence[Any], found: list[str]) -> list[Any]:
 
 def _item(item: str, part: Argument, found: list[str]) -> str:
     """An argument; one with spaces may be a shell's line, with arguments in it."""
-    words = words_of(item)
-    if part.secret or not any(map(str.isspace, words)):
+    if part.secret or not any(map(str.isspace, item)):
         return _shown(part, found)
+    return _line(item, found)
+
+
+def _line(line: str, found: list[str]) -> str:
+    """A shell's line, with the arguments of programs in it."""
+    words = words_of(line)
     inner = iter(arguments([word for word in words if not word.isspace()]))
     return _shaped("".join(word if word.isspace() else _shown(next(inner), found) for word in words), found)
 
@@ -82,8 +102,21 @@ def _shown(part: Argument, found: list[str]) -> str:
 
 
 def _shaped(value: str, found: list[str]) -> str:
-    found += passwords_in_urls(value)
-    return hidden(value)
+    found += named_in(value)
+    return hidden(_inner(value, found))
+
+
+def _inner(value: str, found: list[str]) -> str:
+    """JSON in a text, alone or after `--config=`, without its secrets."""
+    start = re.match(r"[\w-]{0,80}=?'?(?=[{\[])", value)
+    if start is None:
+        return value
+    try:
+        data, end = json.JSONDecoder().raw_decode(value, start.end())
+    except (ValueError, RecursionError):  # no JSON: its names and shapes decide
+        return value
+    clean = _clean(data, found)
+    return value if clean == data else f"{start[0]}{json.dumps(clean, ensure_ascii=False)}{value[end:]}"
 
 
 def redacted_json(text: str) -> str:

@@ -16,8 +16,8 @@ _known: set[str] = set()
 
 def text(words: str) -> str:
     """The words without secrets: those that this process knows, and whatever has the shape of one."""
-    pattern = _pattern(frozenset(_known))
-    return hidden(words if pattern is None else pattern.sub(REDACTED, words))
+    present = [form for form in _all_forms(frozenset(_known)) if form in words]
+    return hidden(re.sub("|".join(map(_whole_word, present)), REDACTED, words) if present else words)
 
 
 def learn_values(values: Iterable[str]) -> None:
@@ -51,9 +51,9 @@ def is_distinctive(value: str) -> bool:
 
 
 @lru_cache(maxsize=4)
-def _pattern(known: frozenset[str]) -> re.Pattern[str] | None:
-    forms = sorted({form for value in known for form in _forms(value)}, key=len, reverse=True)
-    return re.compile("|".join(map(_whole_word, forms))) if forms else None
+def _all_forms(known: frozenset[str]) -> tuple[str, ...]:
+    """Longest first."""
+    return tuple(sorted({form for value in known for form in _forms(value)}, key=len, reverse=True))
 
 
 def _forms(value: str) -> Iterable[str]:

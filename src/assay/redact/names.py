@@ -9,6 +9,7 @@ from itertools import pairwise
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORDS = frozenset(
     {"token", "secret", "password", "passwd", "passphrase", "pwd", "apikey", "cookie", "sshpass"}
+    | {"bearer", "creds"}
     | {"credential", "credentials", "auth", "authorization"}
 )
 _SECRET_ENDS = ("password", "passwd", "apikey")  # PGPASSWORD is one word
@@ -20,12 +21,33 @@ _SECRET_PAIRS = frozenset(
 _PLAIN_TOKENS = frozenset(
     {"eos", "bos", "pad", "unk", "mask", "sep", "cls", "stop", "start", "end", "special", "image"}
     | {"first", "next", "last", "per", "input", "output", "assay"}
+    | {"max", "min", "num"}
 )
 # A name that ends so says where a secret is, or how it is used: `secretName`, `TOKEN_FILE`, `auth_mode`.
 _ABOUT_A_SECRET = frozenset(
     {"name", "path", "file", "dir", "directory", "ref", "env", "mode", "type", "kind", "method", "provider"}
     | {"count", "length", "limit", "size", "budget", "rate", "url", "endpoint"}
 )
+# Libraries whose variables are settings: `NCCL_TOKEN_RING` is a secret only if its last word is one.
+_LIBRARIES = frozenset(
+    {"nccl", "rccl", "gloo", "ucx", "ucc", "ompi", "omp", "kmp", "mkl", "cuda", "cudnn", "cublas"}
+    | {"torch", "pytorch", "triton", "xla", "tf", "jax", "hip", "rocr", "hsa", "nvshmem", "nvte", "vllm"}
+)
+_SWITCH = re.compile(r"[01]|(?i:true|false|yes|no|on|off|none|null)")
+# Where a secret name may be in a text, in lower case: each has one of these in it.
+KEYWORDS = ("token", "secret", "pass", "pwd", "key", "cookie", "cred", "auth", "bearer")
+
+
+def is_setting(name: str, value: str) -> bool:
+    """Whether the value of a secret-looking name is a switch, or a number of which the name is no secret.
+
+    >>> [is_setting(*pair) for pair in (("USE_AUTH", "1"), ("TOKEN_RINGS", "16"), ("PASSWORD", "1234"))]
+    [True, True, False]
+    """
+    last = WORD.findall(name)[-1]
+    if _SWITCH.fullmatch(value):
+        return "pass" not in last.lower()
+    return re.fullmatch(r"[\d.]+", value) is not None and not is_secret_name(last)
 
 
 def is_secret_name(name: str) -> bool:
@@ -36,6 +58,8 @@ def is_secret_name(name: str) -> bool:
     """
     words = [word.lower() for word in WORD.findall(name)]
     if not words or words[-1] in _ABOUT_A_SECRET:
+        return False
+    if words[0] in _LIBRARIES and words[-1] not in _SECRET_WORDS and words[-1] != "key":
         return False
     secret = {
         word

@@ -1,104 +1,130 @@
-"""Secrets that are known by their public shape, wherever they are in a text."""
+"""Secrets that are known by their public shape, wherever they are in a text.
+
+Each shape is tried only where a literal part of it is, and reads a bounded stretch from there: the time grows
+with the length of the text, whatever the text is.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from assay.redact.names import is_secret_name
+from assay.redact.assigned import assigned
 
 REDACTED = "(redacted)"
+Span = tuple[int, int]
 
 # What can't be before or after a token: else a piece of a digest, of base64 or of a longer word is one.
 _START, _END = r"(?<![A-Za-z0-9+/_-])", r"(?![A-Za-z0-9+/_-])"
-_PEM = r"[A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
+_FEW = r"{0,400}"
 
-# Each with a part that every match has: only a text that holds one of these is searched.
+_OF_GITLAB = ("pat", "dt", "rt", "ptt", "cbt", "ft", "soat")
+# What a token begins with, in lower case, and the whole of it.
 _TOKENS: tuple[tuple[str, str], ...] = (
-    ("hf_", r"hf_[A-Za-z0-9]{20,}"),
-    ("api_org_", r"api_org_[A-Za-z0-9]{20,}"),
-    ("gh", r"gh[pousr]_[A-Za-z0-9]{20,}"),
-    ("github_pat_", r"github_pat_[A-Za-z0-9_]{20,}"),
-    ("gl", r"gl(?:pat|dt|rt|ptt|cbt|ft|soat)-[A-Za-z0-9_-]{16,}"),
-    ("A", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}"),
-    ("AIza", r"AIza[A-Za-z0-9_-]{35}"),
-    ("ya29.", r"ya29\.[A-Za-z0-9_-]{20,}"),
-    ("GOCSPX-", r"GOCSPX-[A-Za-z0-9_-]{20,}"),
-    ("xox", r"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
-    ("xapp-", r"xapp-[A-Za-z0-9-]{10,}"),
-    ("npm_", r"npm_[A-Za-z0-9]{30,}"),
-    ("pypi-Ag", r"pypi-Ag[A-Za-z0-9_-]{16,}"),
-    ("sk-", r"sk-(?=[A-Za-z0-9_-]*[0-9])(?=[A-Za-z0-9_-]*[A-Z])[A-Za-z0-9_-]{20,}"),
-    ("k_live_", r"[rs]k_live_[A-Za-z0-9]{16,}"),
-    ("nvapi-", r"nvapi-[A-Za-z0-9_-]{20,}"),
-    ("dckr_pat_", r"dckr_pat_[A-Za-z0-9_-]{20,}"),
+    ("hf_", r"hf_[A-Za-z0-9]{20,400}"),
+    ("api_org_", r"api_org_[A-Za-z0-9]{20,400}"),
+    *((f"gh{kind}_", rf"gh{kind}_[A-Za-z0-9]{{20,400}}") for kind in "pousr"),
+    ("github_pat_", r"github_pat_[A-Za-z0-9_]{20,400}"),
+    *(
+        (f"gl{kind}-", rf"gl{kind}-[A-Za-z0-9_-]{{16,400}}")
+        for kind in ["pat", "dt", "rt", "ptt", "cbt", "ft", "soat"]
+    ),
+    *((f"{kind.lower()}", rf"{kind}[A-Z0-9]{{16}}") for kind in ("AKIA", "ASIA", "ABIA", "ACCA")),
+    ("aiza", r"AIza[A-Za-z0-9_-]{35}"),
+    ("ya29.", r"ya29\.[A-Za-z0-9_-]{20,400}"),
+    ("gocspx-", r"GOCSPX-[A-Za-z0-9_-]{20,400}"),
+    ("xox", r"xox[abeoprs]-[A-Za-z0-9-]{10,400}"),
+    ("xapp-", r"xapp-[A-Za-z0-9-]{10,400}"),
+    ("npm_", r"npm_[A-Za-z0-9]{30,400}"),
+    ("pypi-ag", r"pypi-Ag[A-Za-z0-9_-]{16,400}"),
+    ("sk-", rf"sk-(?=[A-Za-z0-9_-]{_FEW}[0-9])(?=[A-Za-z0-9_-]{_FEW}[A-Z])[A-Za-z0-9_-]{{20,400}}"),
+    ("sk-", r"sk-(?=[a-z]{0,40}[0-9])[a-z0-9]{32,400}"),
+    ("sk-", rf"sk-(?:proj|ant|svcacct|admin|or)-(?=[A-Za-z0-9_-]{_FEW}[0-9])[A-Za-z0-9_-]{{16,400}}"),
+    *((f"{kind}k_live_", rf"{kind}k_live_[A-Za-z0-9]{{16,400}}") for kind in "rs"),
+    ("nvapi-", r"nvapi-[A-Za-z0-9_-]{20,400}"),
+    ("dckr_pat_", r"dckr_pat_[A-Za-z0-9_-]{20,400}"),
     ("sha256~", r"sha256~[A-Za-z0-9_-]{43}"),  # of OpenShift; a digest has a colon there
-    ("hvs.", r"hvs\.[A-Za-z0-9_-]{20,}"),
-    ("eyJ", r"eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+){2,4}"),  # a JSON web token
+    ("hvs.", r"hvs\.[A-Za-z0-9_-]{20,400}"),
+    ("eyj", r"eyJ[A-Za-z0-9_-]{8,4000}(?:\.[A-Za-z0-9_-]{1,8000}){2,4}"),  # a JSON web token
 )
-_ANY_TOKEN = re.compile(f"{_START}(?:{'|'.join(shape for _, shape in _TOKENS)}){_END}")
-
-# What comes before a secret stays: the group `keep`.
-_IN_CONTEXT: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (part, re.compile(shape))
-    for part, shape in (
-        (
-            "PRIVATE KEY",
-            rf"(?P<keep>-----BEGIN {_PEM})(?:[^\"]{{0,20000}}?-----END {_PEM}|[A-Za-z0-9+/=\\\s]*)",
-        ),
-        # a password in a URL, with @ and / in it too; what begins like a port is none
-        (
-            "://",
-            r"(?P<keep>[A-Za-z][A-Za-z0-9+.-]*://[^/\s:@\"'<>\\]*:)(?![{$<]|\d+(?:[/?#]|$))[^\s\"'<>\\]+(?=@)",
-        ),
-        ("earer", r"(?P<keep>\b[Bb]earer[ \t]+)(?=[^\s\"']*\d)[A-Za-z0-9._~+/-]{12,}=*"),
-        ("BEARER", r"(?P<keep>\bBEARER[ \t]+)(?=[^\s\"']*\d)[A-Za-z0-9._~+/-]{12,}=*"),
-        ("uthorization:", r"(?P<keep>\b[Aa]uthorization:\s*[A-Za-z]+[ \t]+)(?![{$<])[^\s\"'\\]{6,}"),
-        ("AccountKey=", r"(?P<keep>\bAccountKey=)[A-Za-z0-9+/]{20,}={0,2}"),
-        ("SharedAccessKey=", r"(?P<keep>\bSharedAccessKey=)[A-Za-z0-9+/]{20,}={0,2}"),
-        ("sig=", r"(?P<keep>[?&;]sig=)[A-Za-z0-9%+/_-]{20,}={0,2}"),
-        ("hooks.slack.com/", r"(?P<keep>hooks\.slack\.com/services/)[A-Za-z0-9/]{20,}"),
-        (
-            "key",
-            r"(?P<keep>(?i:aws_?secret_?access_?key)[\"']?\s*[=:]\s*[\"']?)[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])",
-        ),
-        (
-            "KEY",
-            r"(?P<keep>(?i:aws_?secret_?access_?key)[\"']?\s*[=:]\s*[\"']?)[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])",
-        ),
-        (
-            "Key",
-            r"(?P<keep>(?i:aws_?secret_?access_?key)[\"']?\s*[=:]\s*[\"']?)[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])",
-        ),
-    )
+# What a surrounding has, in lower case; the surrounding from there on, with the secret as the group `secret`.
+_SURROUNDED: tuple[tuple[str, str], ...] = (
+    (
+        "-----begin ",
+        r"-----BEGIN [A-Z0-9 ]{0,20}PRIVATE KEY(?: BLOCK)?-----"
+        r"(?P<secret>(?:[A-Za-z0-9+/=\\\s]|[A-Z][A-Za-z-]{1,20}: [^\n\\]{1,80}(?=\n|\\n)){1,20000})",
+    ),
+    # a password in a URL, with @ and / in it too; what begins like a port is none
+    (
+        "://",
+        r"://[^/\s:@\"'<>\\]{0,200}:(?![{$<]|\d{1,5}(?:[/?#]|$))(?P<secret>[^\s\"'<>\\]{1,300})@",
+    ),
+    # a token in place of the user
+    (
+        "://",
+        r"://(?P<secret>(?:gh[pousr]_|github_pat_|hf_|glpat-)\w{3,400}"
+        r"|(?=[A-Za-z_-]{0,40}\d)[A-Za-z0-9_-]{20,400})@",
+    ),
+    (
+        "bearer",
+        r"(?:[Bb]earer|BEARER)[ \t]{1,9}(?P<secret>(?=[^\s\"'\d]{0,80}\d)[A-Za-z0-9._~+/-]{12,8000}={0,2})",
+    ),
+    (
+        "authorization:",
+        r"[Aa]uthorization:\s{0,9}[A-Za-z]{1,20}[ \t]{1,9}(?P<secret>(?![{$<])[^\s\"'\\]{6,8000})",
+    ),
+    ("hooks.slack.com/", r"hooks\.slack\.com/services/(?P<secret>[A-Za-z0-9/]{20,200})"),
+    (
+        " login ",
+        r" login\s{1,9}\S{1,100}(?:\s|\\n){1,9}password\s{1,9}(?P<secret>[^\s\"'\\]{1,300})",
+    ),  # netrc
+    ("wandb login ", r"wandb login (?:--\S{1,40} ){0,4}(?P<secret>[a-f0-9]{40}(?![a-f0-9]))"),
 )
-# `HF_TOKEN=…` as a shell prints it, `&token=…` in a URL: their names decide
-_ASSIGNED = re.compile(
-    r"(?P<keep>(?:\b(?P<name>[A-Z][A-Z0-9_]{2,})|[?&](?P<query>[\w.-]+))=)(?P<value>[^\s\"'`&,;<>(){}$\\|]{4,})"
+_SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    *((part, re.compile(f"{_START}(?P<secret>{shape}){_END}")) for part, shape in _TOKENS),
+    *((part, re.compile(shape)) for part, shape in _SURROUNDED),
 )
-_PARTS = re.compile("|".join(map(re.escape, dict.fromkeys(part for part, _ in (*_TOKENS, *_IN_CONTEXT)))))
+_IN_A_URL = tuple(shape for part, shape in _SHAPES if part == "://")
 
 
 def hidden(text: str) -> str:
-    """The text with each secret of a known shape replaced; digests, commits and numbers stay.
+    """The text with each secret of a known shape or name replaced; digests, commits and numbers stay.
 
     >>> hidden("postgres://me:hunter2@db/x sha256:9f86d081884c7d65")
     'postgres://me:(redacted)@db/x sha256:9f86d081884c7d65'
     """
-    if _PARTS.search(text):
-        text = _ANY_TOKEN.sub(REDACTED, text)
-        for part, shape in _IN_CONTEXT:
-            if part in text:
-                text = shape.sub(rf"\g<keep>{REDACTED}", text)
-    return _ASSIGNED.sub(_assigned, text) if "=" in text else text
+    lower = _lower(text)
+    shaped = (span for part, shape in _SHAPES for span in _found(part, shape, text, lower))
+    spans = sorted([*shaped, *assigned(text, lower)])
+    if not spans:
+        return text
+    pieces, end = [], 0
+    for begin, after in spans:
+        if begin >= end:  # else the secret goes on
+            pieces += [text[end:begin], REDACTED]
+        end = max(end, after)
+    return "".join([*pieces, text[end:]])
 
 
-def _assigned(match: re.Match[str]) -> str:
-    named = is_secret_name(match["name"] or match["query"])
-    return f"{match['keep']}{REDACTED}" if named else match[0]
+def named_in(text: str) -> Iterator[str]:
+    """The secrets that a name or a URL gives away, alone: other texts may have them without it."""
+    lower = _lower(text)
+    for shape in _IN_A_URL:
+        yield from (text[begin:end] for begin, end in _found("://", shape, text, lower))
+    yield from (text[begin:end] for begin, end in assigned(text, lower))
 
 
-def passwords_in_urls(text: str) -> Iterator[str]:
-    """The passwords alone: other texts may have them without their URL."""
-    shape = dict(_IN_CONTEXT)["://"]
-    yield from (found[0].removeprefix(found["keep"]) for found in shape.finditer(text))
+def _lower(text: str) -> bytes:
+    """The text in lower case, a byte for each character."""
+    return text.encode("ascii", "replace").lower()
+
+
+def _found(part: str, shape: re.Pattern[str], text: str, lower: bytes) -> Iterator[Span]:
+    literal, at = part.encode(), 0
+    while (at := lower.find(literal, at)) >= 0:
+        match = shape.match(text, at)
+        if match is None:
+            at += len(literal)
+        else:
+            yield match.span("secret")
+            at = match.end()
