@@ -32,7 +32,7 @@ WRITTEN_BY_THE_USER = {"suite.yaml", "systems.yaml", "program.py"}
 
 def secrets(folder: Path, count: int, draw: random.Random) -> list[Check]:
     """Another set of secrets each time."""
-    check = Check("a secret reaches its program, and nothing that Assay writes or prints")
+    check = Check("a secret reaches its program, and nothing that Assay writes or prints but the job's log")
     for number in range(count):
         for plant in (_plant, _plant_by_reference):
             own = folder / str(number) / plant.__name__
@@ -77,11 +77,28 @@ def _plant(folder: Path, draw: random.Random) -> tuple[Planted, Environment]:
         "the value after -p": text(16),
         "a variable named for a secret": text(20),
         "the system's variable": text(20),
+        "a password in JSON": text(16),
+        "a name and value pair": text(16),
+        "a connection string": text(16),
+        "a signed URL": text(32, string.hexdigits[:16]),
+        "curl -u": text(16),
+        "redis-cli -a": text(16),
+        "a pod's template": text(16),
     }
     url = "https://user:{}@example.org/data"
     arguments = ["--url", url.format(planted["a password in a URL"]), "-p", planted["the value after -p"]]
     bare = ("a bare Hugging Face token", "a bare GitHub token", "a bare cloud key")
     arguments += [planted[name] for name in bare]
+    inner = {
+        "password": planted["a password in JSON"],
+        "env": [{"name": "DB_PASSWORD", "value": planted["a name and value pair"]}],
+    }
+    arguments += [
+        f"--config={json.dumps(inner)}",
+        f"Server=db;User Id=me;Password={planted['a connection string']};",
+        f"https://host/x?X-Amz-Signature={planted['a signed URL']}&a=b",
+        f"curl -ume:{planted['curl -u']} host && redis-cli -a {planted['redis-cli -a']}",
+    ]
     write_suite(folder, PROGRAM)
     suite = json.loads((folder / "suite.yaml").read_text())
     suite["params"]["argv"] += arguments
@@ -91,13 +108,19 @@ def _plant(folder: Path, draw: random.Random) -> tuple[Planted, Environment]:
     }
     (folder / "suite.yaml").write_text(json.dumps(suite))
     env = {"SERVICE_URL": url.format(planted["the system's variable"])}
-    (folder / "systems.yaml").write_text(json.dumps({"here": {"launcher": "local", "env": env}}))
+    variable = {"name": "DB_PASSWORD", "value": planted["a pod's template"]}
+    template = {"spec": {"containers": [{"name": "ranks", "env": [variable]}]}}
+    pods = {"launcher": "kubernetes", "image": "python", "kind": "job", "patch": template}
+    systems = {"here": {"launcher": "local", "env": env}, "pods": pods}
+    (folder / "systems.yaml").write_text(json.dumps(systems))
     return planted, {}
 
 
 def _found(folder: Path, planted: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """Files of Assay's that hold a secret."""
+    """Files of Assay's that hold a secret; the log is what the program printed itself, as it printed it."""
     for path in sorted(folder.rglob("*")):
+        if path.match("logs/rank-*.log"):
+            continue
         if (path.is_file() and path.parent != folder) or path.name not in WRITTEN_BY_THE_USER:
             data = path.read_bytes() if path.is_file() else b""
             for where, secret in planted.items():
