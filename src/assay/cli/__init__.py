@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sweep": ("sweep", "Find the slow nodes of a system, and the slow links between them."),
     "import": ("import_", "Take in logs and runs that others made."),
     "score": ("score", "Score MLPerf training logs by the rules of their round."),
+    "submit": ("submit", "Put runs together as a submission to MLPerf training, and check it."),
     "list": ("list_", "List runs and imported sets."),
     "show": ("show", "Show one run: numbers, spread, doubts, provenance."),
     "diff": ("diff", "Show what differs between two runs' machines and software."),

@@ -1,0 +1,114 @@
+"""mlperf-logging's own checks of a submission, run over a copy of it, and what mends what they find."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from assay import shell
+from assay.errors import HostError
+
+TIMEOUT_S: Final = 3600.0
+_MODULE: Final = "mlperf_logging"
+_SAID: Final = re.compile(r"(ERROR|WARNING) - +(.*)")
+
+_SAID_BY_US: Final = re.compile(
+    r"description file checker failed|: \['Missing field"
+)  # each field, with what it asks
+_REMEDIES: Final = tuple(
+    (re.compile(pattern), remedy)
+    for pattern, remedy in (
+        (
+            r"found (?P<n>\d+), expected (?P<m>\d+)",
+            "hand in exactly {m} runs: `assay submit` takes all it is given",
+        ),
+        (r"Seed checker failed|logs no seed", "log each run's `seed` by mllog, another one for each run"),
+        (
+            r"RCP Test Failed.*Missing",
+            "no reference has this batch size: ask the working group for its convergence",
+        ),
+        (
+            r"RCP Test Failed",
+            "too few runs, or fewer samples than the reference needs: look at the hyperparameters",
+        ),
+        (r"1 file does not comply", "one such run is accepted, as the one that counts as slowest"),
+        (r"do(es)? not comply", "`assay score RUNS --rules` names the line of each log that breaks a rule"),
+        (r"Required .* occurrence", "have the program print the key by mllog, as often as it says"),
+        (r"not one of|Unknown files|non-conform|do not conform|Skipping benchmark", "rename or remove it"),
+    )
+)
+
+
+class CheckersMissing(HostError):  # noqa: N818  (named by what is wrong, as its siblings are read)
+    """mlperf-logging is not installed where Assay runs."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a checker said, once however often it said so.
+
+    error    the package is refused for it; False: a warning
+    remedy   what mends it; "" where nothing but the text tells
+    """
+
+    error: bool
+    text: str
+    remedy: str
+
+
+def installed() -> bool:
+    """Whether mlperf-logging can be run."""
+    return shell.run([sys.executable, "-c", f"import {_MODULE}"]).ok
+
+
+def check(folder: Path, round_: str) -> list[Finding]:
+    """What mlperf-logging's package checker says of a submitter's folder, its compliance checks included.
+
+    It works on a copy: it writes beside what it reads, and takes a field that is null for an answer. The
+    scaling factors that it computes are kept in the folder. Raises CheckersMissing, or HostError where it
+    ends without a verdict.
+    """
+    if not installed():
+        raise CheckersMissing(
+            "mlperf-logging is not installed, so its checks were not made: pip install mlperf-logging"
+        )
+    with tempfile.TemporaryDirectory() as directory:
+        copy = Path(directory) / folder.name
+        shutil.copytree(folder, copy)
+        for path in copy.glob("systems/*.json"):
+            known = {name: value for name, value in json.loads(path.read_text()).items() if value is not None}
+            path.write_text(json.dumps(known))
+        for computed in copy.glob("results/*/*/scaling.json"):
+            computed.unlink()  # it is written anew, and warned of where it is found
+        done = shell.run(
+            [sys.executable, "-m", f"{_MODULE}.package_checker", str(copy), "training", f"{round_[1:]}.0"],
+            cwd=Path(directory),
+            timeout_s=TIMEOUT_S,
+        )
+        said = f"{done.stdout}\n{done.stderr}"
+        if "PACKAGE CHECKER FOUND" not in said:
+            raise HostError(f"mlperf-logging's package checker gave up: {said.strip().splitlines()[-1:]}")
+        for scaling in copy.glob("results/*/*/scaling.json"):
+            shutil.copyfile(scaling, folder / scaling.relative_to(copy))
+        return list(dict.fromkeys(_findings(said.replace(f"{copy}/", ""))))
+
+
+def _findings(said: str) -> Iterator[Finding]:
+    for kind, text in _SAID.findall(said):
+        if _SAID_BY_US.search(text):
+            continue
+        remedy = next(
+            (_filled(found, words) for pattern, words in _REMEDIES if (found := pattern.search(text))), ""
+        )
+        yield Finding(kind == "ERROR", text, remedy)
+
+
+def _filled(found: re.Match[str], words: str) -> str:
+    return words.format(**found.groupdict())
