@@ -223,7 +223,7 @@ def test_the_table_of_what_epoch_num_counts_agrees_with_the_reference_convergenc
 
     folder = Path(mlperf_logging.__file__).parent
     held = 0
-    for file in sorted(folder.glob("rcp_checker/training_[1-5].?.0/rcps_*.json")):
+    for file in sorted(folder.glob("rcp_checker/training_[1-9].?.0/rcps_*.json")):
         benchmark, round_ = file.stem.removeprefix("rcps_"), f"v{file.parent.name[9:12]}"
         entry = counted(benchmark, round_)
         assert entry is not None, (benchmark, round_)
@@ -232,7 +232,44 @@ def test_the_table_of_what_epoch_num_counts_agrees_with_the_reference_convergenc
         lengths = [length for point in points for key in keys for length in point.get(key, ())]
         assert max(lengths) < MOST_EPOCHS if entry.what == "epochs" else min(lengths) > FEWEST_SAMPLES
         held += 1
-    assert held > 50
+    assert held > 65
+
+
+@pytest.mark.parametrize(
+    ("stated", "noted"),
+    [(1_574_207_408, False), (38_400_000, True)],
+)
+def test_a_log_of_v60_counts_blocks_by_their_length_and_the_run_by_its_evaluations(
+    tmp_path: Path, stated: int, noted: bool
+) -> None:
+    """The shape of v6.0's language models: `srun -l` ranks, placeholders, a block's own samples."""
+    lines = [
+        line("submission_benchmark", -40, "gpt_oss_20b"),
+        line("submission_org", -40, "SUBMISSION_ORG_PLACEHOLDER"),
+        line("global_batch_size", -40, 16),
+        line("train_samples", -40, stated),
+        line("run_start"),
+    ]
+    for n, loss in enumerate((5.05, 3.41, 3.33), start=1):
+        began, at = 300 * (n - 1), 12_288 * n
+        lines += [
+            line("block_start", began, samples_count=12_288, step=768 * (n - 1)),
+            line("tracked_stats", began + 290, {"train_step_time": 0.4}, samples_count=at),
+            line("block_stop", began + 290, samples_count=12_288, step=768 * n),
+            line("eval_start", began + 290, samples_count=at),
+            line("eval_accuracy", began + 300, loss, samples_count=at),
+            line("eval_stop", began + 300, samples_count=at),
+        ]
+    lines.append(line("run_stop", 900, samples_count=36_864, status="success"))
+    path = tmp_path / "result_0.txt"
+    path.write_text("".join(f"0: {text}" for text in lines))
+    run = training_run(path, round_="v6.0")
+    assert (run.status, run.target_reached, run.minutes) == ("success", True, 15)
+    assert (run.epochs, run.samples, run.data_set_samples) == (None, 36_864, 1_574_207_408)
+    assert run.phases is not None
+    assert (run.phases.training_minutes, run.phases.evaluation_minutes) == (14.5, pytest.approx(0.5))
+    assert run.training_samples_per_s == pytest.approx(36_864 / 870)
+    assert any(note.startswith("train_samples is 38,400,000") for note in run.notes) == noted
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The quality targets of MLPerf training's benchmarks, by round, and whether an evaluation reaches them.
 
-Source: MLPerf training rules of v0.5 to v5.1 ("Benchmarks"); the fractions of v0.7's BLEU scores from
-mlperf-logging's compliance rules.
+Source: MLPerf training rules of v0.5 to v6.1 ("Benchmarks"); the fractions of v0.7's BLEU scores, and which
+targets bind the open division, from mlperf-logging's compliance rules (`open_BENCHMARK.yaml`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 ROUNDS: Final = (
     "v0.5", "v0.6", "v0.7", "v1.0", "v1.1", "v2.0", "v2.1", "v3.0", "v3.1", "v4.0", "v4.1", "v5.0", "v5.1",
+    "v6.0", "v6.1",
 )  # fmt: skip
 
 
@@ -22,13 +23,15 @@ class Target:
     metric  as the log names it; "" where a log writes one number
     """
 
-    relation: Literal[">=", "<="]
+    relation: Literal[">=", ">", "<="]
     value: float
     metric: str = ""
 
     def reached(self, value: float) -> bool:
-        """Whether an evaluation is as good as this or better."""
-        return value >= self.value if self.relation == ">=" else value <= self.value
+        """Whether an evaluation is as good as this or better; of ">" only better."""
+        if self.relation == "<=":
+            return value <= self.value
+        return value > self.value if self.relation == ">" else value >= self.value
 
     def of(self, by_metric: Mapping[str, tuple[float, int]]) -> tuple[float, int] | None:
         """What stands under this target's metric; where the log has one metric only, under that."""
@@ -83,18 +86,26 @@ _ERAS: Final[Mapping[str, tuple[Era, ...]]] = {
     "minigo": (Era("v0.5", "v0.6", ()), Era("v0.7", "v2.1", _at_least(0.5))),  # before: against a checkpoint
     "bert": (Era("v0.7", "v0.7", _at_least(0.712)), Era("v1.0", "v5.0", _at_least(0.72))),
     "dlrm": (Era("v0.7", "v2.1", _at_least(0.8025)),),
-    "dlrm_dcnv2": (Era("v3.0", "v5.1", _at_least(0.80275)),),
+    "dlrm_dcnv2": (Era("v3.0", "v6.0", _at_least(0.80275)),),
     "rnnt": (Era("v1.0", "v3.1", _at_most(0.058)),),
     "unet3d": (Era("v1.0", "v4.0", _at_least(0.908)),),
     "gpt3": (Era("v3.0", "v4.1", _at_most(2.69)),),
     "stable_diffusion": (Era("v3.1", "v5.0", _FID_AND_CLIP),),
-    "llama2_70b_lora": (Era("v4.0", "v5.1", _at_most(0.925)),),
+    "dlrmv4": (Era("v6.1", "v6.1", _at_least(0.75)),),
+    "llama2_70b_lora": (Era("v4.0", "v6.1", _at_most(0.925)),),
     "gnn": (Era("v4.0", "v4.1", _at_least(0.72)),),
     "rgat": (Era("v4.0", "v5.1", _at_least(0.72)),),
-    "llama31_405b": (Era("v5.0", "v5.1", _at_most(5.6)),),
-    "llama31_8b": (Era("v5.1", "v5.1", _at_most(3.3)),),
-    "flux1": (Era("v5.1", "v5.1", _at_most(0.586)),),
+    "llama31_405b": (Era("v5.0", "v6.0", _at_most(5.6)),),
+    "llama31_8b": (Era("v5.1", "v6.1", _at_most(3.3)),),
+    "flux1": (Era("v5.1", "v6.1", _at_most(0.586)),),
+    "gpt_oss_20b": (Era("v6.0", "v6.1", _at_most(3.34)),),
+    "deepseekv3_671b": (Era("v6.0", "v6.1", _at_most(3.6)),),
+    "qwen35_397b_grpo": (Era("v6.1", "v6.1", (Target(">", 0.69),)),),
 }
+_LAST_WITH_OPEN_TARGETS: Final = "v0.7"
+_TARGETS_OF_OPEN: Final = frozenset(
+    {"gpt3", "llama31_405b", "flux1", "gpt_oss_20b", "deepseekv3_671b", "dlrmv4", "qwen35_397b_grpo"}
+)
 
 
 def era_of(benchmark: str | None, round_: str | None) -> Era | None:
@@ -107,6 +118,19 @@ def era_of(benchmark: str | None, round_: str | None) -> Era | None:
     if round_ not in ROUNDS:
         return None
     return next((era for era in _ERAS.get(benchmark or "", ()) if era.holds(round_)), None)
+
+
+def binds_open_division(benchmark: str | None, round_: str | None) -> bool:
+    """Whether the target of a benchmark in a round holds in the open division, too.
+
+    Elsewhere a run of the open division may stop by any criterion.
+
+    >>> binds_open_division("gpt_oss_20b", "v6.0"), binds_open_division("llama31_8b", "v6.0")
+    (True, False)
+    """
+    if round_ not in ROUNDS:
+        return False
+    return benchmark in _TARGETS_OF_OPEN or ROUNDS.index(round_) <= ROUNDS.index(_LAST_WITH_OPEN_TARGETS)
 
 
 def benchmarks_of(round_: str) -> tuple[str, ...]:

@@ -12,9 +12,9 @@ from typing import Literal
 
 from assay.analyse.mlperf_rounds import (
     OPEN_DIVISION_FREE,
-    VALUES,
     Keys,
     RoundRules,
+    allowed_values,
     init_limit_minutes,
 )
 from assay.records import LoggedKey, LogOutline, Scalar, TrainingRun
@@ -40,16 +40,18 @@ class Check:
 
 def check_log(run: TrainingRun, seen: LogOutline, rules: RoundRules) -> tuple[Check, ...]:
     """Every check of one log."""
+    free = _first(seen, "submission_division") == "open" and not rules.binds_open
+    targets = () if free else rules.targets
     return (
         _understood(run, seen),
         *_keys(run, seen, rules.keys),
-        *_values(run, seen),
+        *_values(run, seen, rules.round),
         _order(run, seen),
         _status(run, seen),
         _caches(run, seen),
         _initialisation(run, seen, rules.round),
-        *(_target(run, seen, target) for target in rules.targets),
-        *([] if rules.targets else [_no_target(run, rules)]),
+        *(_target(run, seen, target) for target in targets),
+        *([] if targets else [_no_target(run, rules)]),
     )
 
 
@@ -96,15 +98,15 @@ def _not_once(run: TrainingRun, key: str, found: LoggedKey | None) -> Check | No
     return Check(name, "fail", f"found {found.count} that differ: {said}", _at(run, found.lines[1]))
 
 
-def _values(run: TrainingRun, seen: LogOutline) -> Iterator[Check]:
-    for key, allowed in VALUES.items():
+def _values(run: TrainingRun, seen: LogOutline, round_: str | None) -> Iterator[Check]:
+    for key, allowed in allowed_values(round_).items():
         found = seen.keys.get(key)
         if found is None:  # whether it has to be there is another check
             continue
-        wrong = [value for value in found.values if value not in allowed]
-        evidence = f"is {', '.join(str(value) for value in wrong or found.values)}"
+        wrong = [value for value in found.values if not allowed.accepts(value)]
+        evidence = f"is {', '.join(str(value) or 'empty' for value in wrong or found.values)}"
         if wrong:
-            evidence += f"; expected {', '.join(sorted(allowed))}"
+            evidence += f"; expected {allowed.expected}"
         yield Check(key, "fail" if wrong else "ok", evidence, _at(run, found.lines[0]))
 
 
@@ -148,10 +150,17 @@ def _caches(run: TrainingRun, seen: LogOutline) -> Check:
         return Check(name, "fail", f"{key} is claimed, but the log says: {said}", _at(run, line))
     if False in claimed.values:
         return Check(name, "fail", f"{key} is false", _at(run, claimed.lines[0]))
-    start = seen.keys.get("run_start")
-    if start and claimed.lines[0] > start.lines[0]:
+    if _cleared_late(seen, claimed):
         return Check(name, "fail", f"{key} comes after run_start", _at(run, claimed.lines[0]))
     return Check(name, "ok", f"{key} claimed, nothing in the log against it", _at(run, claimed.lines[0]))
+
+
+def _cleared_late(seen: LogOutline, claimed: LoggedKey) -> bool:
+    """By the clock: a log that joins those of several programs may print the line at its end."""
+    if seen.cleared_before_s is not None:
+        return seen.cleared_before_s < 0
+    start = seen.keys.get("run_start")
+    return start is not None and claimed.lines[0] > start.lines[0]
 
 
 def _initialisation(run: TrainingRun, seen: LogOutline, round_: str | None) -> Check:
@@ -185,7 +194,8 @@ def _target(run: TrainingRun, seen: LogOutline, target: Target) -> Check:
 
 
 def _no_target(run: TrainingRun, rules: RoundRules) -> Check:
-    why = f"none is known for {rules.benchmark or 'this benchmark'} in {rules.round or 'an unknown round'}"
+    of = f"{rules.benchmark or 'this benchmark'} in {rules.round or 'an unknown round'}"
+    why = f"the open division has none for {of}" if rules.targets else f"none is known for {of}"
     return Check("target reached", "not applicable", why, run.file)
 
 

@@ -1,16 +1,17 @@
 """What MLPerf training's rounds ask for, as tables: runs, keys of a log, and the targets of `assay.targets`.
 
-Sources: MLPerf training rules and policies of v0.5 to v5.1 ("Benchmark Results", "Benchmarks"); the keys, the
+Sources: MLPerf training rules and policies of v0.5 to v6.1 ("Benchmark Results", "Benchmarks"); the keys, the
 limits of initialisation and the fractions of v0.7's BLEU scores from mlperf-logging's compliance rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from assay.targets import ROUNDS, Target, era_of
+from assay.records import Scalar
+from assay.targets import ROUNDS, Target, binds_open_division, era_of
 
 # Runs of a result ----------------------------------------------------------------------------------------
 
@@ -38,7 +39,8 @@ _RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(("resnet", "ssd", "retinanet", "maskrcnn", "dlrm"), _FIVE),
     **dict.fromkeys(("gnmt", "transformer", "ncf", "minigo", "bert", "rnnt", "dlrm_dcnv2"), _TEN),
     **dict.fromkeys(("stable_diffusion", "gnn", "rgat", "llama2_70b_lora", "llama31_8b", "flux1"), _TEN),
-    **dict.fromkeys(("gpt3", "llama31_405b"), _THREE),
+    **dict.fromkeys(("gpt_oss_20b", "dlrmv4"), _TEN),
+    **dict.fromkeys(("gpt3", "llama31_405b", "deepseekv3_671b", "qwen35_397b_grpo"), _THREE),
     "unet3d": _UNET3D,
 }
 
@@ -77,6 +79,12 @@ _SUBMISSION = ("submission_benchmark", "submission_division")
 _SUBMITTER = ("submission_org", "submission_platform")
 _STATUS, _SAMPLES = ("submission_status",), ("train_samples", "eval_samples")
 _ACCUMULATION = ("gradient_accumulation_steps",)
+_PRECISIONS = tuple(f"lowest_numerical_precision_in_{part}" for part in ("linear", "attn", "comm"))
+_PARALLELISM = (
+    *(f"{kind}_parallelism" for kind in ("tensor", "pipeline", "context", "expert")),
+    "micro_batch_size",
+)
+_CONFIG = ("config_filename",)
 _SOME = ("cache_clear", "init_start", "eval_accuracy")
 _EITHER = (("epoch_start", "block_start"), ("epoch_stop", "block_stop"))
 _EVALUATIONS = (("eval_start", "block_start"), ("eval_stop", "block_stop"))
@@ -100,6 +108,11 @@ _SINCE: Final[Mapping[str, Keys]] = {
     "v5.1": Keys(
         (*_SUBMISSION, *_SUBMITTER, *_RUN, *_SAMPLES, *_ACCUMULATION), _SOME, (*_EITHER, *_EVALUATIONS)
     ),
+    "v6.1": Keys(
+        (*_SUBMISSION, *_SUBMITTER, *_RUN, *_SAMPLES, *_ACCUMULATION, *_PRECISIONS, *_PARALLELISM, *_CONFIG),
+        _SOME,
+        (*_EITHER, *_EVALUATIONS),
+    ),
 }
 OPEN_DIVISION_FREE: Final = frozenset(_ACCUMULATION)  # asked for in the closed division only
 
@@ -112,11 +125,65 @@ def keys_of(round_: str | None) -> Keys | None:
     return _SINCE[max((since for since in _SINCE if ROUNDS.index(since) <= at), key=ROUNDS.index)]
 
 
-VALUES: Final[Mapping[str, frozenset[str]]] = {
-    "submission_division": frozenset({"closed", "open"}),
-    "submission_status": frozenset({"cloud", "onprem", "preview", "research"}),
-}
-"""The words that a key may have, where it stands in a log."""
+@dataclass(frozen=True)
+class Allowed:
+    """What keys may state, where they are in a log, in the rounds from `since` to `until`.
+
+    expected  what `accepts` asks for, as text
+    until     the last round that asks; None: it is still asked
+    """
+
+    keys: tuple[str, ...]
+    since: str
+    expected: str
+    accepts: Callable[[Scalar], bool]
+    until: str | None = None
+
+
+def _one_of(words: Collection[str], keys: tuple[str, ...], since: str, until: str | None = None) -> Allowed:
+    return Allowed(keys, since, ", ".join(sorted(words)), lambda value: value in words, until)
+
+
+def _is_whole(value: Scalar) -> bool:
+    return not isinstance(value, bool) and (
+        isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    )
+
+
+def _counts(value: Scalar) -> bool:
+    return _is_whole(value) and isinstance(value, int | float) and value >= 1
+
+
+_FORMATS_V60 = (
+    "fp64", "fp32", "tf32", "fp16", "fp8", "nvfp4", "mxfp4", "bfloat16", "Graphcore FLOAT 16.16",
+    "int8", "uint8", "int4", "uint4",
+)  # fmt: skip
+_STATUSES = ("cloud", "onprem", "preview", "research")
+_ALLOWED: Final = (
+    _one_of(("closed", "open"), ("submission_division",), "v0.5"),
+    _one_of(_STATUSES, ("submission_status",), "v0.5", until="v4.0"),  # later logs may leave it empty
+    Allowed(_SUBMITTER, "v0.7", "a name", lambda value: value != ""),
+    _one_of(_FORMATS_V60, _PRECISIONS, "v6.0", until="v6.0"),
+    _one_of((*_FORMATS_V60, "mxfp6"), _PRECISIONS, "v6.1"),
+    Allowed(_PARALLELISM, "v6.0", "a whole number", _is_whole, until="v6.0"),
+    Allowed(_PARALLELISM, "v6.1", "a whole number of at least 1", _counts),
+    Allowed(_CONFIG, "v6.1", "a name", lambda value: value != ""),
+)
+
+
+def allowed_values(round_: str | None) -> dict[str, Allowed]:
+    """What a round's keys may state, by key; an unknown round is taken as the first.
+
+    >>> allowed_values("v6.1")["micro_batch_size"].expected, "micro_batch_size" in allowed_values("v5.1")
+    ('a whole number of at least 1', False)
+    """
+    at = ROUNDS.index(round_) if round_ in ROUNDS else 0
+    return {
+        key: allowed
+        for allowed in _ALLOWED
+        for key in allowed.keys
+        if ROUNDS.index(allowed.since) <= at and (allowed.until is None or at <= ROUNDS.index(allowed.until))
+    }
 
 
 def init_limit_minutes(round_: str | None, division: str | None) -> float | None:
@@ -141,7 +208,8 @@ def init_limit_minutes(round_: str | None, division: str | None) -> float | None
 class RoundRules:
     """What a benchmark's results have to meet in a round; None where it isn't known.
 
-    targets  empty where the round has none that a number can be held against
+    targets     empty where the round has none that a number can be held against
+    binds_open  whether they hold in the open division, too
     """
 
     benchmark: str | None
@@ -149,6 +217,7 @@ class RoundRules:
     runs: Rule | None
     targets: tuple[Target, ...]
     keys: Keys | None
+    binds_open: bool = False
 
     def __str__(self) -> str:
         named = f"{self.benchmark or 'unknown benchmark'} in {self.round or 'an unknown round'}"
@@ -161,11 +230,19 @@ class RoundRules:
         parts.append(f"without the {of}fastest and the {of}slowest")
         parts.append(f"at most {self.runs.failures} may fail to converge")
         reach = " and ".join(str(target) for target in self.targets) or "not known as a number"
-        return f"{named}: {', '.join(parts)}; target {reach}; times the factor of scaling.json"
+        closed = " (closed division)" if self.targets and not self.binds_open else ""
+        return f"{named}: {', '.join(parts)}; target {reach}{closed}; times the factor of scaling.json"
 
 
 def rules_of(benchmark: str | None, round_: str | None) -> RoundRules:
     """The rules of a benchmark, by the name of its result folder, in a round like `v3.1`."""
     era = era_of(benchmark, round_)
     targets = era.targets if era else ()
-    return RoundRules(benchmark, round_, rule_for(benchmark, round_), targets, keys_of(round_))
+    return RoundRules(
+        benchmark,
+        round_,
+        rule_for(benchmark, round_),
+        targets,
+        keys_of(round_),
+        binds_open_division(benchmark, round_),
+    )

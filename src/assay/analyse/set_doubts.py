@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from assay.records import Doubt, Scalar, TrainingRun
+from assay.targets import era_of
 
 _CONTAINER_PLATFORMS = {  # named by a system → operating systems that it runs on
     "openshift": ("red hat", "rhel", "rhcos", "coreos", "openshift", "fedora"),
@@ -85,8 +86,17 @@ def _targets_unknown(runs: Sequence[TrainingRun]) -> list[Doubt]:
     if not unchecked or "mlperf_round" in unchecked[0].hyperparameters:
         return []
     named, round_ = unchecked[0].benchmark or "an unknown benchmark", unchecked[0].round or "an unknown round"
-    evidence = f"{len(unchecked)} of {len(runs)} runs say success; no target is known for {named} in {round_}"
-    remedy = "name the round with --round or by the folder, else compare the last evaluations yourself"
+    open_ = (
+        era_of(named, round_) is not None
+        and unchecked[0].hyperparameters.get("submission_division") == "open"
+    )
+    why = "the open division has no target" if open_ else "no target is known"
+    evidence = f"{len(unchecked)} of {len(runs)} runs say success; {why} for {named} in {round_}"
+    remedy = (
+        "compare the last evaluations yourself: in the open division a run may stop anywhere"
+        if open_
+        else "name the round with --round or by the folder, else compare the last evaluations yourself"
+    )
     return [Doubt("target-unknown", evidence, remedy)]
 
 

@@ -9,7 +9,7 @@ KNOWN: Final = frozenset(
     {
         "resnet", "ssd", "retinanet", "maskrcnn", "gnmt", "transformer", "ncf", "minigo", "bert", "dlrm",
         "dlrm_dcnv2", "rnnt", "unet3d", "gpt3", "stable_diffusion", "llama2_70b_lora", "gnn", "rgat",
-        "llama31_405b", "llama31_8b", "flux1",
+        "llama31_405b", "llama31_8b", "flux1", "gpt_oss_20b", "deepseekv3_671b", "dlrmv4", "qwen35_397b_grpo",
     }
 )  # fmt: skip
 
@@ -22,6 +22,9 @@ _SAME: Final[Mapping[str, str]] = {
     "dlrm_dcn": "dlrm_dcnv2", "dlrm-dcnv2": "dlrm_dcnv2", "flux": "flux1",
     "lora": "llama2_70b_lora", "llama2_70b": "llama2_70b_lora", "llama3.1_8b": "llama31_8b",
     "llama3.1_405b": "llama31_405b", "stable-diffusion": "stable_diffusion", "sd": "stable_diffusion",
+    "gpt-oss": "gpt_oss_20b", "gpt-oss-20b": "gpt_oss_20b", "gpt_oss": "gpt_oss_20b",
+    "deepseekv3": "deepseekv3_671b", "deepseek-v3": "deepseekv3_671b", "dlrm-v4": "dlrmv4",
+    "qwen35_397b": "qwen35_397b_grpo",
 }  # fmt: skip
 
 

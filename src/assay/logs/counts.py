@@ -8,7 +8,7 @@
 Sources: the compliance rules of v0.5 to v0.7 make `epoch_num` rise by one an epoch. From v1.0 on
 mlperf-logging compares the logged number with its reference convergence points, so it counts what those
 count. What `train_samples` counts was found in the 9,800 published logs of v1.1, v2.0, v3.0 and v4.0, where
-time, batch size and the log's own throughput tell batches from samples.
+time, batch size and the log's own throughput tell batches from samples, and in published logs of v6.0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final, Literal
 from assay.logs.rounds import Round, number
 
 What = Literal["epochs", "samples", "tokens"]
-Size = Literal["data set", "batches", "iterations", "samples seen", "tokens seen", "most samples"]
+Size = Literal["data set", "batches", "iterations", "samples seen", "tokens seen", "samples allowed"]
 
 _RULES: Final = "the round's compliance rules"
 _REFERENCES: Final = "mlperf-logging's reference convergence points"
@@ -64,18 +64,22 @@ _EPOCH_NUM: Final = (
     *_epochs((2, 0), (5, 1), "retinanet"),
     *_epochs((1, 0), (3, 1), "maskrcnn", "rnnt"),
     Counted("dlrm", "epochs", (1, 0), (2, 1), _REFERENCES, began_at=1.0, passes=True),
-    *_epochs((3, 0), (5, 1), "dlrm_dcnv2"),
+    *_epochs((3, 0), (6, 0), "dlrm_dcnv2"),
     *_epochs((4, 0), (5, 1), "gnn", "rgat"),
     # its own throughput counts 192 samples an epoch at batch size 32
     Counted("unet3d", "epochs", (1, 0), (3, 0), _REFERENCES, passes=True, filled_up=True),
     Counted("unet3d", "samples", (3, 1), (4, 0), _REFERENCES, passes=True),
     Counted("bert", "samples", (0, 7), (0, 7), _LOGS),
     Counted("bert", "samples", (1, 0), (5, 1), _REFERENCES),
-    Counted("llama2_70b_lora", "samples", (4, 0), (5, 1), _REFERENCES),
+    Counted("llama2_70b_lora", "samples", (4, 0), (6, 1), _REFERENCES),
     Counted("stable_diffusion", "samples", (3, 1), (5, 0), _REFERENCES),
-    Counted("flux1", "samples", (5, 1), (5, 1), _REFERENCES),
-    Counted("llama31_405b", "samples", (5, 0), (5, 1), _REFERENCES),
-    Counted("llama31_8b", "samples", (5, 1), (5, 1), _REFERENCES),
+    Counted("flux1", "samples", (5, 1), (6, 1), _REFERENCES),
+    Counted("llama31_405b", "samples", (5, 0), (6, 0), _REFERENCES),
+    Counted("llama31_8b", "samples", (5, 1), (6, 1), _REFERENCES),
+    Counted("gpt_oss_20b", "samples", (6, 0), (6, 1), _REFERENCES),
+    Counted("deepseekv3_671b", "samples", (6, 0), (6, 1), _REFERENCES),
+    Counted("dlrmv4", "samples", (6, 1), (6, 1), _REFERENCES),
+    Counted("qwen35_397b_grpo", "samples", (6, 1), (6, 1), _REFERENCES),
     Counted("gpt3", "tokens", (3, 0), (4, 1), _REFERENCES, GPT3_TOKENS_PER_SAMPLE),
 )
 
@@ -127,6 +131,7 @@ class DataSet:
 _COCO: Final = "COCO 2017: training images with boxes"
 _OPEN_IMAGES: Final = "OpenImages v6 as MLPerf's RetinaNet takes it"
 _CRITEO: Final = "Criteo 1TB: days 0 to 22"
+_C4: Final = "C4, as the reference implementation states it"
 _DATA_SETS: Final = (
     DataSet("resnet", (0, 5), (4, 0), 1_281_167, "ImageNet 2012"),
     DataSet("ssd", (0, 5), (1, 1), 117_266, _COCO),
@@ -135,7 +140,12 @@ _DATA_SETS: Final = (
     DataSet("retinanet", (2, 0), (5, 1), 1_170_301, _OPEN_IMAGES),
     DataSet("unet3d", (1, 0), (4, 0), 168, "KiTS19: 168 of 210 cases"),
     DataSet("dlrm", (0, 7), (2, 1), 4_195_197_692, _CRITEO),
-    DataSet("dlrm_dcnv2", (3, 0), (5, 1), 4_195_197_692, _CRITEO),
+    DataSet("dlrm_dcnv2", (3, 0), (6, 0), 4_195_197_692, _CRITEO),
+    DataSet("dlrmv4", (6, 1), (6, 1), 2_290_835_423, "the round's compliance rules"),
+    DataSet("llama31_8b", (6, 0), (6, 1), 1_574_207_408, _C4),
+    DataSet("llama31_405b", (6, 0), (6, 0), 1_574_207_408, _C4),
+    DataSet("gpt_oss_20b", (6, 0), (6, 1), 1_574_207_408, _C4),
+    DataSet("deepseekv3_671b", (6, 0), (6, 1), 1_574_207_408, _C4),
 )
 
 
@@ -168,19 +178,24 @@ _TRAIN_SAMPLES: Final = (
     SizeStated("rnnt", (1, 0), (3, 1), "data set", f"{_LOGS}: LibriSpeech without what is too long"),
     SizeStated("dlrm", (0, 7), (2, 1), "data set", _SET, ("Google",)),
     SizeStated("dlrm", (0, 7), (2, 1), "samples seen", _SEEN),
-    SizeStated("dlrm_dcnv2", (3, 0), (5, 1), "data set", _SET),
+    SizeStated("dlrm_dcnv2", (3, 0), (6, 0), "data set", _SET),
+    SizeStated("dlrmv4", (6, 1), (6, 1), "data set", _RULES),
     SizeStated("gnn", (4, 0), (4, 1), "data set", _SET),
     SizeStated("rgat", (4, 0), (5, 1), "data set", _SET),
     SizeStated("bert", (1, 1), (1, 1), "data set", f"{_LOGS}: more than any run takes", ("Google",)),
     SizeStated(
-        "bert", (0, 7), (5, 1), "most samples", f"{_LOGS}: steps that were configured, times the batch size",
+        "bert", (0, 7), (5, 1), "samples allowed", f"{_LOGS}: the configured steps, times the batch size",
         ("Google", "Habana", "Intel-HabanaLabs"),
     ),
     SizeStated("bert", (0, 7), (5, 1), "samples seen", _SEEN),
-    SizeStated("llama2_70b_lora", (4, 0), (5, 1), "data set", _SET),
+    SizeStated("llama2_70b_lora", (4, 0), (6, 1), "data set", _SET),
     SizeStated("stable_diffusion", (3, 1), (5, 0), "data set", _SET),
     SizeStated("gpt3", (3, 0), (4, 1), "tokens seen", f"{_LOGS}: equal to the last epoch_num"),
     SizeStated("llama31_8b", (5, 1), (5, 1), "samples seen", f"{_LOGS}: equal to the last samples_count"),
+    *(
+        SizeStated(name, (6, 0), (6, 1), "samples allowed", f"{_LOGS}: the configured steps, or the data set")
+        for name in ("llama31_8b", "llama31_405b", "gpt_oss_20b", "deepseekv3_671b")
+    ),
 )  # fmt: skip
 
 
@@ -188,7 +203,7 @@ def stated_size(benchmark: str | None, round_: str | None, submitter: str | None
     """What `train_samples` counts; None where the table doesn't know the benchmark in that round.
 
     >>> stated_size("bert", "v2.0", "Google").what, stated_size("bert", "v2.0", "NVIDIA").what
-    ('most samples', 'samples seen')
+    ('samples allowed', 'samples seen')
     """
     at = number(round_)
     return next(

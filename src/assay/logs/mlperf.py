@@ -30,7 +30,7 @@ from assay.logs.training_length import TrainingLength, training_length
 from assay.logs.training_log import TrainingLog
 from assay.logs.training_phases import training_phases
 from assay.records import Doubt, TrainingPhases, TrainingRun, TrainingStatus
-from assay.targets import Target, era_of
+from assay.targets import Target, binds_open_division, era_of
 
 LONGEST_MINUTES: Final = 366 * 24 * 60.0  # no training takes a year: one of its two times is wrong
 CONTRADICTION: Final = 2.0  # a log's own throughput may cover other stretches: less than this is no news
@@ -241,6 +241,8 @@ def _reached(log: TrainingLog, benchmark: str | None, round_: str | None) -> tup
         if len(own) != 1 or len(targets) > 1:
             return None, f"trained to a target of its own, not to that of {of}"
         targets, stated = (replace(targets[0], value=float(own[0])),), " that the log states"
+    elif log.word("submission_division") == "open" and not binds_open_division(benchmark, round_):
+        return None, f"the open division has no target for {of}: a run may stop anywhere"
     final = final_values(log.before_stop())
     missed = [text for target in targets if (text := _missed(target, final))]
     if not missed:

@@ -38,6 +38,7 @@ def outline(path: Path) -> LogOutline:
         run_s=seen.seconds("run_start", "run_stop"),
         skipped_at=tuple(reader.skipped_at),
         cache_failure=failed_drop(reader.head),
+        cleared_before_s=seen.seconds("cache_clear", "run_start"),
     )
 
 
@@ -68,7 +69,7 @@ class _Seen:
 
     def _keep_time(self, key: str, time_ms: float) -> None:
         """The earliest start and the latest stop: ranks say them one after the other."""
-        if key in ("init_start", "run_start"):
+        if key in ("init_start", "run_start", "cache_clear"):
             self.times_ms[key] = min(time_ms, self.times_ms.get(key, time_ms))
         elif key in ("init_stop", "run_stop"):
             self.times_ms[key] = max(time_ms, self.times_ms.get(key, time_ms))

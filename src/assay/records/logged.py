@@ -127,6 +127,7 @@ class LogOutline:
     evaluations    each metric's last value before run_stop, and its line; "" where the log names no metric
     init_s, run_s  init_start to init_stop and run_start to run_stop, seconds; None where one has no time
     skipped_at     lines that look like MLPerf's own and can't be understood, the first few
+    cleared_before_s  first cache_clear to run_start, seconds, negative where it came later
     cache_failure  line, and what it says, where the log shows that dropping caches failed
     """
 
@@ -137,6 +138,7 @@ class LogOutline:
     run_s: float | None
     skipped_at: tuple[int, ...] = ()
     cache_failure: tuple[int, str] | None = None
+    cleared_before_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -70,11 +70,11 @@ SAMPLE_FLOPS: Final = (
         f"{_TORCH}: U-Net of 32 to 320 filters, 3 classes",
     ),
     SampleFlops(
-        "llama31_8b", (5, 1), (5, 1), _dense_transformer(8.03e9 - _VOCABULARY * 4096, 32, 4096, 8192),
+        "llama31_8b", (5, 1), (6, 1), _dense_transformer(8.03e9 - _VOCABULARY * 4096, 32, 4096, 8192),
         "sequence, 8,192 tokens", _LLAMA,
     ),
     SampleFlops(
-        "llama31_405b", (5, 0), (5, 1), _dense_transformer(405.9e9 - _VOCABULARY * 16384, 126, 16384, 8192),
+        "llama31_405b", (5, 0), (6, 0), _dense_transformer(405.9e9 - _VOCABULARY * 16384, 126, 16384, 8192),
         "sequence, 8,192 tokens", _LLAMA,
     ),
 )  # fmt: skip
