@@ -18,6 +18,7 @@ from assay.errors import InputError
 from assay.intake.run_directories import LARGEST_FILE_BYTES, LARGEST_RECORD_BYTES, merge
 from assay.intake.training_logs import Asked, import_sets
 from assay.logs.closest import FORMATS
+from assay.logs.mlperf import training_run
 from assay.logs.result_sets import find_sets
 from assay.records import JobState, Rendered, RunState, Shape, TrainingRun
 from assay.run.index import update_index
@@ -98,6 +99,98 @@ def test_each_result_file_becomes_a_run_with_its_log_copied_and_read(tmp_path: P
     assert second.run.trial.block == 2
     assert imported.session.plan().primary_metric == {"resnet": "time_per_epoch"}
     assert next(iter(read.metrics(first.run))) == "time_per_epoch"
+
+
+STACK = {"nccl_version": "2.30.4", "cuda_driver_version": "595.58.03", "trt_version": "", "deep": {"x": 1}}
+DESCRIBED = {
+    "submitter": "UNKNOWN_MLPERF_SUBMITTER",
+    "number_of_nodes": "1",
+    "accelerators_per_node": "8",
+    "framework": "PyTorch \u001b[31m26.04",
+    "other_software_stack": STACK,
+}
+
+
+def launched(text: str, described: object = DESCRIBED, commit: str = "0c33a56e1d") -> str:
+    """A log as NVIDIA's scripts begin it; `set -x` prints the commands, too."""
+    system = described if isinstance(described, str) else json.dumps(described)
+    return (
+        f"+ echo ':::SYSJSON {system}'\n:::SYSJSON {system}\n"
+        "+ srun -n1 bash -c 'echo \":::GITCOMMITID ${GIT_COMMIT_ID}\"'\n"
+        f":::GITCOMMITID {commit} \n{text}"
+    )
+
+
+def test_what_a_log_states_of_its_system_is_kept_and_counts_against_the_system_s_json(tmp_path: Path) -> None:
+    folder = result_set(tmp_path / "logs", launched(log()))
+    system = tmp_path / "logs" / "machine" / "system.json"
+    system.write_text(json.dumps({**DESCRIBED, "other_software_stack": {**STACK, "nccl_version": "2.27"}}))
+    imported = take(folder, tmp_path / "runs")
+    [result] = [read.result(a) for a in imported.session.attempts()]
+    assert result.provenance is not None
+    assert result.provenance.nodes[0] == {
+        "mlperf.number_of_nodes": "1",
+        "mlperf.accelerators_per_node": "8",
+        "mlperf.framework": "PyTorch  [31m26.04",
+        "mlperf.software.nccl_version": "2.30.4",
+        "mlperf.software.cuda_driver_version": "595.58.03",
+        "mlperf.git_commit": "0c33a56e1d",
+    }
+    assert any(
+        "software.nccl_version is 2.27 in the system's JSON and 2.30.4 in the logs; the logs count" in note
+        for note in imported.notes
+    )
+
+
+def test_the_shape_is_the_log_s_where_there_is_no_system_json(tmp_path: Path) -> None:
+    folder = result_set(tmp_path / "logs", launched(log()))
+    (tmp_path / "logs" / "machine" / "system.json").unlink()
+    imported = take(folder, tmp_path / "runs")
+    assert imported.runs[0].trial.shape == Shape(1, 8)
+    assert not any("--shape" in note for note in imported.notes)
+
+
+@pytest.mark.parametrize(
+    "described", ["{cut", "[1]", "null", "[" * 5000, '{"a": 1e999, "b": ' + "9" * 400 + "}"]
+)
+def test_a_system_that_can_t_be_read_is_noted_and_no_reason_to_refuse_the_log(
+    tmp_path: Path, described: str
+) -> None:
+    path = tmp_path / "result_0.txt"
+    path.write_text(launched(log(), described))
+    run = training_run(path)
+    assert run.status == "success"
+    assert run.system == {"git_commit": "0c33a56e1d"}
+    noted = [note for note in run.notes if "SYSJSON" in note]
+    expected = (
+        []
+        if described.endswith("}")
+        else ["the :::SYSJSON of line 2 is no JSON object: its software isn't known"]
+    )
+    assert noted == expected
+
+
+def test_diff_and_compare_name_the_driver_and_nccl_of_two_published_sets(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for name, nccl, driver in (("ours", "2.30.4", "595.58.03"), ("theirs", "2.27", "580.126.09")):
+        stack = {"nccl_version": nccl, "cuda_driver_version": driver}
+        described = {**DESCRIBED, "other_software_stack": stack}
+        texts = [launched(log(10 + n / 7, 4, seed=n), described) for n in range(3)]
+        folder = result_set(tmp_path / name, *texts)
+        (folder / "machine" / "system.json").unlink(missing_ok=True)
+        take(folder, runs, name, system=name)
+    differing = CliRunner().invoke(assay, ["diff", "ours", "theirs", "--runs", str(runs), "--json"])
+    assert differing.exit_code == 1
+    facts = {fact["name"]: (fact["a"], fact["b"]) for fact in json.loads(differing.stdout)["facts"]}
+    assert facts == {
+        "mlperf.software.cuda_driver_version": (["595.58.03"], ["580.126.09"]),
+        "mlperf.software.nccl_version": (["2.30.4"], ["2.27"]),
+    }
+    compared = CliRunner().invoke(assay, ["compare", "ours", "theirs", "--runs", str(runs), "--json"])
+    assert (
+        "mlperf.software.cuda_driver_version 595.58.03 against 580.126.09, "
+        "mlperf.software.nccl_version 2.30.4 against 2.27"
+    ) in json.dumps(json.loads(compared.stdout))
 
 
 def test_runs_know_when_they_started_where_their_logs_say_it(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from assay.records import Provenance, Scalar, digest_of
 MARK = ":::ASSAY-PROBE "
 _NAME = re.compile(r"[\w.:@+-]{1,200}", re.ASCII)
 _PROBED = "probe.version"  # the fact that every table of the probe has
+_STATED = "mlperf."  # facts that a published result states of its system, in its JSON or its log
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 # group → what a person calls it, in the order of reading
@@ -38,6 +39,11 @@ INCIDENTAL = frozenset({"identity", "momentary"})
 # the first pattern that matches a name's beginning says its group; a name that none knows is `system`
 _GROUP_OF: tuple[tuple[str, str], ...] = (
     ("probe", r"unreadable$|probe\.version$"),
+    ("identity", r"mlperf\.(submitter|system_name)$"),
+    ("suite", r"mlperf\.(division|status|git_commit)$"),
+    ("system", r"mlperf\.(operating_system|software\.\w*(driver|kernel)\w*)$"),
+    ("libraries", r"mlperf\.(framework|software)"),
+    ("hardware", r"mlperf\.(number_of_nodes|host_|accelerator|cooling|hw_notes)"),
     ("momentary", r"probe\.|load\.|boot_id$|.*_now(_|$)|.*(free|available)_bytes$|.*\.temperature_c$"),
     ("momentary", r"clock\.offset"),
     ("identity", r"ssh\.host$"),
@@ -132,8 +138,12 @@ def _plain(table: Mapping[str, Any]) -> dict[str, Scalar]:
 
 
 def known(provenance: Provenance) -> bool:
-    """Whether the probe of at least one node could be read."""
-    return any(_PROBED in node for node in provenance.nodes)
+    """Whether at least one node's probe could be read, or a published result states its system."""
+    return any(_says(node) for node in provenance.nodes)
+
+
+def _says(node: Mapping[str, object]) -> bool:
+    return _PROBED in node or any(name.startswith(_STATED) for name in node)
 
 
 # Comparing -----------------------------------------------------------------------------------------------
@@ -190,7 +200,7 @@ def _values(provenances: Iterable[Provenance]) -> dict[str, tuple[Scalar, ...]]:
 
 
 def _missing(node: Mapping[str, object]) -> tuple[None, ...]:
-    return (None,) if _PROBED in node else ()  # a probe that failed does not say that something is absent
+    return (None,) if _says(node) else ()  # a probe that failed does not say that something is absent
 
 
 def _gpus_as_one(node: Mapping[str, Scalar]) -> dict[str, set[Scalar]]:

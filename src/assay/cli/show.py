@@ -22,7 +22,9 @@ _FACTS = (
     "host", "cpu.model", "cpu.allowed", "memory.total_bytes", "gpu.0.name", "gpu.count", "gpu.driver", "os",
     "kernel", "virtualisation", "container", "python.version", "python.torch", "python.torch_cuda",
     "mlperf.number_of_nodes", "mlperf.accelerators_per_node", "mlperf.accelerator_model_name",
-    "mlperf.operating_system", "mlperf.framework",
+    "mlperf.operating_system", "mlperf.framework", "mlperf.software.nvidia_kernel_driver",
+    "mlperf.software.cuda_driver_version", "mlperf.software.cuda_version", "mlperf.software.nccl_version",
+    "mlperf.software.rocm_version", "mlperf.software.rccl_version",
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from assay.errors import InputError
 from assay.intake.content import sha256
 from assay.intake.imported import UNKNOWN, Imported, create, imported_run, imported_trial
 from assay.logs.result_sets import ResultSet
+from assay.logs.stated_system import flat
 from assay.records import Provenance, Run, RunState, Scalar, Shape, TrainingRun, digest_of
 from assay.rundir import session as rundir
 from assay.rundir.files import safe_name, word
@@ -100,13 +101,9 @@ def _logs(sets: Sequence[ResultSet], asked: Asked) -> tuple[list[_Log], tuple[st
     owners: dict[str, str] = {}
     for of_set in sets:
         shape = asked.shape or shape_of(of_set.system_facts)
-        if shape is None:
-            notes.append(
-                f"{of_set.name}: no system JSON says how many nodes and accelerators; they stand as 1x1. "
-                "Say it with --shape"
-            )
+        trainings: list[TrainingRun] = []
         for file in of_set.files:
-            log = _log(of_set, file, shape or Shape(1, 1), asked)
+            log = _log(of_set, file, shape, asked)
             stem = log.run.trial.id
             if owners.setdefault(stem, of_set.name) != of_set.name and asked.system is None:
                 raise InputError(
@@ -116,6 +113,14 @@ def _logs(sets: Sequence[ResultSet], asked: Asked) -> tuple[list[_Log], tuple[st
             numbers[stem] += 1
             trial = replace(log.run.trial, id=f"{stem}-r{numbers[stem]:02}", block=numbers[stem])
             logs.append(replace(log, run=replace(log.run, trial=trial)))
+            trainings += [log.training] if log.training else []
+        if shape is None and not all(shape_of(training.system) for training in trainings):
+            notes.append(
+                f"{of_set.name}: no system JSON or log says how many nodes and accelerators; they stand as "
+                "1x1. Say it with --shape"
+            )
+        if other := list(_contradictions(of_set, trainings)):
+            notes.append(f"{of_set.name}: {'; '.join(other)}; the logs count")
     return logs, (*notes, *_told([log.training for log in logs if log.training]))
 
 
@@ -130,10 +135,10 @@ def _told(trainings: Sequence[TrainingRun]) -> Iterator[str]:
         yield f"{code} in {len(found)} of {len(trainings)} logs, as {found[0]}"
 
 
-def _log(of_set: ResultSet, file: Path, shape: Shape, asked: Asked) -> _Log:
+def _log(of_set: ResultSet, file: Path, shape: Shape | None, asked: Asked) -> _Log:
     params = {"round": asked.round or of_set.round, "benchmark": asked.benchmark or of_set.benchmark}
     system = _word(asked.system or of_set.system or UNKNOWN)
-    trial = imported_trial(asked.name, "", MLPERF.name, system, shape, params)
+    trial = imported_trial(asked.name, "", MLPERF.name, system, shape or Shape(1, 1), params)
     run = imported_run(trial, f"{of_set.name}/{file.name}")
     found = read.read({file.name: file}, run)
     training = found.training
@@ -141,6 +146,7 @@ def _log(of_set: ResultSet, file: Path, shape: Shape, asked: Asked) -> _Log:
     seed = training.hyperparameters.get("seed") if training else None
     if training:
         params = {"round": training.round, "benchmark": training.benchmark}
+    shape = shape or (shape_of(training.system) if training else None) or Shape(1, 1)
     trial = imported_trial(asked.name, benchmark, MLPERF.name, system, shape, params)
     trial = replace(trial, seed=seed if isinstance(seed, int) else 0)
     state = RunState.FAILED if found.problems else RunState.FINISHED
@@ -148,7 +154,8 @@ def _log(of_set: ResultSet, file: Path, shape: Shape, asked: Asked) -> _Log:
     cause = "; ".join(found.problems)
     run = replace(run, trial=trial, state=state, cause=cause, started_at=started_at)
     metrics = frozenset(m.metric for m in found.measurements)
-    return _Log(file, run, metrics, _provenance(of_set.system_facts), training)
+    logged = training.system if training else {}
+    return _Log(file, run, metrics, _provenance(of_set.system_facts, logged), training)
 
 
 def _word(text: str) -> str:
@@ -164,14 +171,24 @@ def shape_of(facts: Mapping[str, object]) -> Shape | None:
     return Shape(*(int(count) for count in counts))
 
 
-def _provenance(facts: Mapping[str, object]) -> Provenance | None:
-    """The system's JSON as the table of one node; what it leaves empty is not known."""
-    table: dict[str, Scalar] = {
-        f"mlperf.{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)[:100]}": value
-        for name, value in facts.items()
-        if isinstance(value, str | int | float | bool) and value != ""
-    }
+def _provenance(described: Mapping[str, object], logged: Mapping[str, Scalar]) -> Provenance | None:
+    """The system's JSON as the table of one node; what the log states wins: the run's container wrote it."""
+    table = {f"mlperf.{name}": value for name, value in {**flat(described), **logged}.items()}
     return Provenance((table,)) if table else None
+
+
+def _contradictions(of_set: ResultSet, trainings: Sequence[TrainingRun]) -> Iterator[str]:
+    """Where the system's JSON states other software than the logs."""
+    described = flat(of_set.system_facts)
+    for name in sorted({name for run in trainings for name in run.system if _is_software(name)}):
+        logged = {str(run.system[name]) for run in trainings if name in run.system}
+        stated = described.get(name)
+        if stated is not None and str(stated) not in logged:
+            yield f"{name} is {stated} in the system's JSON and {' or '.join(sorted(logged))} in the logs"
+
+
+def _is_software(name: str) -> bool:
+    return name.startswith("software.") or name in ("framework", "operating_system")
 
 
 # Its session ---------------------------------------------------------------------------------------------

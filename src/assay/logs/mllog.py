@@ -137,7 +137,8 @@ class EventReader:
     def _whole_lines(self, read: Callable[[int], bytes]) -> Iterator[Event]:
         """Events of all lines that end; what follows the last newline stays in `_rest`."""
         while block := read(BLOCK_BYTES):
-            self.head = self.head or block[:HEAD_BYTES]
+            if len(self.head) < HEAD_BYTES:  # the first read gives what is buffered, 8 KiB
+                self.head += block[: HEAD_BYTES - len(self.head)]
             end = block.rfind(b"\n") + 1
             if end:
                 begin = block.find(b"\n") + 1 if self._rest else 0

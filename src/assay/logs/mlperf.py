@@ -26,6 +26,7 @@ from assay.logs.counts import throughput_in_samples
 from assay.logs.evaluations import final_values
 from assay.logs.mllog import Event, EventReader, is_number
 from assay.logs.result_sets import ResultSet, round_of
+from assay.logs.stated_system import logged_system
 from assay.logs.training_length import TrainingLength, training_length
 from assay.logs.training_log import TrainingLog
 from assay.logs.training_phases import training_phases
@@ -73,6 +74,8 @@ def training_run(
     status, problem = _status(log)
     reached: bool | None = None
     notes = _notes(log)
+    system, unread = logged_system(log.reader.head)
+    notes += [unread] * bool(unread)
     if status == "success":
         reached, why = _reached(log, named, of_round)
         if reached is False:
@@ -122,6 +125,7 @@ def training_run(
         target_reached=reached,
         data_set_samples=length.data_set,
         tracked_samples_per_s=own if succeeded else None,
+        system=system,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from assay.records.measured import Measurement
@@ -61,6 +61,7 @@ class TrainingRun:
     data_set_samples   in the training set; what the log calls `train_samples` may count something else
     tracked_samples_per_s  the log's own throughput in training, of all accelerators
     started_at         run_start, seconds since the epoch
+    system             what the log states of the machine and its software: `software.nccl_version`
     """
 
     file: str
@@ -84,6 +85,7 @@ class TrainingRun:
     data_set_samples: int | None = None
     tracked_samples_per_s: float | None = None
     started_at: float | None = None
+    system: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
     def minutes_per_epoch(self) -> float | None:

@@ -95,5 +95,5 @@ MLPERF = Workload(
     flops=_flops,
     task=_task,
     read=_read,
-    version=4,
+    version=5,
 )

@@ -5,7 +5,18 @@ from __future__ import annotations
 from assay.analyse.doubts.case import MOST_SHOWN, UNSTEADY, Case, Side, steady_facts
 from assay.records import Doubt
 
-SOFTWARE = ("kernel", "os", "gpu.driver", "gpu.cuda", "container", "python.", "package.", "env.")
+SOFTWARE = (
+    "kernel", "os", "gpu.driver", "gpu.cuda", "container", "python.", "package.", "env.",
+    "mlperf.framework", "mlperf.operating_system", "mlperf.software", "mlperf.git_commit",
+)  # fmt: skip
+NAMED_FIRST = (
+    "driver",
+    "nccl",
+    "rccl",
+    "cuda_version",
+    "rocm_version",
+    "framework",
+)  # they move most figures
 WORK = (
     "precision", "dtype", "batch_size", "image_size", "channels_last", "data", "deterministic",
     "learning_rate", "target", "quality_target", "train_samples", "eval_samples", "opt_name",
@@ -44,6 +55,7 @@ def different_software(case: Case) -> Doubt | None:
         differing = [name for name in differing if name not in BY_SHAPE]
     if not differing:
         return None
+    differing.sort(key=lambda name: not any(word in name for word in NAMED_FIRST))
     shown = ", ".join(f"{name} {_fact(a, name)} against {_fact(b, name)}" for name in differing[:MOST_SHOWN])
     more = f" and {len(differing) - MOST_SHOWN} more" if len(differing) > MOST_SHOWN else ""
     return Doubt(

@@ -1,0 +1,75 @@
+"""What a log or a system's JSON states of the machine and its software, as one flat table.
+
+NVIDIA's launch scripts print `:::SYSJSON {…}`, the fields of MLCommons' system description filled in by the
+container itself, and `:::GITCOMMITID ID`, the commits of program and launcher, before a run begins. `set -x`
+prints the commands that print them, too: only a line that begins with the token counts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from assay.records import Scalar
+
+MOST_FACTS: Final = 200
+LONGEST_VALUE: Final = 500
+_SYSTEM = re.compile(rb"^(?:[^:\n]{0,20}: )?:::SYSJSON (.*)$", re.MULTILINE)
+_COMMIT = re.compile(rb"^(?:[^:\n]{0,20}: )?:::GITCOMMITID ([0-9a-f]{7,64})\b", re.MULTILINE)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+_NO_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+_NOTHING: Final = re.compile(r"|unknown|UNKNOWN_MLPERF_\w+|.*PLACEHOLDER.*")  # what scripts print unset
+_STACK: Final = "other_software_stack"
+
+
+def flat(stated: Mapping[str, Any]) -> dict[str, Scalar]:
+    """The fields of a system description; its software as `software.nccl_version`, or `software` if one text.
+
+    Fields that are empty or filled with a script's placeholder are left out, and so is what is nested deeper.
+    """
+    stack = stated.get(_STACK)
+    fields = [(name, value) for name, value in stated.items() if name != _STACK]
+    fields += (
+        [(f"software.{name}", value) for name, value in stack.items()]
+        if isinstance(stack, Mapping)
+        else [("software", stack)]
+    )
+    table = ((_NO_NAME.sub("_", name)[:100], _plain(value)) for name, value in fields[:MOST_FACTS])
+    return {name: value for name, value in table if value is not None}
+
+
+def logged_system(head: bytes) -> tuple[dict[str, Scalar], str]:
+    """What the head of a log states of its system, and what is wrong with that; "" where nothing is.
+
+    Never raises: what can't be understood states nothing.
+    """
+    problem = ""
+    table: dict[str, Scalar] = {}
+    for match in _SYSTEM.finditer(head):
+        try:
+            stated = json.loads(match[1])
+        except (ValueError, RecursionError):
+            stated = None
+        if isinstance(stated, dict):
+            table = flat(stated)
+            problem = ""
+            break
+        line = head.count(b"\n", 0, match.start()) + 1
+        problem = problem or f"the :::SYSJSON of line {line} is no JSON object: its software isn't known"
+    if commit := _COMMIT.search(head):
+        table["git_commit"] = commit[1].decode("ascii")
+    return table, problem
+
+
+def _plain(value: object) -> Scalar:
+    """A field's value without control characters; None where it states nothing."""
+    if isinstance(value, str):
+        text = _CONTROL.sub(" ", value).encode("utf-8", "replace").decode().strip()[:LONGEST_VALUE]
+        return None if _NOTHING.fullmatch(text) else text
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int) and abs(value) < 2**63:
+        return value
+    return value if isinstance(value, float) and abs(value) < float("inf") else None
