@@ -419,6 +419,44 @@ def test_another_plan_does_not_go_on_with_this_one(site: Site) -> None:
     assert completed.session.id != next(rundir.sessions(site.runs)).id
 
 
+PROGRAM_OF_THE_USER = """
+import os, time
+print("begun", flush=True)
+time.sleep(60 if not os.path.exists("quick") else 0)
+print("v {value}")
+"""
+
+
+def test_a_script_that_was_edited_after_a_kill_is_never_mixed_with_its_former_version(site: Site) -> None:
+    program, quick = site.folder / "train.py", site.folder / "quick"
+    program.write_text(PROGRAM_OF_THE_USER.format(value=1))
+    metrics = {"v": {"pattern": "v (?P<value>[0-9]+)", "better": "higher"}}
+    params = {"argv": ["{python}", "train.py"], "cwd": ".", "metrics": metrics}
+    suite = {"suite": "demo", "workload": "command", "params": params, "systems": ["local"], "repeats": 2}
+    (site.folder / "suite.yaml").write_text(json.dumps(suite))
+    interrupted(site, signal.SIGINT).communicate()
+    (first,) = rundir.sessions(site.runs)
+    quick.touch()
+
+    program.write_text(PROGRAM_OF_THE_USER.format(value=2))
+    with pytest.raises(InputError, match="the programs that it names are the same"):
+        site.run(failed=True)
+    told: list[str] = []
+
+    class Notes(Silence):
+        def noted(self, words: str) -> None:
+            told.append(words)
+
+    second = site.run(tell=Notes)
+    assert second.session.id != first.id
+    assert told[0] == (
+        f"train.py changed since {first.id}, which stays unfinished (1 of 2 trials begun): "
+        "this is a new session, so that no session mixes the two"
+    )
+    program.write_text(PROGRAM_OF_THE_USER.format(value=1))
+    assert site.run().session.id == first.id
+
+
 # Repeating what failed -----------------------------------------------------------------------------------
 
 # fails in its second block until the file is there
@@ -654,6 +692,18 @@ def test_a_damaged_index_is_made_again(site: Site) -> None:
     site.run(site.suite())
     store.index_path(site.runs).write_bytes(b"not an index")
     assert not update_index(site.runs)
+    assert len(store.known(site.runs)) == 2
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7, 0.999])
+def test_an_index_that_was_cut_off_is_made_again(site: Site, share: float) -> None:
+    site.run(site.suite())
+    update_index(site.runs)
+    path = store.index_path(site.runs)
+    os.truncate(path, int(share * path.stat().st_size))
+    assert store.trouble(site.runs) is not None
+    assert not update_index(site.runs)
+    assert store.trouble(site.runs) is None
     assert len(store.known(site.runs)) == 2
 
 

@@ -6,17 +6,25 @@ elsewhere is the same suite, and sides that ran on different machines can be mer
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from assay.errors import InputError, Problem
+from assay.inputs import read_whole
 from assay.records import Shape, Task, digest_of
 from assay.suite import Benchmark, Suite, Systems
 from assay.workloads import Workload
 
 Place = tuple[str, int, Shape]  # benchmark, index of its point, shape
 _ANY_SEED = 0  # a task is made with a fixed seed where a digest must not depend on the seed
+_LARGEST_PROGRAM_BYTES = 64 << 20
+_PROGRAM_SUFFIXES = (
+    *(".py", ".sh", ".bash", ".zsh", ".pl", ".rb", ".jl", ".lua", ".r", ".js"),
+    *(".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf"),
+)
 
 
 def point_digests(suite: Suite, workloads: Mapping[str, Workload]) -> tuple[dict[Place, str], list[Problem]]:
@@ -42,16 +50,53 @@ def point_digests(suite: Suite, workloads: Mapping[str, Workload]) -> tuple[dict
     return digests, list(problems)
 
 
+def named_files(suite: Suite, workloads: Mapping[str, Workload]) -> dict[str, str]:
+    """Digest of each program and configuration file that a command line names and that is here, by its path.
+
+    They are looked for as the program would find them: by an absolute path, or from its working directory.
+    They don't travel with the job, so a run that is resumed after one was edited would mix two of
+    its versions. Other files may be what the program writes.
+    """
+    paths: dict[Path, None] = {}
+    for benchmark in suite.benchmarks:
+        for point in benchmark.points:
+            params = workloads[benchmark.workload].params(**point.params)
+            task = workloads[benchmark.workload].task(params, benchmark.shapes[0], _ANY_SEED)
+            for word in task.argv:
+                path = Path(task.cwd or "", word.rpartition("=")[2])  # --config=train.yaml
+                if path.is_absolute() and _is_program(path):
+                    paths[path] = None
+    return {_portable(str(path), suite.directory): _identity(path) for path in paths}
+
+
+def _is_program(path: Path) -> bool:
+    try:
+        return path.is_file() and (path.suffix.lower() in _PROGRAM_SUFFIXES or os.access(path, os.X_OK))
+    except (OSError, ValueError):  # a word that can't be a path: too long, or with a null byte
+        return False
+
+
+def _identity(path: Path) -> str:
+    """Of a file's content; of its size and time where it is a large one or can't be read."""
+    about = path.stat()
+    if about.st_size <= _LARGEST_PROGRAM_BYTES and os.access(path, os.R_OK):
+        return hashlib.sha256(read_whole(path)).hexdigest()
+    return f"{about.st_size} bytes of {about.st_mtime_ns}"
+
+
 def suite_digest(suite: Suite, points: Mapping[Place, str]) -> str:
     """Of benchmarks, parameters, shapes, programs and seed; not of systems, repeats or requirements."""
     return digest_of({"seed": suite.seed, "points": sorted(points.values())})
 
 
-def plan_digest(suite: Suite, systems: Systems, chosen: Sequence[str], measured: str) -> str:
+def plan_digest(
+    suite: Suite, systems: Systems, chosen: Sequence[str], measured: str, named: Mapping[str, str]
+) -> str:
     """Of all that an unfinished run needs unchanged to be gone on with.
 
     chosen    the systems that are run
     measured  the suite's digest
+    named     the digests of the files that command lines name
     """
     return digest_of(
         {
@@ -61,6 +106,7 @@ def plan_digest(suite: Suite, systems: Systems, chosen: Sequence[str], measured:
             "repeats": {benchmark.name: benchmark.repeats for benchmark in suite.benchmarks},
             "order": suite.order,
             "seed": suite.seed,
+            **({"files": dict(named)} if named else {}),
         }
     )
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from assay.digests import Place, plan_digest, point_digests, suite_digest, where_shape
+from assay.digests import Place, named_files, plan_digest, point_digests, suite_digest, where_shape
 from assay.errors import InputError, Problem
 from assay.records import Job, Plan, Shape, Task, Trial, digest_of
 from assay.redact import redacted
@@ -59,11 +59,11 @@ def make(
         trials = [t for name in chosen for block in blocks for t in block if t.system == name]
     else:
         trials = [trial for block in blocks for trial in block]
-    measured = suite_digest(suite, tasks)
+    measured, named = suite_digest(suite, tasks), named_files(suite, workloads)
     return Plan(
         suite=suite.name,
         suite_digest=measured,
-        digest=plan_digest(suite, systems, chosen, measured),
+        digest=plan_digest(suite, systems, chosen, measured, named),
         seed=suite.seed,
         repeats=max(repeats.values()),
         systems=chosen,
@@ -74,6 +74,7 @@ def make(
         expectations=asked.expectations,
         trials=tuple(trials),
         declared_env={name: _declared_env(systems.by_name[name]) for name in chosen},
+        named_files=named,
         prices={name: price for name in chosen if (price := systems.by_name[name].price) is not None},
     )
 

@@ -197,6 +197,7 @@ class Plan:
                   `trials` then holds the most, and fewer may have been run. () where the number is fixed
     prices        system → what it costs, where systems.yaml states it; no part of any digest
     declared_env  system → names of the variables that systems.yaml sets for it
+    named_files   path → digest of each file that a command line names and that is here, like a script
     """
 
     suite: str
@@ -214,3 +215,4 @@ class Plan:
     looks: tuple[int, ...] = ()
     prices: Mapping[str, Price] = field(default_factory=dict)
     declared_env: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    named_files: Mapping[str, str] = field(default_factory=dict)

@@ -51,8 +51,39 @@ def _to_repeat(asked: Asked, planned: Plan) -> Session:
             return session
     raise InputError(
         f"--failed: {asked.runs_dir} has no session of {planned.suite} with this plan; what failed is "
-        "repeated only where suite, systems and options are the same. Without --failed a new session begins"
+        "repeated only where suite, systems, options and the programs that it names are the same. "
+        "Without --failed a new session begins"
     )
+
+
+def left_unfinished(session: Session, planned: Plan) -> str:
+    """Why the session begins anew although the one before it is unfinished; "" where it does not."""
+    earlier = [s for s in rundir.sessions_of(session.path.parents[1], planned.suite) if s.name < session.name]
+    if not earlier or next(session.attempts(), None) is not None:
+        return ""
+    before = earlier[-1]
+    if before.header.content or before.header.finished_at is not None:
+        return ""
+    if not (changed := _changed(before.plan(), from_json(Plan, record_json(planned)))):
+        return ""
+    tried, number = len(before.last_attempts()), len(before.plan().trials)
+    return (
+        f"{changed} since {before.id}, which stays unfinished ({tried} of {number} trials begun): "
+        "this is a new session, so that no session mixes the two"
+    )
+
+
+def _changed(before: Plan, now: Plan) -> str:
+    """What differs between two plans of a suite, as the subject of a sentence; "" where nothing does."""
+    named = before.named_files, now.named_files
+    files = [name for name in named[1] if name in named[0] and named[0][name] != named[1][name]]
+    if files:
+        return f"{', '.join(name.removeprefix('./') for name in files)} changed"
+    if before.suite_digest != now.suite_digest:
+        return "the suite changed"
+    if before.systems != now.systems:
+        return "the systems to run changed"
+    return "" if before.digest == now.digest else "the repeats, the order or the systems' options changed"
 
 
 def _failed(session: Session, planned: Plan) -> dict[str, int]:

@@ -15,7 +15,7 @@ from assay.launch.launcher import Launcher
 from assay.records import Plan, Result, Run, Trial
 from assay.run import duration, until
 from assay.run.asked import Asked, plan_of
-from assay.run.chosen import held_session
+from assay.run.chosen import held_session, left_unfinished
 from assay.run.execute import Execution, begin, take_over
 from assay.run.held import Held
 from assay.run.progress import Progress, Tell
@@ -130,6 +130,8 @@ def _run_trials(session: Session, planned: Plan, systems: Systems, watched: Watc
         for words in _other_tests(session, planned) if not done else ():
             progress.noted(words)
         if watched.together is None:
+            if words := left_unfinished(session, planned):
+                progress.noted(words)
             _note_duration(session, planned, done, progress)
 
         def run(trial: Trial) -> None:

@@ -112,7 +112,8 @@ class CommandParams(Params):
     argv: tuple[NonEmpty, ...] = Field(
         min_length=1,
         description="Program and arguments, one element each; `{python}` is the system's interpreter and "
-        "`{seed}` the seed of the repeat.",
+        "`{seed}` the seed of the repeat. A script or configuration file that is named here and edited later "
+        "begins a new session; what it imports is not looked at.",
     )
     env: dict[str, EnvironmentValue] = Field(
         {},
