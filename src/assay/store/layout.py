@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 SCHEMA = 2
+_HEADER_BYTES = 3 * 4096  # DuckDB's file format: three headers, then blocks
 
 # Run and reading are kept whole as JSON, so that what is analysed is what was read; the columns are for
 # finding them. A node's table is the same for most runs of a session and kept once.
@@ -46,6 +47,10 @@ def trouble(root: Path) -> str | None:
 
     try:
         with closing(_attached(path, read_only=True)) as connection:
+            sizes = "SELECT total_blocks * block_size FROM pragma_database_size() WHERE database_name = ?"
+            [[blocks_bytes]] = connection.execute(sizes, ["index_file"]).fetchall()
+            if path.stat().st_size < _HEADER_BYTES + blocks_bytes:
+                return "it is cut off"
             found = connection.execute("SELECT schema FROM about").fetchall()
     except duckdb.Error as error:  # whatever is wrong with it, it is made again from the run directories
         return f"it can't be read ({str(error).splitlines()[0]})"
