@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,11 +38,15 @@ import llm_load
 from assay.cli import assay
 from assay.errors import InputError
 from assay.payloads import service_level
-from assay.payloads.service_level import Bounds, fewest, percentile, proves
+from assay.payloads.service_level import Bounds, backlog_growth, fewest, percentile, proves
 from assay.records import Reading, Scalar, Shape
 from assay.workloads import WORKLOADS
 from conftest import ROOT, require
 from llm_server import Answers, serving
+
+sys.path.insert(0, str(ROOT / "benchmarks"))  # its files know each other by their bare names, as scripts
+
+import backlog
 
 WORKLOAD = WORKLOADS["llm-serving"]
 SMALL = {
@@ -440,7 +444,7 @@ def slow(*numbers: int) -> Any:
 
 
 def test_a_run_within_its_bounds_is_valid_and_one_beyond_is_no_result(tmp_path: Path) -> None:
-    bounds: dict[str, Any] = {"ttft_bound_s": 1.0, "percent": 90.0, "requests": 110}
+    bounds: dict[str, Any] = {"ttft_bound_s": 1.0, "percent": 90.0, "requests": 110, "rate": 50.0}
     with serving(slow(7)) as server:
         valid = load(tmp_path, server.url, **bounds)
     with serving(slow(*range(10, 30))) as server:
@@ -452,6 +456,56 @@ def test_a_run_within_its_bounds_is_valid_and_one_beyond_is_no_result(tmp_path: 
     assert problem == (
         "INVALID: time to first token was above 1 s in 20 of 110 requests, which doesn't show 90 % within it"
     )
+
+
+def test_a_stretch_whose_backlog_grows_is_not_valid_though_its_bound_is_kept(tmp_path: Path) -> None:
+    with serving(Answers(first_s=0.01), one_at_a_time=True) as server:  # takes at most 100 a second
+        ran = load(
+            tmp_path, server.url, ttft_bound_s=60.0, percent=90.0, requests=160, rate=160.0, output_tokens=1
+        )
+    assert ran.fact("validity") == "INVALID"
+    assert float(ran.fact("backlog_growth")) > 0.3
+    [problem] = ran.reading.problems
+    assert re.match(
+        r"INVALID: the backlog grows: each second of load adds [\d.]+ s of latency, so the server keeps up "
+        r"with about \d+% of this rate$",
+        problem,
+    )
+
+
+def test_a_backlog_that_grows_is_measured_and_swings_are_none() -> None:
+    due = [number / 10 for number in range(600)]
+    chance = random.Random(3)
+    steady = [3 + chance.gauss(0, 1) for _ in due]
+    assert backlog_growth(due, steady) == 0
+    growing: list[float | None] = [took + 0.08 * at for at, took in zip(due, steady, strict=True)]
+    assert backlog_growth(due, growing) == pytest.approx(0.08, abs=0.01)
+    assert backlog_growth(due, [took + 0.01 * at for at, took in zip(due, steady, strict=True)]) == 0
+    assert backlog_growth(due, steady[:-30] + [60.0] * 30) == 0, "a stall at the end is one block"
+    growing[::3] = [None] * 200
+    assert backlog_growth(due, growing) == pytest.approx(0.08, abs=0.01), "of those that were answered"
+
+
+@pytest.mark.parametrize("answered", range(4))
+def test_a_few_requests_show_no_backlog(answered: int) -> None:
+    assert backlog_growth([1.0, 2.0, 3.0], [*[1.0, 5.0, 9.0][:answered], *[None] * (3 - answered)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("loads", "stretches"), [((90, 108), 60), pytest.param(range(80, 116), 400, marks=pytest.mark.long)]
+)
+def test_stretches_are_valid_as_often_as_documented(loads: Sequence[int], stretches: int) -> None:
+    cell = r" ([\d.]+) → ([\d.]+) \|"
+    rows = re.findall(rf"^\| (\d+) % \|{cell * 3}$", DOCUMENT, re.MULTILINE)
+    assert [int(row[0]) for row in rows] == [round(100 * share) for share in backlog.LOADS]
+    for percent, *cells in rows:
+        for server, said in zip(backlog.SERVERS, zip(cells[::2], cells[1::2], strict=True), strict=True):
+            if int(percent) not in loads:
+                continue
+            for share, text in zip(backlog.shares(server, int(percent) / 100, stretches), said, strict=True):
+                expected = min(max(float(text) / 100, 0.01), 0.99)
+                spread = math.sqrt(expected * (1 - expected) / stretches)
+                assert share == pytest.approx(expected, abs=4 * spread), f"{server} at {percent} %"
 
 
 def test_a_search_tries_rates_until_the_bounds_break_and_stays_below(tmp_path: Path) -> None:
@@ -565,7 +619,7 @@ def test_the_fewest_requests_are_those_of_the_binomial_test(percent: float, late
 
 
 def test_the_fewest_requests_are_those_that_mlperf_publishes() -> None:
-    assert doctest.testmod(service_level) == (0, 3), "as its own page says"
+    assert doctest.testmod(service_level) == (0, 4), "as its own page says"
     assert (fewest(1, 90), fewest(1, 99)) == (64, 662), "SingleStream, MultiStream"
 
 
@@ -716,7 +770,9 @@ def test_a_search_on_a_real_server_ends_where_its_own_requests_break_the_bounds(
     for stretch, (rate, good) in enumerate(zip(rates, kept, strict=True), 1):
         requests = [request for request in ran.requests if request["stretch"] == stretch]
         late = sum(not bounds.kept(r["first_s"] - r["due_s"], 0.0) for r in requests)
-        assert (len(requests), proves(24, late, 60.0)) == (24, bool(good)), f"at {rate}"
+        grows = backlog_growth([r["due_s"] for r in requests], [r["last_s"] - r["due_s"] for r in requests])
+        valid = proves(24, late, 60.0) and not grows
+        assert (len(requests), valid) == (24, bool(good)), f"at {rate}"
     found = ran.figure("max_rate")
     assert found in [rate for rate, good in zip(rates, kept, strict=True) if good]
     assert found < min(rate for rate, good in zip(rates, kept, strict=True) if not good) <= 2 * found * 1.001

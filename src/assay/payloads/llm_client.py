@@ -67,6 +67,7 @@ async def measure(rank: Rank, options: argparse.Namespace, client: Client, bound
     account(rank, stretch)
     if bounds.given and options.scenario != "users":
         broken = stretch.broken(bounds)
+        rank.log("backlog_growth", stretch.backlog_growth)
         rank.log("validity", "INVALID" if broken else "VALID")
         rank.log("invalid_because", "; ".join(broken))
 

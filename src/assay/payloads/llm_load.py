@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Any, TextIO
 
 from completion import Answer, Endpoint, FailedRequest
-from service_level import Bounds
+from service_level import Bounds, backlog_growth
 
 PATHS = {"completions": "/completions", "chat": "/chat/completions"}
 # Common words: one token each, mostly, in the vocabularies of today's models. What they come to is measured.
@@ -114,10 +114,27 @@ class Stretch:
         """From its start to its last token."""
         return max(request.last_s or 0.0 for request in self.done)
 
+    @property
+    def backlog_growth(self) -> float:
+        """Seconds of latency that each second of load adds; 0.0 where no growth is shown."""
+        due = [request.due_s for request in self.requests]
+        return backlog_growth(due, [request.latency for request in self.requests])
+
     def broken(self, bounds: Bounds) -> list[str]:
-        """Why it doesn't prove the bounds; a request that failed is a late one."""
+        """Why it is not VALID: bounds that it doesn't prove, a backlog that grows.
+
+        A request that failed is a late one.
+        """
         first = [request.time_to_first_token for request in self.requests]
-        return bounds.broken(first, [request.time_per_token for request in self.requests])
+        late = bounds.broken(first, [request.time_per_token for request in self.requests])
+        growth = self.backlog_growth
+        if not growth:
+            return late
+        return [
+            *late,
+            f"the backlog grows: each second of load adds {growth:.2g} s of latency, so the server keeps up "
+            f"with about {1 / (1 + growth):.0%} of this rate",
+        ]
 
 
 class Client:
