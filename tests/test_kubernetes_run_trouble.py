@@ -14,7 +14,7 @@ import pytest
 import kubernetes_cluster as cluster
 from assay.cluster import rbac
 from assay.launch.kubernetes.order import MANAGED_BY
-from assay.records import JobState, Run, RunState
+from assay.records import Extent, JobState, Run, RunState
 from assay.rundir import session as rundir
 from cli_contract import assay
 from kubernetes_trial import FOR_EVER, Trial, launcher, left
@@ -78,6 +78,23 @@ def test_a_trial_whose_pod_was_deleted_is_done_again_and_shown(namespace: str, t
     assert "was deleted while the job ran" in first.cause
     assert "the platform lost it, not the program: it will be tried again, at most once" in told
     assert "lost by the platform once and done again" in said
+    assert ours(namespace) == []
+
+
+def test_a_placement_that_never_fits_is_met_by_one_trial_although_some_of_its_pods_run(
+    namespace: str, tmp_path: Path
+) -> None:
+    written = suite(tmp_path, namespace, "print('v 1')", shapes=["2x1"], repeats=2)
+    (there,) = (systems := json.loads((tmp_path / "systems.yaml").read_text())).values()
+    one_node = {"kubernetes.io/hostname": "node1"}
+    there |= {"placement": "spread", "nodeSelector": one_node, "start_timeout": 6, "kind": "job"}
+    (tmp_path / "systems.yaml").write_text(json.dumps(systems))
+    with assay(written) as running:
+        _, told = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 5, told
+    (only,) = attempts(tmp_path)
+    assert (only.job, only.extent) == (JobState.FAILED, Extent.SHAPE)
+    assert "no node can take pod" in only.cause
     assert ours(namespace) == []
 
 

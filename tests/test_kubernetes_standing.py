@@ -12,7 +12,7 @@ from assay.launch.kubernetes.kinds import Ending
 from assay.launch.kubernetes.refusals import ApiError, Conflict, Gone, NotFound, NotLetIn, refusal
 from assay.launch.kubernetes.standing import Seen, as_placed, is_out_of_reach, outcome
 from assay.launch.kubernetes.times import split
-from assay.records import JobState
+from assay.records import Extent, JobState
 
 SUCCESS = {"exit_code": 0, "signal": None, "first": False}
 
@@ -67,9 +67,13 @@ def test_ranks_that_ended_while_their_job_was_deleted_make_no_result(how: str, b
 
 def test_ranks_that_never_came_are_named_with_what_their_pod_waited_for() -> None:
     waited = {**end(0, "failed", "rank 1 of 2 did not start within 60 s"), "exits": [], "started_at": None}
-    full = Cause("unschedulable", "no node can take pod p-1", "1 Insufficient cpu", "free nodes", final=False)
+    words = "unschedulable", "no node can take pod p-1", "1 Insufficient cpu", "free nodes"
+    full = Cause(*words, final=False, extent=Extent.SHAPE)
     status = outcome(seen(waited, causes=[full], pods=[pod("p-0", exit_code=1)]))
-    assert status.state is JobState.FAILED
+    assert (status.state, status.extent) == (JobState.FAILED, Extent.SHAPE)
+    cancelled = {**waited, "state": "cancelled", "cause": "cancelled before the ranks started"}
+    other_order = outcome(seen(cancelled, causes=[full], pods=[pod("p-0", exit_code=1)]))
+    assert (other_order.state, other_order.extent) == (JobState.FAILED, Extent.SHAPE)
     assert status.cause == (
         "rank 1 of 2 did not start within 60 s: no node can take pod p-1 (1 Insufficient cpu); free nodes"
     )

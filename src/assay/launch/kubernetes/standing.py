@@ -56,8 +56,10 @@ def outcome(seen: Seen) -> JobStatus:
         before = f"; before that: {told.cause}" if told.cause else ""
         return _with(told, JobState.STOPPED, f"{REMOVED}{before}", seen)
     if told is not None and told.state in (JobState.FAILED, JobState.TIMED_OUT):
-        others = seen.causes if told.started_at is None and not whole else ()  # for whom the ranks waited
-        return _with(told, told.state, ": ".join([told.cause, *map(str, others[:1])]), seen)
+        waited_in_vain = told.started_at is None and not whole and seen.causes
+        return (
+            _without_the_others(told, seen) if waited_in_vain else _with(told, told.state, told.cause, seen)
+        )
     if told is not None and whole and told.state is JobState.SUCCEEDED:
         return _with(told, told.state, "", seen)
     state, cause = (JobState.CANCELLED, "cancelled") if seen.asked else _by_the_cluster(seen)
@@ -76,6 +78,13 @@ def as_placed(status: JobStatus, nodes: int) -> JobStatus:
         "look at what placed them: the scheduler, Kueue or `patch`"
     )
     return replace(status, state=JobState.FAILED, cause=cause)
+
+
+def _without_the_others(told: JobStatus, seen: Seen) -> JobStatus:
+    """How a job ended whose keepers waited for pods that never ran: what held those up is the cause."""
+    first = seen.causes[0]
+    state = JobState.LOST if first.platform else told.state
+    return _with(replace(told, extent=first.extent), state, f"{told.cause}: {first}", seen)
 
 
 def _with(told: JobStatus, state: JobState, cause: str, seen: Seen) -> JobStatus:
