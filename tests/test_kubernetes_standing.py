@@ -20,7 +20,12 @@ SUCCESS = {"exit_code": 0, "signal": None, "first": False}
 def end(node: int, state: str = "succeeded", cause: str = "", ended_at: float = 20.0) -> dict[str, Any]:
     exits = [{"rank": node, **SUCCESS}]
     whole = {"state": state, "cause": cause, "exits": exits, "started_at": 10.0, "ended_at": ended_at}
-    return {**whole, "streams": {f"rank-{node}": {"bytes": 3, "lines": 1, "sha256": "00"}}, "node": None}
+    return {
+        **whole,
+        "streams": {f"rank-{node}": {"bytes": 3, "lines": 1, "sha256": "00"}},
+        "node": None,
+        "waited_in_vain": False,
+    }
 
 
 def pod(name: str = "p-0", *, exit_code: int | None = None, **meta: str) -> dict[str, Any]:
@@ -67,6 +72,7 @@ def test_ranks_that_ended_while_their_job_was_deleted_make_no_result(how: str, b
 
 def test_ranks_that_never_came_are_named_with_what_their_pod_waited_for() -> None:
     waited = {**end(0, "failed", "rank 1 of 2 did not start within 60 s"), "exits": [], "started_at": None}
+    waited |= {"waited_in_vain": True}
     words = "unschedulable", "no node can take pod p-1", "1 Insufficient cpu", "free nodes"
     full = Cause(*words, final=False, extent=Extent.SHAPE)
     status = outcome(seen(waited, causes=[full], pods=[pod("p-0", exit_code=1)]))

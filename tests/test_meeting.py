@@ -34,7 +34,8 @@ class Nodes:
         spec = {
             "token": self.token, "argv": [sys.executable, "-S", "-c", code], "cwd": str(directory),
             "env": {}, "ranks": 2, "nodes": nodes, "seed": 1, "timeout_s": 30.0, "grace_s": 0.5,
-            "start_timeout_s": limit_s, "pin_cpus": False, "probe": None, "probe_timeout_s": 1.0,
+            "max_output_bytes": None, "start_timeout_s": limit_s, "pin_cpus": False, "probe": None,
+            "probe_timeout_s": 1.0,
         }  # fmt: skip
         (directory / "spec.json").write_text(json.dumps(spec))
 

@@ -118,7 +118,7 @@ def keep(spec: Spec, directory: Path, node: int) -> dict[str, Any]:
         return outcome("cancelled", "cancelled before the ranks started", probe=probe)
     if (not_met := others.wait()) is not None:
         state, cause = not_met
-        return outcome(state, cause, probe=probe)
+        return {**outcome(state, cause, probe=probe), "waited_in_vain": state == "failed"}
     programs = [rank_program(spec, env, directory, node, local, sets) for local in range(ranks)]
     job = Processes(programs, "rank {}", first=node * ranks)
     before = look()
@@ -159,6 +159,7 @@ def outcome(
         "probe": probe,
         "node": None,
         "streams": {},
+        "waited_in_vain": False,
     }
 
 

@@ -242,6 +242,16 @@ def causes(pods: Iterable[Object], events: Iterable[Object]) -> list[Cause]:
         of[_subject(pod)] = pod
         signs += of_pod(pod)
     signs += [s for e in events if (s := of_event(e)) is not None and not _is_over(s, of.get(s.subject))]
+    return _most_decisive_first(signs)
+
+
+def past_waits(events: Iterable[Object]) -> list[Cause]:
+    """Why pods had no node for a while, also those that have one by now: too late for the others' ranks."""
+    signs = filter(None, map(of_event, events))
+    return _most_decisive_first(sign for sign in signs if sign.reason in _UNPLACED.split())
+
+
+def _most_decisive_first(signs: Iterable[Sign]) -> list[Cause]:
     found: dict[str, Cause] = {}
     for sign in signs:
         if (cause := read(sign)) is not None:

@@ -14,6 +14,7 @@ from assay.launch.kubernetes.causes import (
     causes,
     no_operator,
     node_lost,
+    past_waits,
     too_few_pods,
     too_late,
 )
@@ -29,6 +30,7 @@ from assay.launch.kubernetes.standing import (
     is_out_of_reach,
     is_over,
     outcome,
+    waited_in_vain,
     was_restarted,
 )
 from assay.launch.kubernetes.watch import Pods, PodWatch
@@ -175,7 +177,8 @@ class Follower:
         self._events, before = self._events_of(pods, waiting), {cause.code for cause in self._hindered}
         self._hindered = causes(waiting, self._events) or self._not_taken_up(pods)
         if time.monotonic() > self._began + self._job.start_timeout_s:
-            self._hindered = [too_late(self._job.start_timeout_s, self._hindered, map(call, waiting))]
+            hindered = self._hindered or past_waits(self._events)
+            self._hindered = [too_late(self._job.start_timeout_s, hindered, map(call, waiting))]
         self._lasting = [cause for cause in self._hindered if cause.final or cause.code in before]
         if len(pods.seen) < self._job.pods and any(map(_failed, pods.seen.values())):
             self._hindered = causes(pods.seen.values(), self._events)  # the others would wait for it for ever
@@ -254,9 +257,9 @@ class Follower:
         by_itself = not self._ended_here and not self._collected.cancel_asked()
         if by_itself:
             self._look_at_job()
-        if by_itself and not all_told:
+        if by_itself and (not all_told or any(map(waited_in_vain, ends))):
             self._events = self._events_of(pods, list(pods.seen.values()))
-            self._hindered = causes(pods.seen.values(), self._events)
+            self._hindered = causes(pods.seen.values(), self._events) or past_waits(self._events)
         status = outcome(
             Seen(
                 ends=ends,

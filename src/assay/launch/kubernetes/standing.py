@@ -56,10 +56,8 @@ def outcome(seen: Seen) -> JobStatus:
         before = f"; before that: {told.cause}" if told.cause else ""
         return _with(told, JobState.STOPPED, f"{REMOVED}{before}", seen)
     if told is not None and told.state in (JobState.FAILED, JobState.TIMED_OUT):
-        waited_in_vain = told.started_at is None and not whole and seen.causes
-        return (
-            _without_the_others(told, seen) if waited_in_vain else _with(told, told.state, told.cause, seen)
-        )
+        hindered = seen.causes and any(map(waited_in_vain, seen.ends))
+        return _without_the_others(told, seen) if hindered else _with(told, told.state, told.cause, seen)
     if told is not None and whole and told.state is JobState.SUCCEEDED:
         return _with(told, told.state, "", seen)
     state, cause = (JobState.CANCELLED, "cancelled") if seen.asked else _by_the_cluster(seen)
@@ -78,6 +76,11 @@ def as_placed(status: JobStatus, nodes: int) -> JobStatus:
         "look at what placed them: the scheduler, Kueue or `patch`"
     )
     return replace(status, state=JobState.FAILED, cause=cause)
+
+
+def waited_in_vain(end: Mapping[str, Any]) -> bool:
+    """Whether a keeper, as it said of its end, gave up waiting for those of the other nodes."""
+    return end.get("waited_in_vain") is True  # a keeper that an older Assay sent does not say
 
 
 def _without_the_others(told: JobStatus, seen: Seen) -> JobStatus:
