@@ -183,7 +183,7 @@ def test_a_real_run_that_did_not_converge_has_a_system_factor_only(mlperf_logs: 
     )
     assert found.convergence is None
     assert found.system.value == pytest.approx(1.035, abs=0.005)
-    assert found.undecided.startswith("1 of 1 runs of b did not converge")
+    assert found.undecided.startswith("1 of 1 run of b did not converge")
 
 
 def test_the_verdict_on_the_system_allows_for_the_looks_where_runs_were_looked_at() -> None:

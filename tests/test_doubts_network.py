@@ -131,7 +131,7 @@ def test_the_rate_of_the_port_stands_in_the_evidence() -> None:
 
 def test_a_clock_that_perftest_warned_of_is_told() -> None:
     found = raised(run(workload="perftest", facts={"cpu_clock_warning": True}))
-    assert "in 1 of 1 runs" in found["slow-clock"].evidence
+    assert "in 1 of 1 run" in found["slow-clock"].evidence
 
 
 @pytest.mark.parametrize(

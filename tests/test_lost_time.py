@@ -88,6 +88,13 @@ def test_beside_such_a_load_nothing_says_what_more_runs_can_show() -> None:
     assert "can show" not in sentences.evidence(asked[0])
 
 
+def test_a_wait_is_never_more_than_the_whole_time() -> None:
+    late = replace(TWO_THREADS, cpu_wait_s=10.2)  # the kernel's stamps are a little apart from the keeper's
+    found = compared(runs(SLOW, late), runs(FAST, late, system="b"))
+    (doubt,) = (doubt for doubt in found.doubts if doubt.code == "busy-neighbours")
+    assert "waited for a CPU 100 % of the time" in doubt.evidence
+
+
 def test_more_runs_may_decide_where_the_interval_reaches_beyond_what_was_lost() -> None:
     values = [100.0, 100.1, 99.9, 100.05, 99.95]
     a, b = with_lost(0.5), with_lost(0.5)  # 5 % each, where the margin is 2 %

@@ -185,7 +185,7 @@ def test_an_a_a_check_finds_no_system_faster() -> None:
 def test_a_system_that_is_a_tenth_slower_is_called_slower() -> None:
     found = made({"here-again": 0.9}, benchmarks=("resnet50",))
     assert {question.verdict for question in found.questions} == {"slower"}
-    assert "here-again against here: slower in all 2 comparisons." in sentences.headline(found.questions)
+    assert "here-again against here: slower in both comparisons." in sentences.headline(found.questions)
 
 
 def test_the_baseline_of_the_plan_is_what_others_are_held_against() -> None:

@@ -193,7 +193,7 @@ def test_runs_at_two_batch_sizes_are_no_repetitions() -> None:
 def test_a_system_file_that_contradicts_the_logs_is_doubted() -> None:
     runs = [run(facts={"d_batch_size": 32})]
     assert (
-        "says 2 nodes x 8 accelerators, batch sizes in the logs 8 in 1 of 1 runs"
+        "says 2 nodes x 8 accelerators, batch sizes in the logs 8 in 1 of 1 run"
         in (doubts(runs, number_of_nodes="2", accelerators_per_node="8")["system-contradicts"])
     )
     assert doubts(runs, number_of_nodes="", accelerators_per_node="8") == {}

@@ -156,3 +156,14 @@ def counted(number: int, noun: str) -> str:
     ('1 run', '5 runs')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def all_of(number: int, noun: str) -> str:
+    """All of this many things.
+
+    >>> all_of(1, "run"), all_of(2, "run"), all_of(5, "run")
+    ('the one run', 'both runs', 'all 5 runs')
+    """
+    if number == 1:
+        return f"the one {noun}"
+    return f"{'both' if number == 2 else f'all {number}'} {noun}s"

@@ -28,7 +28,7 @@ from assay.analyse.training_sets import (
     training_set,
 )
 from assay.records import Estimate, Result
-from assay.units import significant
+from assay.units import counted, significant
 
 FEWEST: Final = 3  # reference runs from which a spread is worth something
 Speed = Literal["as the references", "suspiciously fast", "slow", "unknown"]
@@ -103,7 +103,7 @@ def _one(
         return unknown("the logs don't state one batch size")
     own = training_set(name, runs, unit)
     if own.converged < own.runs:
-        return unknown(f"{own.runs - own.converged} of {own.runs} runs did not converge")
+        return unknown(f"{own.runs - own.converged} of {counted(own.runs, 'run')} did not converge")
     mean = own.mean.length
     references = _references(known, unit)
     near = _nearest(batch_size, references)

@@ -28,7 +28,7 @@ from assay.analyse.training_sets import (
     training_set,
 )
 from assay.records import Estimate, Result, Verdict
-from assay.units import significant
+from assay.units import counted, significant
 
 _CAUSES: Final = {
     "length": "{unit} to the target",
@@ -201,7 +201,11 @@ def _verdict(found: Factors, margin: float, alike: Likeness, lost: Lost) -> tupl
 
 def _censored(sets: Sequence[TrainingSet]) -> str:
     """Which runs didn't reach the target: how far they would have had to train is not known."""
-    told = [f"{s.runs - s.converged} of {s.runs} runs of {s.name}" for s in sets if s.converged < s.runs]
+    told = [
+        f"{s.runs - s.converged} of {counted(s.runs, 'run')} of {s.name}"
+        for s in sets
+        if s.converged < s.runs
+    ]
     return f"{' and '.join(told)} did not converge: the length is only known to be more" if told else ""
 
 

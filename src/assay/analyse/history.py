@@ -21,6 +21,7 @@ from assay.analyse.groups import Group, Metrics, group
 from assay.analyse.intervals import ROUNDING, t_quantile
 from assay.analyse.ratio import mean
 from assay.records import Better, Estimate, Point, Result
+from assay.units import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -174,7 +175,7 @@ def split(logs: Sequence[float]) -> Split:
     """
     n = len(logs)
     if n < FEWEST_SESSIONS:
-        return Split((), None, f"{n} sessions; steps can be told from {FEWEST_SESSIONS} on")
+        return Split((), None, f"{counted(n, 'session')}; steps can be told from {FEWEST_SESSIONS} on")
     if max(logs) - min(logs) < ROUNDING:
         return Split((), None, "all sessions have the same value")
     costs = _costs(logs)

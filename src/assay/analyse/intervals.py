@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.records import Estimate
+from assay.units import all_of
 
 ROUNDING = 1e-12  # of a logarithm: values that differ by less are one value, printed once more
 LEAST_VARIANCE_RATIO = 4.0  # of the side with fewer runs over the other, where degrees of freedom are counted
@@ -65,7 +66,7 @@ def one_mean(logs: Sequence[float], confidence: float = 0.95) -> LogInterval:
     if n < 2:
         return LogInterval(centre, None, n, "one run has no spread")
     if constant(logs):
-        return LogInterval(centre, None, n, f"all {n} runs gave the same value: their spread is hidden")
+        return LogInterval(centre, None, n, f"{all_of(n, 'run')} gave the same value: their spread is hidden")
     return _by_t(centre, math.sqrt(variance / n), n - 1, n, confidence)
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from assay.records import Scalar
 from assay.targets import ROUNDS, Target, binds_open_division, era_of
+from assay.units import counted
 
 # Runs of a result ----------------------------------------------------------------------------------------
 
@@ -223,7 +224,7 @@ class RoundRules:
         named = f"{self.benchmark or 'unknown benchmark'} in {self.round or 'an unknown round'}"
         if self.runs is None:
             return f"{named}: no rule is known"
-        parts = [f"{self.runs.runs} runs"]
+        parts = [counted(self.runs.runs, "run")]
         if self.runs.counted:
             parts.append(f"the first {self.runs.counted} that converge count")
         of = "" if self.runs.dropped == 1 else f"{self.runs.dropped} "

@@ -18,6 +18,7 @@ from typing import Final
 from assay.analyse.log_rules import Check
 from assay.analyse.mlperf_rounds import RoundRules, Rule, rule_for
 from assay.records import Doubt, TrainingRun
+from assay.units import counted
 
 _BROKEN: Final = ("unfinished", "invalid")
 
@@ -141,7 +142,9 @@ def _obstacles(runs: Sequence[TrainingRun], rule: Rule | None, benchmark: str | 
     failed = sum(run.status == "aborted" for run in runs)
     if failed > rule.failures:
         remedy = "the set is no result by the rules; look at the hyperparameters of the runs that failed"
-        found.append(Doubt("not-converged", f"{failed} runs did not converge, {rule.failures} may", remedy))
+        found.append(
+            Doubt("not-converged", f"{counted(failed, 'run')} did not converge, {rule.failures} may", remedy)
+        )
     return found
 
 

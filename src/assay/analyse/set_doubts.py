@@ -11,6 +11,7 @@ from typing import Any
 
 from assay.records import Doubt, Scalar, TrainingRun
 from assay.targets import era_of
+from assay.units import counted
 
 _CONTAINER_PLATFORMS = {  # named by a system → operating systems that it runs on
     "openshift": ("red hat", "rhel", "rhcos", "coreos", "openshift", "fedora"),
@@ -91,7 +92,7 @@ def _targets_unknown(runs: Sequence[TrainingRun]) -> list[Doubt]:
         and unchecked[0].hyperparameters.get("submission_division") == "open"
     )
     why = "the open division has no target" if open_ else "no target is known"
-    evidence = f"{len(unchecked)} of {len(runs)} runs say success; {why} for {named} in {round_}"
+    evidence = f"{len(unchecked)} of {counted(len(runs), 'run')} say success; {why} for {named} in {round_}"
     remedy = (
         "compare the last evaluations yourself: in the open division a run may stop anywhere"
         if open_
@@ -109,7 +110,7 @@ def _placeholders(runs: Sequence[TrainingRun]) -> list[Doubt]:
     )
     if not left:
         return []
-    evidence = "; ".join(f"{text} in {n} of {len(runs)} runs" for text, n in left.items())
+    evidence = "; ".join(f"{text} in {n} of {counted(len(runs), 'run')}" for text, n in left.items())
     return [Doubt("placeholder", evidence, "take the submitter and the system from the folders, not the log")]
 
 
@@ -121,7 +122,7 @@ def _accelerators(runs: Sequence[TrainingRun], facts: Mapping[str, Any]) -> list
     other = Counter(ranks for run in runs if (ranks := _ranks(run)) and ranks != nodes * each)
     if not other:
         return []
-    logged = ", ".join(f"{ranks:g} in {n} of {len(runs)} runs" for ranks, n in other.items())
+    logged = ", ".join(f"{ranks:g} in {n} of {counted(len(runs), 'run')}" for ranks, n in other.items())
     return [
         Doubt(
             "system-contradicts",
@@ -168,7 +169,7 @@ def _of_single_runs(runs: Sequence[TrainingRun]) -> list[Doubt]:
     return [
         Doubt(
             code,
-            f"{len(found)} of {len(runs)} runs, as {found[0][0]}: {found[0][1].evidence}",
+            f"{len(found)} of {counted(len(runs), 'run')}, as {found[0][0]}: {found[0][1].evidence}",
             found[0][1].remedy,
         )
         for code, found in by_code.items()

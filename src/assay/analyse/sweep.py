@@ -13,6 +13,7 @@ from assay.analyse.pairs_before import pairs_before
 from assay.analyse.rings import Ring, slow_rings
 from assay.errors import InputError
 from assay.records import Better, Metric, Point, Result, Run
+from assay.units import all_of
 
 BORNE_BEFORE = 0.05  # loss against a baseline, as a share, which a node's or pair's sessions may differ by
 
@@ -172,4 +173,4 @@ def judged_rings(
 
 def _ring_name(nodes: Sequence[str], groups: Mapping[str, str]) -> str:
     (shared, *others) = {groups.get(node, "") for node in nodes}
-    return shared if shared and not others else f"all {len(nodes)} nodes"
+    return shared if shared and not others else all_of(len(nodes), "node")

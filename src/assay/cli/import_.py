@@ -11,6 +11,7 @@ import click
 
 from assay.cli.options import JSON, RUNS, echo_json
 from assay.errors import InputError, Problem
+from assay.units import counted
 
 if TYPE_CHECKING:
     from assay.intake.run_directories import Merged
@@ -125,9 +126,7 @@ def command(
 def _merged(merged: Merged) -> dict[str, Any]:
     runs = [attempt.run() for attempt in merged.session.last_attempts().values()]
     notes = (
-        [f"{len(merged.ignored)} files are not of a run directory and were left out"]
-        if merged.ignored
-        else []
+        [f"{counted(len(merged.ignored), 'file')} left out: not of a run directory"] if merged.ignored else []
     )
     return _document(merged.session, runs, added=merged.added, notes=notes)
 

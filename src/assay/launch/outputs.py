@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 from assay.errors import InputError, LaunchError
 from assay.payloads.relay import Stamp, stamps
 from assay.records import Output
+from assay.units import counted
 
 CHUNK_BYTES = 1 << 20
 
@@ -34,8 +35,9 @@ def written(
     if total > limit_bytes:
         largest = max(changed, key=lambda name: changed[name][1])
         raise LaunchError(
-            f"outputs: {total} bytes in {len(changed)} files of {directory}, the largest {largest}; "
-            f"at most {limit_bytes} are kept: name fewer files, or write large ones to a disk of their own"
+            f"outputs: {total} bytes in {counted(len(changed), 'file')} of {directory}, the largest "
+            f"{largest}; at most {limit_bytes} are kept: name fewer files, or write large ones to a disk of "
+            "their own"
         )
     for name in changed:
         try:

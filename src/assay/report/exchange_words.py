@@ -11,7 +11,7 @@ from assay.records import Comparison, Estimate, Verdict
 from assay.report import figures
 from assay.report.sentences import SYMBOLS
 from assay.report.tables import Body, Row, Table, gathered
-from assay.units import human
+from assay.units import all_of, human
 
 _ALIKE: dict[Verdict, str] = {"equivalent": "as fast", "faster": "faster", "slower": "slower"}
 
@@ -107,7 +107,7 @@ def _at(verdict: Verdict, sizes: Sequence[Comparison], of: int) -> str:
     here = [c for c in sizes if c.verdict == verdict]
     if not here:
         return ""
-    where = f"at all {of} sizes" if len(here) == of else f"at {len(here)} of {of} sizes"
+    where = f"at {all_of(of, 'size')}" if len(here) == of else f"at {len(here)} of {of} sizes"
     ranges = ", ".join(_stretches(here, sizes))
     ratios = figures.ratio_span([band(c) for c in here])
     return f"{_ALIKE.get(verdict, verdict)} {where}, {ranges} (ratio {ratios})"

@@ -11,6 +11,7 @@ from assay.records import Comparison, Doubt, Requirement
 from assay.report import figures, undecided_words
 from assay.report.contents import Contents
 from assay.report.sentences import is_speed, verdict_word
+from assay.units import all_of
 
 _LOST = "failed-runs-left-out"  # how far it may have shifted the figures is part of the answer
 _FINAL = ("Accept", "Do not accept")
@@ -128,7 +129,7 @@ def _fast(comparisons: Sequence[Comparison]) -> str:
     if all(c.verdict == "equivalent" for c in comparisons):
         words = f"as {'fast' if speed else 'good'} as"
         within = f", within {' or '.join(dict.fromkeys(figures.percent(c.margin) for c in comparisons))},"
-    places = "the one comparison" if len(comparisons) == 1 else _all(len(comparisons), "comparison")
+    places = all_of(len(comparisons), "comparison")
     return f"{names} is {words} {comparisons[0].a}{within} in {places}"
 
 
@@ -143,16 +144,12 @@ def _remedy(open_ones: Sequence[Comparison]) -> str:
 
 def _count(count: int, whole: int, noun: str, is_so: str, are_so: str) -> str:
     """`the one requirement fails`, `both requirements fail`, `1 of 3 requirements fails`."""
-    who = _all(whole, noun) if count == whole else _of(count, whole, noun)
+    who = all_of(whole, noun) if count == whole else _of(count, whole, noun)
     return f"{who} {is_so if count == 1 else are_so}"
 
 
 def _of(count: int, whole: int, noun: str) -> str:
     return f"{count} of {whole} {noun}{'s' if whole != 1 else ''}"
-
-
-def _all(count: int, noun: str) -> str:
-    return f"the one {noun}" if count == 1 else f"{'both' if count == 2 else f'all {count}'} {noun}s"
 
 
 def _capital(words: str) -> str:

@@ -22,7 +22,7 @@ from assay.records import (
     Verdict,
 )
 from assay.report import figures
-from assay.units import counted, factor
+from assay.units import all_of, counted, factor
 
 # a symbol and a word beside the colour, which nobody should need to read a verdict
 SYMBOLS: Mapping[Verdict, str] = {"equivalent": "=", "faster": "▲", "slower": "▼", "undecided": "?"}
@@ -157,9 +157,9 @@ def _pair_headline(sides: tuple[str, str], asked: Sequence[Question]) -> str:
     if len(verdicts) == 1:
         return f"{b} against {a}: {counts[0][0]} in the one comparison made."
     (first, count), *others = counts
-    whole = "all" if not others else f"{count} of"
+    where = all_of(count, "comparison") if not others else f"{count} of {len(verdicts)} comparisons"
     rest = "".join(f", {word} in {times}" for word, times in others)
-    return f"{b} against {a}: {first} in {whole} {len(verdicts)} comparisons{rest}."
+    return f"{b} against {a}: {first} in {where}{rest}."
 
 
 _SHORT_WORDS = ("as fast", "as good", "faster", "better", "slower", "worse", "undecided")
@@ -266,7 +266,7 @@ def requirement(held: Sequence[Requirement]) -> str:
     groups = {v: [r for r in held if r.verdict == v] for v in ("holds", "fails", "undecided")}
     groups = {v: group for v, group in groups.items() if group}
     if len(groups) == 1:
-        return f"{task} {_held(first.verdict)} at all {len(held)} places."
+        return f"{task} {_held(first.verdict)} at {all_of(len(held), 'place')}."
     worst = [(v, group) for v, group in groups.items() if v != "holds"]
     named = "; ".join(
         f"{_held(v)} {', '.join(map(_stood, group[:4]))}{_more(group, 4)}" for v, group in worst
@@ -395,9 +395,9 @@ def _many(question: Question) -> str:
     span = f"ratios {figures.ratio_span([c.ratio for c in points])}"
     verdicts = [c.verdict for c in points]
     if set(verdicts) == {"undecided"}:
-        return f"{b} against {a} at {task}: undecided at all {len(points)} points, {span}."
+        return f"{b} against {a} at {task}: undecided at {all_of(len(points), 'point')}, {span}."
     if len(set(verdicts)) == 1:
-        return f"{_claim(replace(points[0], point=bare))}, at all {len(points)} points: {span}."
+        return f"{_claim(replace(points[0], point=bare))}, at {all_of(len(points), 'point')}: {span}."
     words = [_short_word(c) for c in points]
     counts = [f"{word} at {words.count(word)}" for word in _SHORT_WORDS if word in words]
     return f"{b} against {a} at {task}: {', '.join(counts)} of {len(points)} points; {span}."

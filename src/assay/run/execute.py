@@ -38,7 +38,7 @@ from assay.run.extents import extent_of, narrowed, not_installed
 from assay.run.last_words import last_line, own_cause
 from assay.run.stopping import StopRequest
 from assay.rundir.session import Attempt, Session
-from assay.units import human
+from assay.units import counted, human
 
 FLOOD_SLACK_BYTES = 1 << 30  # a keeper looks four times a second at what disks take at 2 GB a second
 WHY_EVERY_S = 2.0  # between looks at what a silent job waits for
@@ -242,8 +242,8 @@ def _difference(name: str, log: Path | None, end: StreamEnd) -> str | None:
     size = log.stat().st_size if log else 0
     if size != end.bytes:
         return (
-            f"{name}: the job printed {end.bytes} bytes in {end.lines} lines and {size} bytes arrived: "
-            "output was lost on the way, the figures in it are not used"
+            f"{name}: the job printed {counted(end.bytes, 'byte')} in {counted(end.lines, 'line')} and "
+            f"{counted(size, 'byte')} arrived: output was lost on the way, the figures in it are not used"
         )
     if log is not None and durable.sha256(log) != end.sha256:
         return (

@@ -12,7 +12,7 @@ from assay.analyse.groups import Group, cause
 from assay.analyse.intervals import constant
 from assay.analyse.pairing import pairing
 from assay.records import Doubt
-from assay.units import significant
+from assay.units import all_of, significant
 
 FEW_RUNS = 5  # with fewer a side, equivalence shows in 14 % of cases at a spread of 1 % and a margin of 2 %
 
@@ -173,7 +173,7 @@ def identical_values(case: Case) -> Doubt | None:
     if not alike:
         return None
     evidence = "; ".join(
-        f"all {len(side.group.samples)} runs of {side.name} gave "
+        f"{all_of(len(side.group.samples), 'run')} of {side.name} gave "
         f"{significant(side.group.values[0], 6)} {side.group.point.unit}".rstrip()
         for side in alike
     )

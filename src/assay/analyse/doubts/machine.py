@@ -60,8 +60,8 @@ def _throttled(side: Side) -> Iterator[str]:
     for (host, _, _), seen in counts.items():
         least, most = min(seen), max(seen)
         if most > least:
-            times = f"slowed down for heat {most - least} times between {seen[least]} and {seen[most]}"
-            yield f"{host or 'a node'} {times}"
+            times = f"slowed down for heat {counted(most - least, 'time')}"
+            yield f"{host or 'a node'} {times} between {seen[least]} and {seen[most]}"
 
 
 def _hot(side: Side) -> Iterator[str]:

@@ -213,7 +213,8 @@ def _neighbours(node: NodeCounts) -> str:
     used = f"others used {others_cpus(node):.2g} of {counted(node.cpus, 'CPU')} and the job {own:.2g}"
     if node.cpu_wait_s is None:
         return used
-    return f"{used}; some task waited for a CPU {percent(node.cpu_wait_s / node.elapsed_s)} of the time"
+    waited = min(1.0, node.cpu_wait_s / node.elapsed_s)
+    return f"{used}; some task waited for a CPU {percent(waited)} of the time"
 
 
 def _withheld(node: NodeCounts) -> str:
@@ -221,7 +222,7 @@ def _withheld(node: NodeCounts) -> str:
 
 
 def _heat(node: NodeCounts) -> str:
-    return f"{node.heat_events} times in {human(node.elapsed_s, 's')}"
+    return f"{counted(node.heat_events or 0, 'time')} in {human(node.elapsed_s, 's')}"
 
 
 def _swapped(node: NodeCounts) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from assay.analyse.doubts.case import Case, Side, percent, probed
+from assay.analyse.doubts.case import Case, Side, counted, percent, probed
 from assay.analyse.fabrics import port_bytes_per_s
 from assay.analyse.ratio import mean
 from assay.records import Doubt, Result, Scalar
@@ -97,8 +97,8 @@ def slow_clock(case: Case) -> Doubt | None:
         if warned:
             return Doubt(
                 "slow-clock",
-                f"{side.name}: perftest warned in {len(warned)} of {len(side.group.samples)} runs that the "
-                "CPU is not at its highest clock",
+                f"{side.name}: perftest warned in {len(warned)} of {counted(len(side.group.samples), 'run')} "
+                "that the CPU is not at its highest clock",
                 "Set the governor: cpupower frequency-set -g performance, on both nodes",
             )
     return None
@@ -151,7 +151,7 @@ def _busy(side: Side, result: Result) -> Iterator[tuple[float, str]]:
                 ),
             )
     for node in result.run.nodes:
-        share = (node.busy_cpu_s or 0.0) / (node.cpus * node.elapsed_s)
+        share = min(1.0, (node.busy_cpu_s or 0.0) / (node.cpus * node.elapsed_s))
         if share >= NEARLY_ALL:
             yield (
                 share,

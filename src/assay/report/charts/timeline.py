@@ -144,7 +144,7 @@ def _lane_words(session: Sequence[tuple[str, Result]], present: Sequence[str]) -
             f"{side}: {counted(len(own), 'run')} from {_clock(first)} to {_clock(last)} UTC, "
             f"{failed} failed, {again} done again"
         )
-    return listed([*told, f"the systems took turns {turns} times" if len(present) > 1 else ""])
+    return listed([*told, f"the systems took turns {counted(turns, 'time')}" if len(present) > 1 else ""])
 
 
 def _clock(at: float) -> str:
