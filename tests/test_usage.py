@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 
 import pytest
+from click.testing import CliRunner
 
 from assay import cli
+from assay.cli import COMMANDS, assay
 
 
 @pytest.mark.parametrize(
@@ -35,3 +37,24 @@ def test_what_a_command_needs_is_shown_with_an_example(
     assert said.out == ""
     assert missing in said.err
     assert example in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["report", "x", "-o", "x.pdf"], "x.pdf: .pdf can't be written; write .html or .md"),
+        (["export", "x", "-o", "x.xlsx"], "x.xlsx: .xlsx can't be written; write .csv or .parquet or .json"),
+        (["compare", "a", "b", "--margin", "5"], "5 is 500 %; write 5% or 0.05"),
+        (["repotr"], "No such command 'repotr'; did you mean report?"),
+        (["frobnicate"], "`assay --help` lists them"),
+    ],
+)
+def test_what_can_not_be_meant_is_refused_with_what_to_write(words: list[str], said: str) -> None:
+    result = CliRunner().invoke(assay, words)
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.replace("\u2502", " ").split())
+
+
+def test_no_help_shows_a_marker_of_its_layout() -> None:
+    for name in COMMANDS:
+        assert "\\b" not in CliRunner().invoke(assay, [name, "--help"]).output

@@ -17,7 +17,7 @@ from assay.errors import InputError
 @click.argument("code", required=False)
 @JSON
 def command(code: str | None, as_json: bool) -> None:
-    r"""Say what the doubt CODE means, what it may do to the result, and the remedy; without CODE, list all.
+    """Say what the doubt CODE means, what it may do to the result, and the remedy; without CODE, list all.
 
     \b
     Examples:

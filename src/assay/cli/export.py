@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from assay.cli.evidence import named, ready
-from assay.cli.options import RUNS
+from assay.cli.options import RUNS, form_of
 from assay.units import counted
 
 _ENDINGS = {".csv": "csv", ".parquet": "parquet", ".json": "json"}
@@ -47,10 +47,10 @@ def command(runs: tuple[str, ...], form: str | None, as_json: bool, output: Path
     from assay import store
     from assay.store.query import Format
 
+    chosen: Format
+    chosen = "json" if as_json else form_of(output, form, _ENDINGS, "csv")  # type: ignore[assignment]
     ready(runs_dir)
     ids = dict.fromkeys(result.run.id for run in runs for result in named(runs_dir, run).results)
-    chosen: Format
-    chosen = "json" if as_json else form or _ENDINGS.get(output.suffix, "csv")  # type: ignore[assignment]
     if str(output) != "-":
         rows = store.export(runs_dir, list(ids), output, chosen)
         click.echo(f"{output}: {counted(rows, 'measurement')} of {counted(len(ids), 'run')}", err=True)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,26 @@ RUNS = click.option(
 )
 
 
+def form_of(output: Path | None, form: str | None, endings: Mapping[str, str], default: str) -> str:
+    """The format to write: the one that was named, else what the file's ending says, else the default.
+
+    endings  ending → format, as `.md` → markdown
+
+    Raises click.BadParameter where the file ends like one of a format that can't be written.
+    """
+    ending = "" if output is None else output.suffix.lower()
+    if form is not None or ending in endings:
+        return form or endings[ending]
+    if ending[1:].isalnum() and not ending[1:].isdigit():  # page-v3.1 ends in no format
+        raise click.BadParameter(f"{output}: {ending} can't be written; write {' or '.join(endings)}")
+    return default
+
+
 def margin_of(text: str) -> float:
     """A margin as people write it, `2%` or `0.02`. Raises ValueError outside 0 to 100 %."""
     margin = fraction(float(text) if text.replace(".", "", 1).isdigit() else text)
+    if 1 <= margin < 100 and "%" not in text:
+        raise ValueError(f"{text} is {100 * margin:g} %; write {margin:g}% or {margin / 100:g}")
     if not 0 < margin < 1:
         raise ValueError(f"{text} is not between 0 and 100 %; write it like 2% or 0.02")
     return margin

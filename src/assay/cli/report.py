@@ -12,7 +12,7 @@ from urllib.parse import quote
 import click
 
 from assay.cli.evidence import Named, named, ready
-from assay.cli.options import JSON, MARGIN, RUNS, echo_json
+from assay.cli.options import JSON, MARGIN, RUNS, echo_json, form_of
 from assay.errors import InputError
 from assay.inputs import read_whole
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from assay.rundir.session import Session
 
 SUFFIXES = {"html": ".html", "markdown": ".md"}
+ENDINGS = {suffix: form for form, suffix in SUFFIXES.items()}
 MOST_VALUES = 3  # of a fact that one cell names each
 MOST_COMMANDS = 24  # trials whose exact command a recipe shows, one of each kind
 
@@ -86,7 +87,7 @@ def command(
 
     if as_json and str(output) == "-":
         raise click.UsageError("--json says where the report is: give it a file with -o, or leave --json out")
-    form = form or ("markdown" if output is not None and output.suffix == ".md" else "html")
+    form = form_of(output, form, ENDINGS, "html")
     if with_logs and (form != "html" or str(output) == "-"):
         raise click.UsageError("--with-logs puts a folder next to an HTML page: name the page with -o")
     found = _named(references, runs_dir)

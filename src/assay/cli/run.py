@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.options import JSON, RUNS, echo_json
+from assay.cli.options import JSON, RUNS, echo_json, form_of
 from assay.cli.until import limits, until_options
 from assay.errors import (
     EXIT_ENVIRONMENT,
@@ -98,6 +98,7 @@ def command(
     """
     if new and failed:
         raise click.UsageError("--failed repeats trials of a session that is there; --new begins another")
+    form_of(report_file, None, {".html": "html"}, "html")
     from assay.run.asked import Asked
 
     asked = Asked(
