@@ -204,6 +204,11 @@ def test_a_primary_metric_that_is_not_reported_is_refused(tmp_path: Path) -> Non
     assert problem == 'suite.yaml:3: primary: "steptime" is no metric of this suite; did you mean step_time?'
 
 
+def test_a_system_without_a_systems_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
+    [said] = refused(tmp_path, "suite: s\nworkload: train\nsystems: [lab]\n")
+    assert "systems.yaml that says what lab is; write one with a line like `lab: {launcher: local}`" in said
+
+
 @pytest.mark.parametrize(
     ("suite", "said"),
     [

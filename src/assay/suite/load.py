@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,11 @@ from pydantic import BaseModel
 from assay.errors import InputError, Problem
 from assay.suite import document
 from assay.suite.document import Document, Key
-from assay.suite.findings import checked, in_order, shown, unknown
+from assay.suite.findings import checked, in_order, shown, suggestion, unknown
 from assay.suite.model import Benchmark, BenchmarkEntry, Point, Suite, SuiteFile, System, Systems
 from assay.suite.requirements import MetricsOf, requirements
 from assay.suite.sweep import points
-from assay.suite.systems import THIS_MACHINE, read_file, systems, written_names
+from assay.suite.systems import FILE_NAME, THIS_MACHINE, read_file, systems, written_names
 
 Models = Mapping[str, type[BaseModel]]
 
@@ -41,7 +41,7 @@ def load(
     file = document.read(Path(suite_path))
     systems_file = read_file(Path(suite_path), None if systems_path is None else Path(systems_path))
     known, system_problems = systems(systems_file, launcher_models)
-    reading = _Reading(file)
+    reading = _Reading(file, systems_file.file)
     suite = reading.suite(params_models, known, written_names(systems_file), metrics)
     if suite is None or reading.problems or system_problems:
         raise InputError(in_order([*reading.problems, *system_problems], file.file, systems_file.file))
@@ -60,8 +60,8 @@ class _Entry:
 class _Reading:
     """One reading of a suite's file: notes a problem and goes on, so that all are told at once."""
 
-    def __init__(self, file: Document) -> None:
-        self.file = file
+    def __init__(self, file: Document, systems_file: str) -> None:
+        self.file, self.systems_file = file, systems_file
         self.directory = Path(file.file).absolute().parent
         self.problems = list(file.problems)
 
@@ -156,13 +156,22 @@ class _Reading:
         words = {*known, *written}  # one that is written wrongly has been told already
         for index, name in enumerate(names):
             if isinstance(name, str) and name not in words:
-                self._note(("systems", index), f"systems: {unknown('system in systems.yaml', name, words)}")
+                self._note(("systems", index), f"systems: {self._no_system(name, words)}")
         baseline = self.file.data.get("baseline")
         if isinstance(baseline, str) and baseline not in names:
             self._note(
                 ("baseline",), f"baseline: {unknown('system of this suite', baseline, map(str, names))}"
             )
         return tuple(map(str, names))
+
+    def _no_system(self, name: str, words: Collection[str]) -> str:
+        """Why a system can't be used: there is none of the name, or no file that could have it."""
+        if self.systems_file or suggestion(name, words).startswith("did you mean"):
+            return unknown("system in systems.yaml", name, words)
+        return (
+            f"there is no {self.directory / FILE_NAME} that says what {name} is; write one with a line like "
+            f"`{name}: {{launcher: local}}`, or name the file with --systems"
+        )
 
 
 def _complete(entry: _Entry, own: BenchmarkEntry, content: SuiteFile, grid: tuple[Point, ...]) -> Benchmark:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -29,7 +29,9 @@ class MatmulParams(Params):
         json_schema_extra={"examples": [{"sizes": [1024], "dtypes": ["fp32", "bf16"], "min_time_s": 0.5}]}
     )
 
-    sizes: tuple[int, ...] = Field((512, 1024, 2048), min_length=1, description="Rows of the matrices.")
+    sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        (512, 1024, 2048), min_length=1, description="Rows of the matrices."
+    )
     dtypes: tuple[Literal["fp32", "tf32", "bf16", "fp16"], ...] = Field(
         ("fp32", "bf16"), min_length=1, description="Number formats; tf32 needs an NVIDIA GPU."
     )
