@@ -492,7 +492,7 @@ def test_a_few_requests_show_no_backlog(answered: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("loads", "stretches"), [((90, 108), 60), pytest.param(range(80, 116), 400, marks=pytest.mark.long)]
+    ("loads", "stretches"), [((90, 108), 60), pytest.param(range(80, 116), 150, marks=pytest.mark.long)]
 )
 def test_stretches_are_valid_as_often_as_documented(loads: Sequence[int], stretches: int) -> None:
     cell = r" ([\d.]+) → ([\d.]+) \|"
