@@ -247,6 +247,92 @@ def test_the_evaluations_of_a_training_log_are_its_accuracy() -> None:
     assert "accuracy stayed at 0.1" in of_side(stuck)["learns-nothing"].evidence
 
 
+def trained(
+    minutes: Sequence[float],
+    courses: Sequence[Sequence[float]] | None = None,
+    *,
+    epochs: Sequence[float] | None = None,
+    benchmark: str = "llama2_70b_lora",
+    round_: str = "v4.0",
+    reached: bool | None = None,
+    metric: str = "time_to_train",
+    unit: str = "s",
+) -> list[Result]:
+    """Runs to a target, as in MLPerf's logs: the course of each `eval_accuracy`, and each length."""
+    made = []
+    for at, value in enumerate(minutes):
+        passes = epochs[at] if epochs else 3.0
+        values = courses[at] if courses else (0.1, 0.5, 0.9)
+        training = TrainingRun(
+            "log", "success", "", benchmark, round_, value, None, passes, 100.0 * passes, 32, 100,
+            tuple(enumerate(values, start=1)), {}, target_reached=reached,
+        )  # fmt: skip
+        shown = passes if unit == "epochs" else value
+        run = result(shown, block=at + 1, metric=metric, unit=unit)
+        made.append(replace(run, reading=replace(run.reading, training=training)))
+    return made
+
+
+FALLING, RISING = [[0.94, 0.93, 0.92]] * 3, [[0.92, 0.93, 0.94]] * 3
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "round_", "courses", "reached", "is_raised"),
+    [
+        ("llama2_70b_lora", "v4.0", FALLING, None, False),
+        ("llama2_70b_lora", "v4.0", RISING, None, True),
+        ("resnet", "v4.0", FALLING, None, True),
+        ("resnet", "v4.0", FALLING, True, False),
+        ("digits", "", FALLING, None, False),
+    ],
+    ids=["loss falls", "loss rises", "accuracy falls", "target reached", "direction unknown"],
+)
+def test_the_rules_of_the_round_say_which_way_an_evaluation_goes_and_a_target_reached_is_learnt(
+    benchmark: str, round_: str, courses: list[list[float]], reached: bool | None, is_raised: bool
+) -> None:
+    runs = trained(QUIET[:3], courses, benchmark=benchmark, round_=round_, reached=reached)
+    assert ("learns-nothing" in of_side(runs)) is is_raised
+
+
+def test_times_that_follow_the_steps_of_the_evaluations_are_no_two_modes_and_no_run_far_off() -> None:
+    epochs = [3.0, 4.0, 3.0, 4.0, 3.0, 4.0, 3.0, 4.0, 3.0, 4.0]
+    noise = [1.001, 0.999, 1.0005, 1.0, 0.9995, 1.001, 1.0, 0.9985, 1.0, 1.0]
+    times = [(10 + 60 * passes) * off for passes, off in zip(epochs, noise, strict=True)]
+    assert "two-modes" in of_values(times)
+    stepped = of_side(trained(times, epochs=epochs))
+    assert not {"two-modes", "one-far-off"} & set(stepped)
+    slow = [time * (1.2 if at == 4 else 1) for at, time in enumerate(times)]
+    assert "20 % above what its length explains by the other 9" in (
+        of_side(trained(slow, epochs=epochs))["one-far-off"].evidence
+    )
+    switching = [time * (1.2 if at in (0, 3, 4, 7, 8) else 1) for at, time in enumerate(times)]
+    assert "two-modes" in of_side(trained(switching, epochs=epochs))
+
+
+@pytest.mark.parametrize("epochs", [[3.0] * 5, [3.0, 3.0, 3.0, 3.0, 8.0], [3.0, 3.0, 3.0, 8.0, 8.0, 8.0]])
+def test_a_count_of_epochs_takes_few_values_by_its_nature(epochs: list[float]) -> None:
+    counted = trained([60.0] * len(epochs), epochs=epochs, metric="epochs_to_target", unit="epochs")
+    assert not {"identical-values", "two-modes", "one-far-off"} & set(of_side(counted))
+
+
+def test_a_run_far_off_that_hardly_moves_the_mean_is_no_matter() -> None:
+    quiet = [100 + 0.001 * (at % 7) for at in range(20)]
+    assert "one-far-off" in of_values([*quiet, 105.0])
+    assert "one-far-off" not in of_values([*quiet, 102.0])
+
+
+@pytest.mark.parametrize("n", [5, 10])
+def test_beside_a_line_over_lengths_a_run_is_far_off_as_rarely_as_without(n: int) -> None:
+    rng = random.Random(n)
+    alarms = 0
+    for _ in range(1500):
+        lengths = [float(rng.choice((3, 4, 5))) for _ in range(n)]
+        logs = [0.9 * length + rng.gauss(0, 1) for length in lengths]
+        found = trouble.far_off(logs, lengths)
+        alarms += found is not None and found.probability <= 0.05
+    assert alarms / 1500 < 0.07
+
+
 @pytest.mark.parametrize(
     ("params", "is_raised"),
     [({"min_time_s": 0.05}, True), ({"min_time_s": 0.5}, False), ({"steps": 10}, False), ({}, False)],

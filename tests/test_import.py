@@ -252,12 +252,14 @@ def test_a_shape_that_nothing_says_is_told_as_such(tmp_path: Path) -> None:
     assert not any("--shape" in note for note in said.notes)
 
 
-def test_two_sets_that_would_become_one_are_refused_unless_the_user_says_so(tmp_path: Path) -> None:
+def test_two_sets_that_would_become_one_are_named_after_their_folders_unless_the_user_says_so(
+    tmp_path: Path,
+) -> None:
     result_set(tmp_path / "logs" / "v3.0", log())
     result_set(tmp_path / "logs" / "v3.1", log(11))
-    with pytest.raises(InputError, match="two names"):
-        take(tmp_path / "logs", tmp_path / "runs")
-    assert not list(rundir.sessions(tmp_path / "runs"))
+    apart = take(tmp_path / "logs", tmp_path / "apart")
+    assert [r.trial.id for r in apart.runs] == ["resnet-2x8-machine-v3.0-r01", "resnet-2x8-machine-v3.1-r01"]
+    assert any("machine: 2 folders have the same benchmark of it" in note for note in apart.notes)
     pooled = take(tmp_path / "logs", tmp_path / "runs", system="m")
     assert [r.trial.id for r in pooled.runs] == ["resnet-2x8-m-r01", "resnet-2x8-m-r02"]
 

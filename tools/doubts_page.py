@@ -8,6 +8,7 @@ from pathlib import Path
 
 from assay.analyse.doubts.detection import POWER, RUNS
 from assay.analyse.explanations import SEVERITIES, SUBJECTS
+from assay.analyse.explanations.accepted import RAISED, REASONS, RESULTS
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "doubts.md"
 
@@ -24,6 +25,7 @@ def _lines() -> Iterator[str]:
     yield "| severity | means |\n|---|---|"
     yield from (f"| {severity} | {meaning} |" for severity, meaning in SEVERITIES.items())
     yield from _rates()
+    yield from _accepted()
     for subject, table in SUBJECTS.items():
         yield f"\n## {subject}"
         for code, it in table.items():
@@ -47,6 +49,19 @@ def _rates() -> Iterator[str]:
         clean = [(f"{found.clean}, normal", found.false_alarm), (f"{found.clean}, t3", found.heavy_tails)]
         for name, rates in [*clean, *found.troubles()]:
             yield f"| {code} | {name} | {_cells(rates)} |"
+
+
+def _accepted() -> Iterator[str]:
+    whole = sum(RESULTS.values())
+    yield "\n## How often results that MLPerf accepted raise a doubt"
+    yield f"The {whole} results of four training rounds, each alone: one system's runs of one benchmark"
+    yield "at one size. A doubt that is not here was raised by none. Made by"
+    yield "`python benchmarks/accepted.py`.\n"
+    yield "| doubt | " + " | ".join(f"{name} ({n})" for name, n in RESULTS.items()) + " | all | why |"
+    yield "|---|" + "---:|" * (len(RESULTS) + 1) + "---|"
+    for code, counts in RAISED.items():
+        cells = " | ".join(map(str, counts))
+        yield f"| {code} | {cells} | {sum(counts) / whole:.1%} | {REASONS.get(code, '')} |"
 
 
 def _cells(rates: Mapping[int, float]) -> str:

@@ -136,3 +136,19 @@ def binds_open_division(benchmark: str | None, round_: str | None) -> bool:
 def benchmarks_of(round_: str) -> tuple[str, ...]:
     """The benchmarks of a round of ROUNDS, by the names of their result folders."""
     return tuple(name for name, eras in _ERAS.items() if any(era.holds(round_) for era in eras))
+
+
+def relation_of(benchmark: str | None, round_: str | None) -> Literal[">=", ">", "<="] | None:
+    """Which way a benchmark's evaluations have to go; None where no one number decides.
+
+    Without a known round, by all rounds that had the benchmark.
+
+    >>> relation_of("resnet", "v3.0"), relation_of("gpt3", None), relation_of("maskrcnn", None)
+    ('>=', '<=', None)
+    """
+    era = era_of(benchmark, round_)
+    eras = _ERAS.get(benchmark or "", ()) if era is None else (era,)
+    targets = [target for of_era in eras for target in of_era.targets]
+    relations = {target.relation for target in targets}
+    several = any(target.metric for target in targets)
+    return relations.pop() if len(relations) == 1 and not several else None

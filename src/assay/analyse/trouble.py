@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Rows = NDArray[np.float64]
+    Row = NDArray[np.float64]
 
 
 FEWEST_FOR_DRIFT = 3
 FEWEST_FOR_DEPENDENCE = 7
 FEWEST_FOR_MODES = 5
+FEWEST_BESIDE_LINE = 5
 
 
 def drift(logs: Sequence[float]) -> tuple[float, float] | None:
@@ -85,26 +87,50 @@ class FarOff:
     probability: float
 
 
-def far_off(logs: Sequence[float]) -> FarOff | None:
+def far_off(logs: Sequence[float], lengths: Sequence[float] = ()) -> FarOff | None:
     """The run farthest from the rest, by the spread of the rest; None below three, or where all are alike.
 
-    Largest deleted residual, n − 2 degrees of freedom, times n (Bonferroni).
-    Source: Grubbs, Technometrics 11 (1969) 1-21.
+    lengths  logarithms of what may make a run longer, such as its epochs: what a line over them explains is
+             not far off. Empty, or all alike, for none; else it takes five runs
+
+    Largest deleted residual, n − 2 degrees of freedom (n − 3 beside a line), times n (Bonferroni).
+    Source: Grubbs, Technometrics 11 (1969) 1-21; Cook and Weisberg, Residuals and Influence (1982) 2.2.
     """
     import numpy as np
     from scipy.special import stdtr
 
-    n = len(logs)
-    if n < 3 or constant(logs):
+    n, fitted = len(logs), 1 + varies(lengths)
+    if n < (3 if fitted == 1 else FEWEST_BESIDE_LINE) or constant(logs):
         return None
+    x, leverage = _residuals(logs, lengths)
+    free = np.maximum(1 - leverage, ROUNDING)
+    off = np.where(free > 1e-9, x / free, 0.0)  # a run that alone has its length lies on the line
+    rest = np.maximum(float(x @ x) - x * off, 0.0)
+    exact = rest < n * ROUNDING**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.abs(off) * np.sqrt(free * (n - fitted - 1) / rest)
+    size = np.where(exact, np.where(np.abs(off) > ROUNDING, np.inf, 0.0), size)
+    index = int(np.argmax(size))
+    probability = min(1.0, 2 * n * float(stdtr(n - fitted - 1, -size[index])))
+    return FarOff(index, float(off[index]), probability)
+
+
+def varies(lengths: Sequence[float]) -> bool:
+    """Whether there are lengths, and not all of them are alike."""
+    return bool(lengths) and not constant(lengths)
+
+
+def _residuals(logs: Sequence[float], lengths: Sequence[float]) -> tuple[Row, Row]:
+    """What is left of the logarithms beside their mean, or a line over the lengths; and the leverages."""
+    import numpy as np
+
     x = np.asarray(logs) - np.mean(logs)
-    index = int(np.argmax(np.abs(x)))
-    off = float(x[index]) * n / (n - 1)
-    rest = float(x @ x) - float(x[index]) ** 2 * n / (n - 1)
-    if rest < n * ROUNDING**2:
-        return FarOff(index, off, 0.0)
-    size = abs(off) / math.sqrt(rest / (n - 2) * n / (n - 1))
-    return FarOff(index, off, min(1.0, 2 * n * float(stdtr(n - 2, -size))))
+    leverage = np.full(len(logs), 1 / len(logs))
+    if not varies(lengths):
+        return x, leverage
+    along = np.asarray(lengths) - np.mean(lengths)
+    squares = float(along @ along)
+    return x - along * float(x @ along) / squares, leverage + along**2 / squares
 
 
 @dataclass(frozen=True)
@@ -121,23 +147,28 @@ class Modes:
     gap: float
 
 
-def modes(logs: Sequence[float]) -> tuple[Modes, float] | None:
+def modes(logs: Sequence[float], lengths: Sequence[float] = ()) -> tuple[Modes, float] | None:
     """The widest gap, and the probability of one as wide; None below five runs or where all are alike.
+
+    lengths  as in `far_off`: runs of two lengths are no modes. The line over them costs a run
 
     A spread of none gives an infinite gap.
     """
     import numpy as np
 
-    n = len(logs)
-    if n < FEWEST_FOR_MODES or constant(logs):
+    n, worth = len(logs), len(logs) - varies(lengths)
+    if worth < FEWEST_FOR_MODES or constant(logs):
         return None
-    ordered = np.sort(np.asarray(logs))[None, :]
+    left = _residuals(logs, lengths)[0]
+    if float(np.ptp(left)) < ROUNDING:
+        return None
+    ordered = np.sort(left)[None, :]
     gaps = gaps_over_spread(ordered)[0]
     below = smallest_cluster(n) + int(np.argmax(gaps))
     row = ordered[0]
     means = (float(np.mean(row[:below])), float(np.mean(row[below:])))
     widest = float(np.max(gaps))
-    return Modes((below, n - below), means, widest), _by_chance(widest, n)
+    return Modes((below, n - below), means, widest), _by_chance(widest, worth)
 
 
 def gaps_over_spread(ordered: Rows) -> Rows:

@@ -7,7 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from itertools import takewhile
+from pathlib import Path, PurePath
 
 from assay import read
 from assay.errors import InputError
@@ -64,6 +65,9 @@ def import_sets(sets: Sequence[ResultSet], asked: Asked) -> Imported:
             runs = tuple(a.run() for a in known[0].last_attempts().values())
             return Imported(known[0], runs, added=False, notes=notes)
         _refuse_a_suites_name(asked)
+        if asked.system is None:
+            sets, apart = _told_apart(sets)
+            notes += apart
         logs, more_notes = _logs(sets, asked)
         session = known[0] if known else _create(logs, asked, content)
         for log in logs:
@@ -92,6 +96,35 @@ def _refuse_a_suites_name(asked: Asked) -> None:
 
 
 # What each file is ---------------------------------------------------------------------------------------
+
+
+def _told_apart(sets: Sequence[ResultSet]) -> tuple[list[ResultSet], tuple[str, ...]]:
+    """The sets, systems of one name of which several folders have the same benchmark renamed after these.
+
+    A round's measurements of power repeat a submitter's systems next to those without.
+    """
+    of_point: dict[tuple[str | None, str | None], list[ResultSet]] = {}
+    for of_set in sets:
+        of_point.setdefault((of_set.system, of_set.benchmark or of_set.directory.name), []).append(of_set)
+    shared = {system: alike for (system, _), alike in of_point.items() if system and len(alike) > 1}
+    at = {system: _first_difference([of_set.name for of_set in alike]) for system, alike in shared.items()}
+    named = [
+        replace(of_set, system=f"{of_set.system}-{parts[at[of_set.system]]}")
+        if of_set.system in at and len(parts := PurePath(of_set.name).parts) > at[of_set.system]
+        else of_set
+        for of_set in sets
+    ]
+    return named, tuple(
+        f"{system}: {len(alike)} folders have the same benchmark of it; their systems are named after them"
+        for system, alike in shared.items()
+    )
+
+
+def _first_difference(names: Sequence[str]) -> int:
+    """Index of the first part in which these paths differ."""
+    parts = [PurePath(name).parts for name in names]
+    alike = takewhile(lambda at: len(set(at)) == 1, zip(*parts, strict=False))
+    return sum(1 for _ in alike)
 
 
 def _logs(sets: Sequence[ResultSet], asked: Asked) -> tuple[list[_Log], tuple[str, ...]]:

@@ -45,6 +45,11 @@ class Case:
     paired: bool = False
     dropped: int = 0
 
+    @property
+    def is_count(self) -> bool:
+        """Whether the figure counts passes over the data: it takes the values of the evaluations' grid."""
+        return self.sides[0].group.point.unit == "epochs"
+
     @cached_property
     def successions(self) -> tuple[Succession, ...]:
         """What the estimate rests on, in order: the pairs where sides are paired, else each side's runs.

@@ -19,16 +19,18 @@ from assay.records import Doubt
 
 FALSE_ALARM = 0.05
 LEVEL = FALSE_ALARM / 4  # of each of the four
+MATTERS = 0.002  # what moves a figure by less than a tenth of the usual margin is no matter
 Figure = TypeVar("Figure")
 
 
 def _within_sessions(
-    sequence: Succession, test: Callable[[tuple[float, ...]], tuple[Figure, float] | None]
+    sequence: Succession,
+    test: Callable[[tuple[float, ...], tuple[float, ...]], tuple[Figure, float] | None],
 ) -> tuple[Figure, float, int] | None:
     """The most striking session's figure, its probability among all sessions, and its runs."""
     found = []
-    for logs in sequence.by_session:
-        seen = test(logs)
+    for logs, lengths in zip(sequence.by_session, sequence.lengths_by_session, strict=True):
+        seen = test(logs, lengths)
         if seen is not None:
             found.append((*seen, len(logs)))
     if not found:
@@ -37,11 +39,19 @@ def _within_sessions(
     return figure, min(1.0, probability * len(found)), length
 
 
+def _drift(logs: tuple[float, ...], _lengths: tuple[float, ...]) -> tuple[float, float] | None:
+    return trouble.drift(logs)
+
+
+def _lag1(logs: tuple[float, ...], _lengths: tuple[float, ...]) -> tuple[float, float] | None:
+    return trouble.lag1(logs)
+
+
 def drift(case: Case) -> Doubt | None:
     """A trend over the runs of a session, or over its blocks' ratios."""
     looked_at = case.successions
     for sequence in looked_at:
-        seen = _within_sessions(sequence, trouble.drift) if sequence.ordered else None
+        seen = _within_sessions(sequence, _drift) if sequence.ordered else None
         if seen is None or seen[1] > LEVEL / len(looked_at):
             continue
         change, probability, runs = seen
@@ -61,7 +71,7 @@ def dependence(case: Case) -> Doubt | None:
         return None
     looked_at = case.successions
     for sequence in looked_at:
-        seen = _within_sessions(sequence, trouble.lag1) if sequence.ordered else None
+        seen = _within_sessions(sequence, _lag1) if sequence.ordered else None
         if seen is None or seen[1] > LEVEL / len(looked_at):
             continue
         correlation, probability, runs = seen
@@ -76,8 +86,11 @@ def dependence(case: Case) -> Doubt | None:
 
 
 def two_modes(case: Case) -> Doubt | None:
-    """Two clusters of a session's runs with a gap between them: sessions differ without any switch."""
-    looked_at = case.successions
+    """Two clusters of a session's runs with a gap between them: sessions differ without any switch.
+
+    So do trainings of different lengths, and counts, which only take the values of their grid.
+    """
+    looked_at = () if case.is_count else case.successions
     for sequence in looked_at:
         seen = _within_sessions(sequence, trouble.modes)
         if seen is None or seen[1] > LEVEL / len(looked_at):
@@ -98,18 +111,24 @@ def two_modes(case: Case) -> Doubt | None:
 
 
 def one_far_off(case: Case) -> Doubt | None:
-    """One run away from all others by far more than they differ among themselves."""
-    looked_at = case.successions
+    """One run away from all others by far more than they differ among themselves.
+
+    That a training was longer than others explains its time; a count of epochs is the seed's.
+    """
+    looked_at = () if case.is_count else case.successions
     for sequence in looked_at:
-        found = trouble.far_off(sequence.logs)
+        found = trouble.far_off(sequence.logs, sequence.lengths)
         if found is None or found.probability > LEVEL / len(looked_at):
             continue
         rest = len(sequence.logs) - 1
         shift = math.expm1(abs(found.log_ratio) / len(sequence.logs))
+        if shift < MATTERS:
+            continue
+        of_rest = "what its length explains by" if trouble.varies(sequence.lengths) else "the mean of"
         return Doubt(
             "one-far-off",
             f"{sequence.name}: {sequence.runs[found.index]} is {percent(abs(math.expm1(found.log_ratio)))} "
-            f"{'above' if found.log_ratio > 0 else 'below'} the mean of the other {rest} "
+            f"{'above' if found.log_ratio > 0 else 'below'} {of_rest} the other {rest} "
             f"(p {found.probability:.1g}) and moves the mean of all by {percent(shift)}",
             "Look at that run (`assay show`) before anything else; leave it out only for a cause found, "
             "never for its value",

@@ -20,6 +20,8 @@ class Succession:
     runs      what each value is called: its block, or its run's id
     sessions  number of runs of each session
     ordered   whether it is known in which order they ran
+    lengths   logarithms of the passes or samples that each training took to its target; empty where unknown.
+              They move in steps of the evaluations, and the time to train with them
     """
 
     name: str
@@ -27,12 +29,21 @@ class Succession:
     runs: tuple[str, ...]
     sessions: tuple[int, ...]
     ordered: bool
+    lengths: tuple[float, ...] = ()
 
     @property
     def by_session(self) -> tuple[tuple[float, ...], ...]:
         """The logarithms of each session."""
+        return self._by_session(self.logs)
+
+    @property
+    def lengths_by_session(self) -> tuple[tuple[float, ...], ...]:
+        """The lengths of each session's runs."""
+        return self._by_session(self.lengths)
+
+    def _by_session(self, values: tuple[float, ...]) -> tuple[tuple[float, ...], ...]:
         ends = list(accumulate(self.sessions))
-        return tuple(self.logs[end - n : end] for end, n in zip(ends, self.sessions, strict=True))
+        return tuple(values[end - n : end] for end, n in zip(ends, self.sessions, strict=True))
 
 
 def of_pairs(name: str, a: Sequence[Sample], b: Sequence[Sample]) -> Succession:
@@ -44,6 +55,7 @@ def of_pairs(name: str, a: Sequence[Sample], b: Sequence[Sample]) -> Succession:
         tuple(f"block {of_a.result.run.trial.block}" for of_a, _ in pairs),
         _sessions([of_a for of_a, _ in pairs]),
         _ordered([of_a.result.run for of_a, _ in pairs]),
+        _ratios(_lengths([of_b for _, of_b in pairs]), _lengths([of_a for of_a, _ in pairs])),
     )
 
 
@@ -56,6 +68,7 @@ def of_side(name: str, samples: Sequence[Sample]) -> Succession:
         tuple(sample.result.run.trial.id for sample in runs),
         _sessions(runs),
         _ordered([sample.result.run for sample in runs]),
+        _lengths(runs),
     )
 
 
@@ -77,3 +90,21 @@ def _ordered(runs: Sequence[Run]) -> bool:
     if all(run.source is None for run in runs):
         return True
     return None not in (times := {run.started_at for run in runs}) and len(times) == len(runs)
+
+
+def _lengths(samples: Sequence[Sample]) -> tuple[float, ...]:
+    """Logarithms of how far each training went; empty where one of them does not say."""
+    found = []
+    for sample in samples:
+        training = sample.result.reading.training
+        length = None if training is None else training.samples or training.epochs
+        if not length:
+            return ()
+        found.append(math.log(length))
+    return tuple(found)
+
+
+def _ratios(of_b: Sequence[float], of_a: Sequence[float]) -> tuple[float, ...]:
+    if not of_a or not of_b:
+        return ()
+    return tuple(b - a for a, b in zip(of_a, of_b, strict=True))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from assay.analyse.doubts.case import Case, Side, counted, percent
-from assay.analyse.doubts.sequence import LEVEL
+from assay.analyse.doubts.sequence import LEVEL, MATTERS
 from assay.analyse.intervals import t_quantile
 from assay.inputs import LONGEST_LINE
-from assay.records import Doubt, Result, Series
+from assay.records import Doubt, Result, Series, TrainingRun
+from assay.targets import relation_of
 from assay.units import significant
 
 FEWEST_WINDOWS = 4
 FEWEST_RUNS = 3
-MATTERS = 0.002  # a start that lowers a run's figure by less than a tenth of the usual margin is no matter
 FEWEST_VALUES = 3
 STUCK_SEEN = 0.8  # share of sets that learn nothing which are told so; a higher one doubts slow learners
 
@@ -96,17 +97,19 @@ def learns_nothing(case: Case) -> Doubt | None:
     """A loss that does not fall, or an accuracy that does not rise, in the runs of a side.
 
     One-sided t test over the runs of a side on the gain from first to last quarter, each run one value.
-    Runs that state `data` as synthetic are not asked: there is nothing to learn in them.
+    Left out are runs that reached their target, which have learnt, and those that state `data` as synthetic,
+    in which there is nothing to learn.
     """
     for side in case.sides:
         results = [
             sample.result
             for sample in side.group.samples
             if sample.result.reading.facts.get("data") != "synthetic"
+            and not _reached_target(sample.result.reading.training)
         ]
-        for name, gain in _LEARNT.items():
+        for name in ("loss", "accuracy"):
             curves = [curve for result in results for curve in _curves(result, name)]
-            if curves and (evidence := _no_gain(name, curves, gain)):
+            if curves and (evidence := _no_gain(name, curves)):
                 return Doubt(
                     "learns-nothing",
                     f"{side.name}: {evidence}",
@@ -116,38 +119,61 @@ def learns_nothing(case: Case) -> Doubt | None:
     return None
 
 
-def _loss_gain(first: float, last: float) -> float:
-    return first - last
+def _reached_target(training: TrainingRun | None) -> bool:
+    return training is not None and training.target_reached is True
 
 
-def _accuracy_gain(first: float, last: float) -> float:
-    return last - first
+@dataclass(frozen=True)
+class _Course:
+    """A run's values; `sign` is 1 where they should rise, -1 where they should fall, 0 where nobody says."""
+
+    values: tuple[float, ...]
+    sign: int
 
 
-_LEARNT: dict[str, Callable[[float, float], float]] = {"loss": _loss_gain, "accuracy": _accuracy_gain}
+def _curves(result: Result, name: str) -> Iterator[_Course]:
+    """The run's values of this name, where there are enough to speak of a course.
 
-
-def _curves(result: Result, name: str) -> Iterator[tuple[float, ...]]:
-    """The run's values of this name, where there are enough to speak of a course."""
+    `eval_accuracy` of MLPerf's logs is a loss in some benchmarks: the round's rules say which way it goes.
+    """
     found = [series.y for series in result.reading.series if series.name == name]
-    if name == "accuracy" and not found and result.reading.training is not None:
-        found = [tuple(value for _, value in result.reading.training.evaluations)]
-    return (values for values in found if len(values) >= FEWEST_VALUES)
+    training = result.reading.training
+    evaluated: tuple[float, ...] = ()
+    if name == "accuracy" and training is not None:
+        evaluated = tuple(value for _, value in training.evaluations)
+        found = found or [evaluated]
+    for values in found:
+        sign = -1 if name == "loss" else 1
+        if training is not None and values == evaluated:
+            sign = _SIGNS.get(relation_of(training.benchmark, training.round), 0)
+        if len(values) >= FEWEST_VALUES:
+            yield _Course(values, sign)
 
 
-def _no_gain(name: str, curves: Sequence[tuple[float, ...]], gain: Callable[[float, float], float]) -> str:
+_SIGNS: Mapping[str | None, int] = {">=": 1, ">": 1, "<=": -1}
+
+
+def _no_gain(name: str, curves: Sequence[_Course]) -> str:
     """What is wrong with these courses, in words; "" where they learn."""
-    if all(max(values) == min(values) for values in curves):
-        steady = f"{name} stayed at {significant(curves[0][0], 6)} through {counted(len(curves[0]), 'value')}"
+    if all(max(curve.values) == min(curve.values) for curve in curves):
+        values = curves[0].values
+        steady = f"{name} stayed at {significant(values[0], 6)} through {counted(len(values), 'value')}"
         return f"{steady} in {counted(len(curves), 'run')}"
-    ends = [(_mean(values[: _quarter(values)]), _mean(values[-_quarter(values) :])) for values in curves]
-    gains = [gain(first, last) for first, last in ends]
-    if len(curves) < FEWEST_RUNS or not is_no_gain(gains):
+    directed = [curve for curve in curves if curve.sign]
+    ends = [_ends(curve.values) for curve in directed]
+    gains = [curve.sign * (last - first) for curve, (first, last) in zip(directed, ends, strict=True)]
+    if len(directed) < FEWEST_RUNS or not is_no_gain(gains):
         return ""
     first, last = (_mean([pair[at] for pair in ends]) for at in (0, 1))
     way = f"from {significant(first, 4)} to {significant(last, 4)}"
-    course = f"{name} went {way} on average over {counted(len(curves), 'run')}"
+    course = f"{name} went {way} on average over {counted(len(directed), 'run')}"
     return course if math.fsum(gains) <= 0 else f"{course}, no more than it wobbles by"
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    """Means of the first quarter and of the last."""
+    quarter = max(1, len(values) // 4)
+    return _mean(values[:quarter]), _mean(values[-quarter:])
 
 
 def is_no_gain(gains: Sequence[float]) -> bool:
@@ -155,10 +181,6 @@ def is_no_gain(gains: Sequence[float]) -> bool:
     n, mean = len(gains), _mean(gains)
     spread = math.sqrt(math.fsum((gain - mean) ** 2 for gain in gains) / (n - 1))
     return mean <= t_quantile(STUCK_SEEN, n - 1) * spread / math.sqrt(n)
-
-
-def _quarter(values: Sequence[float]) -> int:
-    return max(1, len(values) // 4)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -100,7 +100,9 @@ EXPLANATIONS: dict[str, Explanation] = {
     "learns-nothing": Explanation(
         "invalid",
         "A loss or an accuracy stays at one value, or over three runs or more its last quarter is better "
-        "than its first by no more than it wobbles: a one-sided t test over runs (each is one value).",
+        "than its first by no more than it wobbles: a one-sided t test over runs (each is one value). "
+        "The round's target says which way MLPerf's `eval_accuracy` has to go; a run that reached it has "
+        "learnt.",
         "A program that trains nothing may leave work out (no gradients, no data, a diverged model), so "
         "its speed is that of something else.",
         "Check learning rate, data and precision.",

@@ -74,7 +74,7 @@ EXPLANATIONS: dict[str, Explanation] = {
     ),
     "identical-values": Explanation(
         "weak",
-        "All runs of a side gave one and the same value.",
+        "All runs of a side gave one and the same value, which is no count of epochs.",
         "Their spread is hidden by a coarse step, of a timer, a rounded print or a search, so there is no "
         "honest interval.",
         "Print more digits, search in finer steps or measure for longer. A count that can't vary needs no "
@@ -127,7 +127,8 @@ EXPLANATIONS: dict[str, Explanation] = {
         "biased",
         "The runs of a session fall into two groups, each at least a fifth of them, with a gap between that "
         "uniform runs leave by chance in 1.25 % of sets, all sessions together. Groups that are sessions are "
-        "no switch.",
+        "no switch. Of trainings to a target, what is left beside a line over their lengths is tested: times "
+        "move in steps of the evaluations. Counts of epochs are not.",
         "Something switches between two states. The mean lies where no run does, and a comparison depends "
         "on how often each side met which state.",
         "Find the switch (clock boost, placement, node, choice of algorithm), pin it, and run again.",
@@ -135,7 +136,8 @@ EXPLANATIONS: dict[str, Explanation] = {
     ),
     "one-far-off": Explanation(
         "biased",
-        "One run is farther from all others than they explain: Grubbs' test on the logarithms.",
+        "One run is farther from all others than they explain, and moves the mean by at least 0.2 %: Grubbs' "
+        "test on the logarithms. Of trainings to a target, beside a line over their lengths.",
         "It moves the mean and widens the interval; where it stands for something that happens now and "
         "then, it is part of the truth.",
         "Look at that run before anything else. Leave it out only for a cause found, never for its value.",
