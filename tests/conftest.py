@@ -14,6 +14,7 @@ import pytest
 
 import cgroups
 from assay import redact
+from assay.analyse.doubts import meanwhile
 from file_tree import Tree
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,6 +45,12 @@ def knowing_no_secret() -> Iterator[None]:
     """What a test names as secret is hidden in no other test's output."""
     yield
     redact.forget()
+
+
+@pytest.fixture
+def no_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others took from the trials of a test is left out: its figures don't depend on load."""
+    monkeypatch.setattr(meanwhile, "lost_to_others", lambda _results, _margin: 0.0)
 
 
 @pytest.fixture(scope="session")

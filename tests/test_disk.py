@@ -42,11 +42,11 @@ def measured(reading: Reading) -> dict[tuple[str, object], float]:
 def test_a_directory_is_measured_and_nothing_is_left_in_it(on_disk: Path) -> None:
     place = on_disk / "scratch"
     place.mkdir()
-    reading = run_workload(on_disk, "disk", 1, 1, {"directory": str(place), **SMALL})
+    reading = run_workload(on_disk, "disk", 1, 1, {"directory": str(place), **SMALL, "min_time_s": 0.3})
     assert reading.problems == ()
     found = measured(reading)
     assert found["read_bandwidth", None] > 0
-    assert 0 < found["random_read_latency", 50.0] <= found["random_read_latency", 90.0] < 0.05
+    assert 0 < found["random_read_latency", 50.0] <= found["random_read_latency", 90.0] < 0.3
     assert reading.facts["file_bytes"] == 16 * MIB
     assert reading.facts["page_cache"] in {"passed by O_DIRECT", "dropped before reading"}
     assert list(place.iterdir()) == []

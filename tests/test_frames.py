@@ -25,7 +25,13 @@ NOISE = b"\x00\xff\r\n:::ASSAY-FRAME rank-0 0 3 00000000\nno\n" * 3
 
 def spec(argv: list[str], cwd: Path, **more: object) -> dict[str, object]:
     usual = {"token": "t0", "argv": argv, "cwd": str(cwd), "env": {}, "ranks": 1, "nodes": 1, "seed": 1}
-    limits = {"timeout_s": 60, "grace_s": 1, "start_timeout_s": 60, "probe_timeout_s": 5}
+    limits = {
+        "timeout_s": 60,
+        "grace_s": 1,
+        "start_timeout_s": 60,
+        "probe_timeout_s": 5,
+        "max_output_bytes": 1 << 30,
+    }
     return {**usual, **limits, "pin_cpus": False, "probe": None, "outputs": [], **more}
 
 

@@ -193,6 +193,7 @@ def test_a_suite_in_place_of_the_metric_is_answered_with_the_metrics_that_it_has
     assert "assay history rate --suite nightly" in str(said.exception)
 
 
+@pytest.mark.usefixtures("no_neighbours")
 def test_the_newest_session_is_gated_against_an_old_one(nightly: Path) -> None:
     sessions = sorted(path.name for path in (nightly / "nightly").iterdir() if path.name[0] != ".")
     first, last = f"nightly/{sessions[0]}", f"nightly/{sessions[-1]}"

@@ -16,7 +16,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay import store
-from assay.analyse.doubts import meanwhile
 from assay.cli import assay
 from assay.errors import HostError
 from assay.workloads import WORKLOADS
@@ -89,12 +88,6 @@ def test_a_system_that_can_not_be_used_makes_the_exit_code_5_and_says_what_is_le
     assert document["failures"] == []
     assert document["left"] == ["script-1x1-r01", "script-1x1-r02"]
     assert [met["extent"] for met in document["held"]] == ["system"]
-
-
-@pytest.fixture
-def no_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What others took from the trials of a test is left out: its figures don't depend on load."""
-    monkeypatch.setattr(meanwhile, "lost_to_others", lambda _results, _margin: 0.0)
 
 
 @pytest.mark.usefixtures("no_neighbours")
