@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from assay import store
+from assay.cli.run import _done_again
 from assay.errors import BusyError, HostError, InputError, InterruptedRun
 from assay.launch.local import LocalLauncher
 from assay.records import Extent, Job, JobState, RunState, to_json
@@ -193,11 +194,23 @@ def test_a_job_that_ends_well_without_a_figure_is_a_failure_and_says_why(site: S
 LOSE = "import os, signal, time; os.kill(os.getppid(), signal.SIGKILL); time.sleep(60)"  # its keeper
 
 
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [("mkdir", "a directory"), ("mkfifo", "a FIFO"), ("ln -s /dev/null", "a device")],
+)
+def test_an_output_that_is_no_file_fails_its_trial_with_that_cause(site: Site, make: str, kind: str) -> None:
+    code = f"import os; os.system('{make} model.bin'); print('v 1')"
+    completed = site.run(site.suite(code, {"outputs": ["model.bin"]}, repeats=1))
+    assert completed.failures[0].run.cause == f"outputs: model.bin is {kind}: outputs are regular files"
+
+
 def test_a_trial_that_the_platform_lost_is_tried_again_as_often_as_the_suite_says(site: Site) -> None:
     completed = site.run(site.suite(LOSE, repeats=1, retries=2))
     attempts = completed.session.attempts_at(completed.plan.trials[0].id)
     assert [a.run().job for a in attempts] == [JobState.LOST] * 3
     assert completed.results[0].run.attempt == 3
+    (words,) = _done_again(completed)
+    assert "lost by the platform 3 times and done again 2 times (" in words
 
 
 def test_a_program_that_fails_is_not_tried_again(site: Site) -> None:

@@ -247,11 +247,18 @@ def _held(completed: Completed) -> Iterator[str]:
 
 
 def _done_again(completed: Completed) -> Iterator[str]:
-    """Each trial that the platform lost before its last attempt: how often, and why the last time."""
+    """Each trial that was done again because the platform lost it: how often each, and why the last time."""
     for result in completed.results:
-        if (lost := completed.lost(result)) and result.run.attempt > 1:
-            often = "once" if len(lost) == 1 else f"{len(lost)} times"
-            yield f"{result.run.trial.id}: lost by the platform {often} and done again ({lost[-1].cause})"
+        lost = completed.lost(result)
+        again = sum(run.attempt < result.run.attempt for run in lost)
+        if not again:
+            continue
+        done = "done again" if again == len(lost) else f"done again {_times(again)}"
+        yield f"{result.run.trial.id}: lost by the platform {_times(len(lost))} and {done} ({lost[-1].cause})"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _alone(contents: Contents) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
 from assay.errors import InputError, LaunchError
-from assay.payloads.relay import Stamp, stamps
+from assay.payloads.relay import Stamp, no_files, stamps
 from assay.records import Output
 from assay.units import counted
 
@@ -27,9 +27,11 @@ def written(
 ) -> Iterator[Output]:
     """The matching files that changed since `before`, in parts of at most 1 MiB.
 
-    Raises LaunchError where they are larger than `limit_bytes` together, before any part is given, and
-    where one can't be read.
+    Raises LaunchError where they are larger than `limit_bytes` together or a name is no file's, before
+    any part is given, and where one can't be read.
     """
+    if words := no_files(directory, patterns):
+        raise LaunchError(f"outputs: {words}")
     changed = stamps(directory, patterns, before)
     total = sum(size for _, size, _ in changed.values())
     if total > limit_bytes:

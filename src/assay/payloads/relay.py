@@ -45,6 +45,13 @@ LOOK_EVERY_S = 0.05
 ENDING = {signal.SIGTERM, signal.SIGINT}
 FILES_LIMIT_BYTES = 4 << 20  # a kubelet keeps about 10 MB of a container's log at hand
 
+NO_FILES: Sequence[tuple[Callable[[int], bool], str]] = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
 Stamp = tuple[int, int, int]
 """Time of change in ns, size in bytes, inode: equal as long as nobody wrote the file."""
 
@@ -123,6 +130,8 @@ def asked_files(directory: Path) -> Iterator[tuple[str, Path]]:
     if total > FILES_LIMIT_BYTES:
         print(f"assay: outputs: {total} bytes in {len(changed)} files; a log carries {FILES_LIMIT_BYTES}")
         return
+    if words := no_files(work, spec.get("outputs", ())):
+        print(f"assay: outputs: {words}")
     for name in changed:
         yield name, work / name
 
@@ -145,6 +154,22 @@ def stamps(
             if stat.S_ISREG(facts.st_mode) and inside in path.resolve().parents:
                 found[str(path.relative_to(directory))] = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
     return {name: stamp for name, stamp in sorted(found.items()) if (before or {}).get(name) != stamp}
+
+
+def no_files(directory: Path, patterns: Sequence[str]) -> str:
+    """What lies below a directory under names of outputs and can't be kept as a file, with what to do."""
+    found = []
+    for name in patterns:
+        path = directory / name
+        if set(name) & set("*?[") or not path.exists():  # a glob may match nothing
+            continue
+        mode = path.stat().st_mode
+        kind = next((words for is_kind, words in NO_FILES if is_kind(mode)), "")
+        if not kind and directory.resolve() not in path.resolve().parents:
+            kind = "a link that leads out of the working directory"
+        if kind:
+            found.append(f"{name} is {kind}: outputs are regular files")
+    return "; ".join(found)
 
 
 # The keeper ----------------------------------------------------------------------------------------------

@@ -180,6 +180,8 @@ def files(directory: Path, *patterns: str) -> Answer:
         return {"error": f"nothing is left of the job in {directory}"}
     relay = runpy.run_path(str(directory / "relay.py"))
     work = Path(spec["cwd"])
+    if words := relay["no_files"](work, patterns):
+        return {"error": f"outputs: {words}"}
     before = {name: tuple(stamp) for name, stamp in spec["files_before"].items()}
     changed = {n: s for n, s in relay["stamps"](work, patterns).items() if before.get(n) != s}
     total = sum(size for _, size, _ in changed.values())
