@@ -51,6 +51,19 @@ def test_lines_that_were_cut_are_counted_in_the_reading(tmp_path: Path) -> None:
     assert reading.cut_lines == 2
 
 
+@pytest.mark.parametrize("text", [b"t=1\n", b"t=1,5\n"])
+def test_a_flood_of_figures_is_a_problem_with_the_line_where_it_was_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes
+) -> None:
+    monkeypatch.setattr("assay.logs.figures.MOST_FIGURES", 100)
+    path = log(tmp_path / "rank-0.log", text * 101)
+    workload = WORKLOADS["command"]
+    asked = workload.params(argv=["x"], metrics={"t": {"pattern": "t=(?P<value>[0-9.]+)"}})
+    with pytest.raises(InputError, match=r"rank-0\.log:101: more than 100 figures"):
+        workload.read({"rank-0.log": path}, asked)
+    assert workload.read({"rank-0.log": log(path, b"t=1\n" * 100)}, asked).problems == ()
+
+
 def test_a_figure_that_a_cut_line_may_hold_is_missed_with_that_word(tmp_path: Path) -> None:
     path = log(tmp_path / "rank-0.log", b"x" * LONG + b"t=2\n")
     asked = {"argv": ["x"], "metrics": {"t": {"pattern": r"t=(?P<value>\d+)", "unit": "s"}}}

@@ -14,15 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from assay.errors import InputError, Problem
 from assay.inputs import LONGEST_LINE, Log, read_whole
 from assay.records import Scalar
 
 LARGEST_REPORT_BYTES: Final = 64 << 20
+MOST_FIGURES: Final = 500_000  # of one log; they are held together
 Axis = Literal["step", "epoch"]
 _CRASH: Final = re.compile(r"Traceback \(most recent call last\)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Figure:
     """One number as it stands in a file.
 
@@ -55,6 +57,14 @@ class Found:
     skipped: int = 0
     cut: int = 0
     facts: dict[str, Scalar] = field(default_factory=dict)
+
+    def more(self, where: str) -> None:
+        """Before another figure or problem is kept: raises InputError where there are too many to hold."""
+        if len(self.figures) + len(self.problems) >= MOST_FIGURES:
+            what = (
+                f"more than {MOST_FIGURES:,} figures, the most that are read of a log; print or match fewer"
+            )
+            raise InputError([Problem(where, what)])
 
     def missing(self, what: str) -> Found:
         """Itself; without a figure and without a reason for that, `what` is the reason."""

@@ -53,6 +53,7 @@ def by_patterns(path: Path, patterns: Mapping[str, Pattern], units: Mapping[str,
     for line, text in lines(path, found):
         for metric, pattern in patterns.items():
             for match in pattern.matches(text):
+                found.more(f"{path.name}:{line}")
                 problem = _no_figure(pattern, match, units[metric])
                 if problem:
                     found.problems.append(f"{path.name}:{line}: {metric}: {problem}")
@@ -83,6 +84,7 @@ def by_keys(path: Path, units: Mapping[str, str], found: Found) -> None:
             continue
         unit, value = str(event.metadata.get("unit", units[event.key])), finite(event.value)
         where = f"{path.name}:{event.line}: {event.key}"
+        found.more(where)
         if value is None:
             found.problems.append(f"{where}: {event.value!r} is no finite number")
             continue
