@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.held import Held, hold
+from assay.cli.held import Held, hold, ranked_of
 from assay.cli.options import JSON, MARGIN, RUNS, echo_json
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 
 if TYPE_CHECKING:
     from assay.analyse.decompose import Decomposition
+    from assay.analyse.ranking import Ranking
     from assay.records import Comparison
 
 
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 @MARGIN
 @click.option("--metric", help="Only this metric.")
 @click.option("--all", "every", is_flag=True, help="Show all metrics, not only each benchmark's primary one.")
+@click.option(
+    "--baseline",
+    metavar="SYSTEM",
+    help="Of A alone: what its other systems are held against. [default: its own]",
+)
 @click.option("--layouts", is_flag=True, help="Also 16x1 against 2x8: shapes of equally many accelerators.")
 @click.option(
     "--reference",
@@ -40,6 +46,7 @@ def command(
     margin: float | None,
     metric: str | None,
     every: bool,
+    baseline: str | None,
     layouts: bool,
     references: tuple[str, ...],
     runs_dir: Path,
@@ -48,11 +55,15 @@ def command(
     """Say whether B is as fast as A: a ratio, its 95 % interval from the runs, and one verdict from it.
 
     A and B are sessions, imported sets or `suite:system`; `assay list` shows them. With A alone, its other
-    systems are held against its baseline. The ratio is B over A, of geometric means.
+    systems are held against its baseline. The ratio is B over A, of geometric means. More than four systems
+    without a baseline of their own, such as an imported round, are ranked: in total, per accelerator, and
+    which of them may be the best, at 95 % for all together.
 
     \b
     Examples:
       assay compare quickstart                                   all systems against the baseline
+      assay compare v4.0                                         a round: a ranking for each benchmark
+      assay compare v4.0 --baseline dgxh100_ngc24.04_pytorch
       assay compare resnet50:bare-metal resnet50:openshift
       assay compare resnet50/2026-03-01T101500Z resnet50/2026-03-08T090000Z --margin 1%
       assay compare v3.0-ubuntu v3.1-openshift --metric time_to_train --json
@@ -72,15 +83,38 @@ def command(
 
     \b
     Exit codes, by the primary metrics: 0 all equivalent or faster; 1 one is slower; 3 else, one is
-    undecided; 4 there is nothing to compare.
+    undecided; 4 there is nothing to compare. A ranking ends with 0.
     """
-    held = hold(runs_dir, a, b, margin=margin, metric=metric, layouts=layouts, references=references)
+    if b is None and (ranked := ranked_of(runs_dir, a, metric=metric, baseline=baseline, layouts=layouts)):
+        _show_rankings(ranked, every=every, as_json=as_json)
+        return
+    held = hold(
+        runs_dir,
+        a,
+        b,
+        margin=margin,
+        metric=metric,
+        layouts=layouts,
+        references=references,
+        baseline=baseline,
+    )
     if as_json:
         echo_json(_document(held) | _time_to_train(held))
     else:
         _show(held, every=every)
         _show_splits(held)
     sys.exit(_exit_code(held.primary or held.splits))
+
+
+def _show_rankings(ranked: Sequence[Ranking], *, every: bool, as_json: bool) -> None:
+    from assay.report import ranking_words
+
+    if as_json:
+        echo_json({"schema": "assay.ranking/1", "rankings": ranking_words.plain(ranked)})
+        return
+    from rich.console import Console
+
+    Console(highlight=False).print(ranking_words.terminal(ranked, every=every))
 
 
 def _show(held: Held, *, every: bool) -> None:

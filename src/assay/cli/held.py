@@ -15,6 +15,7 @@ from assay.units import counted
 if TYPE_CHECKING:
     from assay.analyse.convergence import Convergence
     from assay.analyse.decompose import Decomposition, Undecomposed
+    from assay.analyse.ranking import Ranking
     from assay.records import Comparison, Point, Result, Shape
 
 Sides = tuple[list["Result"], list["Result"], tuple[str, str]]
@@ -42,6 +43,27 @@ class Held:
     sides: Mapping[str, Sequence[Result]] = field(default_factory=dict)
 
 
+def ranked_of(
+    runs_dir: Path,
+    reference: str,
+    *,
+    metric: str | None = None,
+    baseline: str | None = None,
+    layouts: bool = False,
+) -> tuple[Ranking, ...]:
+    """The rankings of what a reference names; empty where its systems are few or have a baseline."""
+    from assay.analyse.ranking import MOST_PAIRED, rankings
+
+    if baseline is not None or layouts:
+        return ()
+    ready(runs_dir)
+    found = named(runs_dir, reference)
+    sides = found.by_system()
+    if len(sides) <= MOST_PAIRED or (found.plan is not None and found.plan.baseline in sides):
+        return ()
+    return rankings(sides, found.metrics(), metric)
+
+
 def hold(
     runs_dir: Path,
     a: str,
@@ -51,9 +73,11 @@ def hold(
     metric: str | None = None,
     layouts: bool = False,
     references: Sequence[str] = (),
+    baseline: str | None = None,
 ) -> Held:
     """Compare what A and B refer to; with A alone its other systems against its baseline.
 
+    baseline    of A alone, instead of its plan's
     layouts     hold shapes of equally many ranks against each other too
     references  runs that the convergence of both sides is held against
 
@@ -71,7 +95,7 @@ def hold(
     not_compared: list[tuple[Point, str]] = []
     splits: list[Decomposition] = []
     not_split: list[Undecomposed] = []
-    sides = _sides(left, right, layouts=layouts)
+    sides = _sides(left, right, layouts=layouts, named_baseline=baseline)
     runs: dict[str, Sequence[Result]] = {}
     for side_a, side_b, names in sides:
         outcome = hold_against(
@@ -113,11 +137,17 @@ def _convergences(runs_dir: Path, sides: Sequence[Sides], references: Sequence[s
         yield from against_references(name, [*runs.values()], known)
 
 
-def _sides(left: Named, right: Named | None, *, layouts: bool) -> list[Sides]:
+def _sides(
+    left: Named, right: Named | None, *, layouts: bool, named_baseline: str | None = None
+) -> list[Sides]:
     """Which runs are held against which: two systems, each against a baseline, or one system's layouts."""
     a = left.by_system()
+    if named_baseline is not None and (right is not None or named_baseline not in a):
+        why = f"it has {', '.join(a)}" if right is None else "it is of one reference alone; leave B out"
+        raise InputError(f"--baseline {named_baseline}: not a system of {left.reference}: {why}")
     if right is None:
-        baseline = left.plan.baseline if left.plan is not None and left.plan.baseline in a else next(iter(a))
+        own = left.plan.baseline if left.plan is not None and left.plan.baseline in a else next(iter(a))
+        baseline = named_baseline or own
         others = [system for system in a if system != baseline]
         if others:
             return [(a[baseline], a[system], (baseline, system)) for system in others]

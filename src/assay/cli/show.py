@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.evidence import Named, named, ready
+from assay.cli.held import ranked_of
 from assay.cli.options import JSON, RUNS, echo_json
 from assay.units import counted
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from assay.analyse.expected import Usage
     from assay.analyse.groups import Group
+    from assay.analyse.ranking import Ranking
     from assay.records import Doubt, Estimate, Point, Result
 
 # What people ask first of a machine; `assay diff` has the rest
@@ -54,6 +58,9 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
 
     console = Console(highlight=False)
     console.print(_heading(found), markup=False, soft_wrap=True)
+    if ranked := ranked_of(runs_dir, run):
+        _show_rankings(console, found, ranked)
+        return
     for system, results in found.by_system().items():
         console.print(f"\n{system}", style="bold", markup=False)
         console.print(_facts(results), style="dim", markup=False)
@@ -71,6 +78,18 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
         ):
             console.print(printable(line), markup=False, soft_wrap=True)
     for line in (*_usage_lines(found), *_closing(found)):
+        console.print(printable(line), markup=False, soft_wrap=True)
+
+
+def _show_rankings(console: Console, found: Named, ranked: Sequence[Ranking]) -> None:
+    """The order of many systems, failed runs and doubts; each system's own figures are a command away."""
+    from assay.report import ranking_words
+    from assay.report.terminal import printable
+
+    console.print(ranking_words.terminal(ranked, every=False))
+    system = ranked[0].systems[0].name
+    console.print(f"\nOne system's figures, series and doubts: assay show {found.reference}:{system}")
+    for line in _failed(found):
         console.print(printable(line), markup=False, soft_wrap=True)
 
 
@@ -177,8 +196,7 @@ def _usage_lines(found: Named) -> Iterator[str]:
     yield from (f"  {line}" for line in lines)
 
 
-def _closing(found: Named) -> Iterator[str]:
-    """Failed runs with their causes, doubts, and where the rest is."""
+def _failed(found: Named) -> Iterator[str]:
     from assay.analyse.groups import cause, counts
 
     failed = [r for r in found.results if r.run.state.final and not counts(r)]
@@ -186,6 +204,11 @@ def _closing(found: Named) -> Iterator[str]:
         yield "\nRuns without a result:"
     for result in failed:
         yield f"  {result.run.trial.id} (attempt {result.run.attempt}): {cause(result)}"
+
+
+def _closing(found: Named) -> Iterator[str]:
+    """Failed runs with their causes, doubts, and where the rest is."""
+    yield from _failed(found)
     doubts = _doubts(found)
     if doubts:
         yield "\nDoubts:"

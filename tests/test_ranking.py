@@ -1,0 +1,149 @@
+"""Many systems at once: their order, which may be the best, and how surely."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from assay.analyse.ranking import Ranking, rankings
+from assay.cli import assay
+from assay.records import Result
+from assay.report import ranking_words
+from stated_runs import metrics, side
+
+TENTHS = [-0.1, 0.1, 0.0, 0.05, -0.05]
+
+
+def runs_of(name: str, mean: float, shape: str = "1x8", spread: float = 1.0) -> list[Result]:
+    """Five runs of a rate."""
+    return side([mean + spread * off for off in TENTHS], system=name, shape=shape, interleaved=False)
+
+
+def of(*sides: list[Result]) -> Ranking:
+    """The one ranking of these systems."""
+    (found,) = rankings({runs[0].run.trial.system: runs for runs in sides}, metrics())
+    return found
+
+
+def test_systems_are_in_order_in_total_and_per_accelerator() -> None:
+    ranking = of(
+        runs_of("small", 90, "1x8"), runs_of("large", 160, "2x8"), runs_of("other", 80, "1x8"),
+        runs_of("slow", 50, "1x8"), runs_of("slower", 40, "1x8"),
+    )  # fmt: skip
+    assert [s.name for s in ranking.systems] == ["large", "small", "other", "slow", "slower"]
+    assert [s.each.place for s in ranking.systems] == [2, 1, 3, 4, 5]
+    assert [s.name for s in ranking.may_lead()] == ["large"]
+    assert ranking.best("accelerator").name == "small"
+    assert [s.total.group for s in ranking.systems] == [1, 2, 3, 4, 5]
+    behind = ranking.systems[1].total.behind
+    assert behind.low is not None
+    assert behind.high is not None
+    assert behind.low < 160 / 90 < behind.high
+
+
+def test_systems_that_may_be_as_good_as_the_best_are_named_and_share_its_group() -> None:
+    ranking = of(*(runs_of(f"s{at}", 100 - 0.01 * at) for at in range(4)), runs_of("slow", 50))
+    assert [s.name for s in ranking.may_lead()] == ["s0", "s1", "s2", "s3"]
+    assert [s.total.group for s in ranking.systems] == [1, 1, 1, 1, 2]
+    words = ranking_words.headline(ranking)
+    assert "by these runs s1 (1x8), s2 (1x8), s3 (1x8) may be as good or better (95 % for all 5" in words
+    assert words.count(". ") <= 2
+
+
+def test_a_system_without_a_spread_is_in_the_order_and_in_no_test() -> None:
+    alone = side([200.0], system="alone", interleaved=False, shape="1x8")
+    ranking = of(alone, *(runs_of(f"s{at}", 100 - at) for at in range(4)))
+    assert ranking.best().name == "alone"
+    assert ranking.best().total.may_lead is None
+    assert "s0" in [s.name for s in ranking.may_lead()]
+    assert "it shows no spread, so its lead is not tested" in ranking_words.headline(ranking)
+
+
+def drawn(rng: random.Random, k: int, n: int, ladder: float) -> tuple[Ranking, list[float]]:
+    """k systems, each of its own spread, `ladder` apart; and their true rates."""
+    true = [100 * 1.01 ** (ladder * at) for at in range(k)]
+    sides = {}
+    for at, rate in enumerate(true):
+        spread = rng.choice((0.003, 0.01, 0.03))
+        values = [rate * (1 + rng.gauss(0, spread)) for _ in range(n)]
+        sides[f"s{at}"] = side(values, system=f"s{at}", interleaved=False)
+    (found,) = rankings(sides, metrics())
+    return found, true
+
+
+def held(rng: random.Random, k: int, n: int, ladder: float) -> tuple[bool, bool]:
+    """Whether the best is among those that may be, and all intervals behind the best hold."""
+    ranking, true = drawn(rng, k, n, ladder)
+    rate = dict(zip((f"s{at}" for at in range(k)), true, strict=True))
+    best = max(rate, key=rate.__getitem__)
+    right = True
+    for s in ranking.systems:
+        behind = max(rate[other] for other in rate if other != s.name) / rate[s.name]
+        low, high = s.total.behind.low, s.total.behind.high
+        right = (
+            right
+            and low is not None
+            and high is not None
+            and low <= behind * 1.0001
+            and behind <= high * 1.0001
+        )
+    return best in [s.name for s in ranking.may_lead()], right
+
+
+@pytest.mark.parametrize(
+    ("sets", "k", "n"),
+    [
+        (60, 6, 5),
+        *(
+            pytest.param(400, k, n, marks=[pytest.mark.slow, pytest.mark.long])
+            for k in (6, 12)
+            for n in (3, 5, 10)
+        ),
+    ],
+)
+@pytest.mark.parametrize("ladder", [0.0, 1.0])
+def test_the_best_is_among_those_that_may_be_and_all_intervals_hold_in_95_per_cent(
+    sets: int, k: int, n: int, ladder: float
+) -> None:
+    rng = random.Random(f"{k} {n} {ladder}")
+    found = [held(rng, k, n, ladder) for _ in range(sets)]
+    assert sum(named for named, _ in found) / sets >= 0.93
+    assert sum(right for _, right in found) / sets >= 0.93
+
+
+def sheet(path: Path, systems: int) -> Path:
+    """A spreadsheet of this many systems with names that are too long for a column."""
+    rows = ["system,metric,run,value,shape,unit,better"]
+    for at in range(systems):
+        name = f"{chr(97 + at)}-system-with-a-name-that-no-column-of-a-terminal-holds"
+        rows += [f"{name},time,{run},{100 + 10 * at + off},1x8,s,lower" for run, off in enumerate(TENTHS, 1)]
+    path.write_text("\n".join(rows))
+    return path
+
+
+def test_many_imported_systems_are_ranked_and_a_named_baseline_is_compared_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sheet(tmp_path / "round.csv", 6)
+    run = CliRunner()
+    assert run.invoke(assay, ["import", "round.csv"]).exit_code == 0
+    told = run.invoke(assay, ["compare", "round"], env={"COLUMNS": "100"})
+    assert told.exit_code == 0, told.output
+    assert "has the shortest time of 6 systems" in " ".join(told.output.split())
+    assert "a-system-with-a-na…" in told.output
+    assert max(map(len, told.output.splitlines())) <= 100
+    document = json.loads(run.invoke(assay, ["compare", "round", "--json"]).output)
+    (ranking,) = document["rankings"]
+    assert [s["total"]["place"] for s in ranking["systems"]] == [1, 2, 3, 4, 5, 6]
+    shown = run.invoke(assay, ["show", "round"]).output
+    assert "has the shortest time of 6 systems" in " ".join(shown.split())
+    baseline = ranking["systems"][2]["name"]
+    paired = json.loads(run.invoke(assay, ["compare", "round", "--baseline", baseline, "--json"]).output)
+    assert {c["a"] for c in paired["comparisons"]} == {baseline}
+    unknown = run.invoke(assay, ["compare", "round", "--baseline", "z"])
+    assert "--baseline z: not a system of round" in str(unknown.exception or unknown.output)
