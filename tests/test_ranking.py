@@ -147,3 +147,22 @@ def test_many_imported_systems_are_ranked_and_a_named_baseline_is_compared_with(
     assert {c["a"] for c in paired["comparisons"]} == {baseline}
     unknown = run.invoke(assay, ["compare", "round", "--baseline", "z"])
     assert "--baseline z: not a system of round" in str(unknown.exception or unknown.output)
+
+
+def test_a_page_of_many_systems_begins_with_rankings_and_has_whole_names_as_titles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sheet(tmp_path / "round.csv", 6)
+    run = CliRunner()
+    run.invoke(assay, ["import", "round.csv"])
+    told = run.invoke(assay, ["report", "round", "-o", "page.html"])
+    assert told.exit_code == 0, told.output
+    page = (tmp_path / "page.html").read_text()
+    assert "6 systems, ranked by benchmark" in page
+    assert "numbers time: 6 systems in order" in page
+    assert " against a-system" not in page
+    assert '<span title="f-system-with-a-name-that-no-column-of-a-terminal-holds">f-system-with-a-na…' in page
+    markdown = run.invoke(assay, ["report", "round", "--format", "markdown", "-o", "-"]).output
+    assert "Choose from the rankings" in markdown
+    assert "numbers time: 6 systems in order" in markdown

@@ -70,7 +70,8 @@ def command(
     machines and people are left out unless --with-identity keeps them; secrets are always hidden.
 
     RUNs are sessions, imported sets or `suite:system`; `assay list` shows them. The first (or the suite's
-    baseline) is what the others are held against. The page needs no network and nothing beside itself.
+    baseline) is what the others are held against; more than four sides without a
+    baseline are ranked instead. The page needs no network and nothing beside itself.
 
     \b
     Examples:

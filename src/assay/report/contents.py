@@ -13,6 +13,7 @@ from assay.analyse.expect import check
 from assay.analyse.expected import Flops
 from assay.analyse.families import claimed_together
 from assay.analyse.groups import Group, Key, Metrics, cause, counts, group
+from assay.analyse.ranking import MOST_PAIRED, Ranking, rankings
 from assay.analyse.ratio import one_side
 from assay.analyse.scaling import curves, sizes_of_one_system
 from assay.analyse.scaling_study import Study, study
@@ -102,6 +103,7 @@ class Contents:
     logs       run → its logs as links beside the page, name → relative URL
     hide       takes names of machines and people out of a text
     left_out   what it takes out, in words; "" where nothing
+    rankings   of many sides without a baseline, instead of comparisons with the first
     alone      of a report on one side: each point of a primary metric, and what speaks against its figure
     """
 
@@ -121,6 +123,7 @@ class Contents:
     splits: tuple[Decomposition, ...] = ()
     studies: tuple[Study, ...] = ()
     exchanges: tuple[ExchangeCurve, ...] = ()
+    rankings: tuple[Ranking, ...] = ()
     alone: tuple[tuple[Point, tuple[Doubt, ...]], ...] = ()
     prices: Mapping[str, Price] = field(default_factory=dict)
     logs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -186,6 +189,9 @@ def gather(
     rank = {benchmark: at for at, benchmark in enumerate(primary)}
     across = sizes_of_one_system(held)
     compared = _without(held, across)
+    ranked = rankings(compared, metrics) if len(held) > MOST_PAIRED and not _has_baseline(held, plan) else ()
+    if ranked:
+        compared = dict.fromkeys(held, ())
     comparisons = claimed_together(
         sorted(_compared(compared, metrics, width), key=lambda c: rank[c.point.benchmark]),
         lambda c: primary[c.point.benchmark] == c.point.metric,
@@ -212,6 +218,7 @@ def gather(
         exchanges=tuple(
             found for name, results in held.items() for found in exchange_curves(name, results, metrics)
         ),
+        rankings=ranked,
         alone=tuple(_alone(groups, primary)),
     )
 
@@ -224,6 +231,10 @@ def _held(sides: Mapping[str, Sequence[Result]], plan: Plan | None) -> dict[str,
     if plan is not None and plan.baseline in held:
         return {plan.baseline: held[plan.baseline], **held}
     return held
+
+
+def _has_baseline(sides: Container[str], plan: Plan | None) -> bool:
+    return plan is not None and plan.baseline in sides
 
 
 def _requirements(

@@ -12,6 +12,9 @@ from typing import Any
 
 from assay import __version__, redact
 from assay.report.charts.chart import Chart
+from assay.report.folding import shortened
+
+WIDEST_NAME = 36  # of a word in a table
 
 
 def document(template: str, hide: Callable[[str], str] = str, **values: Any) -> str:
@@ -25,6 +28,7 @@ def document(template: str, hide: Callable[[str], str] = str, **values: Any) -> 
         loader=PackageLoader("assay.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["marked"] = lambda words: _marked(redact.text(hide(words)))
+    environment.filters["name"] = lambda words: _name(redact.text(hide(words)))
     environment.finalize = lambda value: _finalized(value, hide)
     style, boot = _template("page.css"), _template("page.js")
     runtime = _runtime()
@@ -37,6 +41,15 @@ def document(template: str, hide: Callable[[str], str] = str, **values: Any) -> 
         **values,
     )
     return made
+
+
+def _name(words: str) -> Any:
+    """Words for a cell: a name that is wider than a column is shortened, its title is the whole."""
+    from markupsafe import Markup
+
+    if len(words) <= WIDEST_NAME or " " in words:
+        return words
+    return Markup('<span title="{}">{}</span>').format(words, shortened(words, WIDEST_NAME))
 
 
 def _finalized(value: Any, hide: Callable[[str], str]) -> Any:

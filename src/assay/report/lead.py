@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from assay.report import figures, scaling_words, sentences, transport_words
 from assay.report.contents import Contents
 
+MOST_LED = 3  # benchmarks whose first system the first sentence names
+
 
 def lead(contents: Contents) -> str:
     """The whole in a sentence or two."""
@@ -14,6 +16,11 @@ def lead(contents: Contents) -> str:
         asked = contents.questions
         parts = (sentences.headline(asked), sentences.resolution(asked))
         return " ".join(filter(None, parts))
+    if contents.rankings:
+        best = ", ".join(f"{r.best().name} ({r.benchmark})" for r in contents.rankings[:MOST_LED])
+        more = len(contents.rankings) - MOST_LED
+        others = f" and others in {more} more" if more > 0 else ""
+        return f"{len(contents.sides)} systems, ranked by benchmark. First are {best}{others}."
     held = [r.verdict for r in contents.requirements]
     if held:
         return f"{held.count('holds')} of {len(held)} requirements hold."
@@ -34,9 +41,10 @@ def about(contents: Contents) -> list[tuple[str, str]]:
     results = [r for side in contents.sides.values() for r in side]
     sessions = list(dict.fromkeys((r.run.suite, r.run.session) for r in results))
     imported = all(r.run.source is not None for r in results)
+    systems = str(len(contents.sides)) if contents.rankings else ", ".join(contents.sides)
     failed = f", {len(contents.failures)} failed" if contents.failures else ""
     return [
-        ("Systems" if len(contents.sides) > 1 else "System", ", ".join(contents.sides)),
+        ("Systems" if len(contents.sides) > 1 else "System", systems),
         ("Runs", f"{len(results)}{failed}"),
         ("Session", sessions[0][1] if len(sessions) == 1 else f"{len(sessions)} sessions"),
         ("Imported", _span([r.run.created_at for r in results]))

@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterable
 
 from assay import __version__, redact
-from assay.report import costs, exchange_words, operators, scaling_section, split, transport_words
+from assay.report import (
+    costs,
+    exchange_words,
+    operators,
+    ranking_words,
+    scaling_section,
+    split,
+    transport_words,
+)
 from assay.report.answers import Answers, answers
 from assay.report.contents import Contents, Recipe
 from assay.report.lead import lead, together
@@ -29,6 +37,9 @@ def text(contents: Contents) -> str:
     parts += filter(None, [_plain(costs.sentence(contents))])
     parts += filter(None, [together(contents)])
     parts += [_answers(group) for group in answers(contents)]
+    for ranking in contents.rankings:
+        parts += [_plain(ranking_words.headline(ranking)), _table(ranking_words.table(ranking))]
+    parts += filter(None, [_plain(ranking_words.how_to_read(contents.rankings))])
     if contents.uncompared:
         rows = (f"- {_plain(place)}: {_plain(why)}" for place, why in contents.uncompared)
         parts += ["### Not compared", "\n".join(rows)]

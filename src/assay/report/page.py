@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.analyse import explanations
-from assay.report import costs, exchange_words, operators, scaling_section, split, transport_words
+from assay.report import (
+    costs,
+    exchange_words,
+    operators,
+    ranking_words,
+    scaling_section,
+    split,
+    transport_words,
+)
 from assay.report.answers import answers
 from assay.report.charts import charts
 from assay.report.contents import Contents, Fact
@@ -53,6 +61,8 @@ def html(contents: Contents) -> str:
         doubts=_doubts(contents),
         severities=explanations.SEVERITIES,
         charts=_charts(contents),
+        rankings=[(ranking_words.headline(r), ranking_words.table(r)) for r in contents.rankings],
+        ranking_note=ranking_words.how_to_read(contents.rankings),
         tables=(
             *tables(contents),
             *costs.tables(contents),
@@ -74,7 +84,7 @@ def _sections(contents: Contents) -> list[tuple[str, str]]:
     present = {
         "verdicts": ("Verdicts", True),
         "doubts": ("What to doubt", bool(contents.doubts)),
-        "charts": ("Charts", True),
+        "charts": ("Charts", not contents.rankings),
         "numbers": ("Numbers", True),
         "failures": ("Failures", bool(contents.failures)),
         "provenance": ("Provenance", bool(contents.facts)),

@@ -108,9 +108,9 @@ def table(ranking: Ranking, most: int | None = None) -> Table:
     return Table(caption, tuple(columns), (Body("", rows),), frozenset({1, 2}))
 
 
-def tables(rankings: Sequence[Ranking]) -> tuple[Table, ...]:
-    """One a benchmark."""
-    return tuple(table(ranking) for ranking in rankings)
+def how_to_read(rankings: Sequence[Ranking]) -> str:
+    """What the columns mean; "" without a ranking."""
+    return HOW_TO_READ.format(each=_each(rankings[0])) if rankings else ""
 
 
 def _row(s: Ranked, mean: str, cost: str) -> Row:
@@ -160,7 +160,7 @@ def terminal(rankings: Sequence[Ranking], *, every: bool) -> RenderableType:
         left = 0 if every else len(ranking.systems) - MOST_SHOWN
         parts += [Text(f"{left} more: --all", style="dim")] * (left > 0) + [Text()]
     if rankings:
-        parts.append(Text(HOW_TO_READ.format(each=_each(rankings[0])), style="dim"))
+        parts.append(Text(how_to_read(rankings), style="dim"))
     return Group(*parts)
 
 

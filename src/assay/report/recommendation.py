@@ -30,6 +30,11 @@ class Recommendation:
 def recommendation(contents: Contents) -> Recommendation:
     """What a report comes to."""
     comparisons = [c for question in contents.questions for c in question.comparisons]
+    if not comparisons and not contents.requirements and contents.rankings:
+        return Recommendation(
+            "Choose from the rankings",
+            "No baseline was named, so nothing is accepted or rejected; compare two with assay compare A B.",
+        )
     if not comparisons and not contents.requirements and contents.studies and len(contents.sides) > 1:
         return _sizes(contents)
     return advised(comparisons, contents.requirements)

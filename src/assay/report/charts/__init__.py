@@ -27,7 +27,9 @@ MOST_ROWS = 40  # of the forest plot
 
 
 def charts(contents: Contents) -> tuple[Chart, ...]:
-    """Every chart that these contents carry, in the order of reading."""
+    """Every chart that these contents carry, in the order of reading; ranked sides are too many for any."""
+    if contents.rankings:
+        return ()
     made: list[Chart] = []
     compared = [c for q in contents.questions for c in q.comparisons if not math.isnan(c.ratio.value)]
     asked = [c for c in compared if c.along is None]
