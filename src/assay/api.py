@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from assay.analyse.convergence import Convergence
     from assay.analyse.decompose import Decomposition
+    from assay.analyse.machines import By
     from assay.analyse.scaling_study import Study
     from assay.analyse.score import ScoredSet
     from assay.records import Comparison, Point, Scaling
@@ -130,6 +131,7 @@ def compare(
     *,
     margin: str | float | None = None,
     metric: str | None = None,
+    baseline: str | None = None,
     layouts: bool = False,
     reference: str | Sequence[str] = (),
     runs: str | PathLike[str] | None = None,
@@ -138,6 +140,7 @@ def compare(
 
     margin     share that counts as equal, `"2%"` or 0.02; None is the suite's, or 2 %
     metric     only this one; it is then the primary one
+    baseline   of A alone: what its other systems are compared with; None is its own
     layouts    hold shapes of equally many accelerators against each other too, like 16x1 against 2x8
     reference  runs, of one name or several, that the convergence of both sides is held against
     runs       directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
@@ -152,7 +155,16 @@ def compare(
     except ValueError as error:
         raise InputError(f"margin: {error}") from error
     references = (reference,) if isinstance(reference, str) else tuple(reference)
-    held = hold(_runs(runs), a, b, margin=width, metric=metric, layouts=layouts, references=references)
+    held = hold(
+        _runs(runs),
+        a,
+        b,
+        margin=width,
+        metric=metric,
+        layouts=layouts,
+        references=references,
+        baseline=baseline,
+    )
     return Compared(held.found, held.primary, held.not_compared, held.margin, held.splits, held.convergences)
 
 
@@ -188,6 +200,7 @@ def scale(
     at: Sequence[int] = (),
     price_per_accelerator_hour: float | None = None,
     power_w: float | None = None,
+    group: By | None = None,
     runs: str | PathLike[str] | None = None,
 ) -> Scaled:
     """Throughput, speed-up and efficiency over worker counts, and what follows, as `assay scale RUN…`.
@@ -196,6 +209,8 @@ def scale(
     metric   whose curves; None is each benchmark's primary one that scales
     at       ranks to predict for; none: twice and four times the largest size
     power_w  that an accelerator draws, watts
+    group    which systems of one run are sizes of one machine: by `name`, by `accelerator` or `none`; None is
+             `name` for imported sets, else `none`
     runs     directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
 
     Raises InputError where a name fits nothing, or nothing was measured at two sizes.
@@ -204,7 +219,7 @@ def scale(
     from assay.cli.scale import studies_of
 
     prices = Prices(price_per_accelerator_hour, power_w)
-    return Scaled(studies_of(_runs(runs), (run, *more), metric=metric, at=at, prices=prices))
+    return Scaled(studies_of(_runs(runs), (run, *more), metric=metric, at=at, prices=prices, group=group))
 
 
 def _runs(said: str | PathLike[str] | None) -> Path:

@@ -11,9 +11,20 @@ from rich.text import Text
 from assay.analyse.scaling_study import Study
 from assay.report import scaling_words, terminal
 
+MOST_TOGETHER = 4  # curves in one table
+
 
 def studies(found: Sequence[Study]) -> RenderableType:
-    """Each curve in a sentence, the table of all, what follows from each, and last what is to be doubted."""
+    """Each curve in a sentence, the table of all, what follows from each, and last what is to be doubted.
+
+    Many curves come one after the other, each with its own table.
+    """
+    apart = [[study] for study in found] if len(found) > MOST_TOGETHER else [found]
+    parts = [part for of in apart for part in (*_together(of), "")]
+    return Group(*parts, terminal.doubts_of_curves([study.curve for study in found]))
+
+
+def _together(found: Sequence[Study]) -> list[RenderableType]:
     parts: list[RenderableType] = []
     for study in found:
         parts += [_plain(scaling_words.heading(study), "bold"), _plain(scaling_words.lead(study)), ""]
@@ -22,7 +33,7 @@ def studies(found: Sequence[Study]) -> RenderableType:
         parts += ["", _plain(scaling_words.heading(study), "bold"), _table(study)]
         if study.doubts:
             parts.append(terminal.doubts([(doubt, ()) for doubt in study.doubts], 0))
-    return Group(*parts, "", terminal.doubts_of_curves([study.curve for study in found]))
+    return parts
 
 
 def _table(study: Study) -> Table:
