@@ -269,10 +269,9 @@ def _scores(here: Group) -> tuple[float | None, float | None]:
     runs = [r.reading.training for r in results if r.reading.training is not None]
     if here.point.metric != SCORED or not runs or len(runs) < len(results):
         return None, None
-    factors = {
-        table.get("mlperf.scaling_factor") for r in results if r.provenance for table in r.provenance.nodes
-    }
-    factor = next(iter(factors)) if len(factors) == 1 else None
+    tables = [table for r in results if r.provenance for table in r.provenance.nodes]
+    factors = {table.get("mlperf.scaling_factor", 1.0) for table in tables}  # kept where it is another
+    factor = factors.pop() if len(factors) == 1 else None
     of_set = score(runs, benchmark=runs[0].benchmark, round_=runs[0].round, scaling_factor=None)
     minutes = of_set.minutes or of_set.official
     scaled = minutes * factor if minutes is not None and isinstance(factor, float) else None

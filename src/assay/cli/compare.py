@@ -54,10 +54,11 @@ def command(
 ) -> None:
     """Say whether B is as fast as A: a ratio, its 95 % interval from the runs, and one verdict from it.
 
-    A and B are sessions, imported sets or `suite:system`; `assay list` shows them. With A alone, its other
-    systems are held against its baseline. The ratio is B over A, of geometric means. More than four systems
-    without a baseline of their own, such as an imported round, are ranked: in total, per accelerator, and
-    which of them may be the best, at 95 % for all together.
+    A and B are runs as `assay list` shows them: `suite` is a suite's newest session, `suite/session` that
+    one, `suite:system` all of a system's finished runs since the suite last changed; or an imported set. With
+    A alone, its other systems are held against its baseline. The ratio is B over A, of geometric means. More
+    than four systems without a baseline of their own, such as an imported round, are ranked: in total, per
+    accelerator, and which of them may be the best, at 95 % for all together.
 
     \b
     Examples:

@@ -64,7 +64,8 @@ def up_to_date(runs_dir: Path, suite: str | None, session: str | None = None) ->
         return
     unknown = set(changed) & set(outdated(runs_dir, concerned)) - store.known(runs_dir).keys()
     if unknown:
-        raise InputError(problems)
+        left = f"{min(unknown)}: can't be taken into the index; make it again with `assay index --rebuild`"
+        raise InputError(problems or left)
     for problem in problems:
         click.echo(f"assay: {problem}", err=True)
 

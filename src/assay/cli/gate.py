@@ -44,8 +44,10 @@ def command(
 ) -> None:
     """Say by exit code whether A is no worse than its baseline, but for a margin.
 
-    A and B are sessions, imported sets or `suite:system`; `assay list` shows them. A may be better by any
-    amount. Whether it is worse rests on 95 % intervals; with few runs the answer is "undecided".
+    A and B are runs as `assay list` shows them: `suite` is a suite's newest session, `suite/session` that
+    one, `suite:system` all of a system's finished runs since the suite last changed; or an imported set. A
+    may be better by any amount. Whether it is worse rests on 95 % intervals; with few runs the answer is
+    "undecided".
 
     \b
     Examples:

@@ -188,7 +188,7 @@ def _log(of_set: ResultSet, file: Path, shape: Shape | None, asked: Asked) -> _L
     run = replace(run, trial=trial, state=state, cause=cause, started_at=started_at)
     metrics = frozenset(m.metric for m in found.measurements)
     logged = training.system if training else {}
-    return _Log(file, run, metrics, _provenance(of_set.system_facts, logged), training)
+    return _Log(file, run, metrics, _provenance(of_set, logged), training)
 
 
 def _word(text: str) -> str:
@@ -204,9 +204,14 @@ def shape_of(facts: Mapping[str, object]) -> Shape | None:
     return Shape(*(int(count) for count in counts))
 
 
-def _provenance(described: Mapping[str, object], logged: Mapping[str, Scalar]) -> Provenance | None:
-    """The system's JSON as the table of one node; what the log states wins: the run's container wrote it."""
-    table = {f"mlperf.{name}": value for name, value in {**flat(described), **logged}.items()}
+def _provenance(of_set: ResultSet, logged: Mapping[str, Scalar]) -> Provenance | None:
+    """The system's JSON as the table of one node, and the factor by which the set's score is scaled.
+
+    What the log states wins: the run's container wrote it.
+    """
+    table = {f"mlperf.{name}": value for name, value in {**flat(of_set.system_facts), **logged}.items()}
+    if of_set.scaling_factor not in (None, 1.0):
+        table["mlperf.scaling_factor"] = of_set.scaling_factor
     return Provenance((table,)) if table else None
 
 

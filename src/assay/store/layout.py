@@ -47,7 +47,8 @@ def trouble(root: Path) -> str | None:
 
     try:
         with closing(_attached(path, read_only=True)) as connection:
-            sizes = "SELECT total_blocks * block_size FROM pragma_database_size() WHERE database_name = ?"
+            # free blocks at the end may be counted and not be there
+            sizes = "SELECT used_blocks * block_size FROM pragma_database_size() WHERE database_name = ?"
             [[blocks_bytes]] = connection.execute(sizes, ["index_file"]).fetchall()
             if path.stat().st_size < _HEADER_BYTES + blocks_bytes:
                 return "it is cut off"
