@@ -20,7 +20,7 @@ from assay.errors import EXIT_INTERRUPTED, EXIT_OK, AssayError
 # so that `assay --help` stays quick
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("init", "Write a starter suite for this machine."),
-    "doctor": ("doctor", "Say what is missing here, and the command that mends it."),
+    "doctor": ("doctor", "Say what is missing here, and the command that fixes it."),
     "clean": ("clean", "Find and remove what killed or abandoned runs left."),
     "cluster": ("cluster", "Grant what runs on Kubernetes or OpenShift need, and no more."),
     "plan": ("plan", "Show the trials of a suite and exactly what each would send."),
@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sweep": ("sweep", "Find the slow nodes of a system, and the slow links between them."),
     "import": ("import_", "Take in logs and runs that others made."),
     "score": ("score", "Score MLPerf training logs by the rules of their round."),
-    "submit": ("submit", "Put runs together as a submission to MLPerf training, and check it."),
+    "submit": ("submit", "Compose a submission to MLPerf training from runs, and check it."),
     "list": ("list_", "List runs and imported sets."),
     "show": ("show", "Show one run: numbers, spread, doubts, provenance."),
     "diff": ("diff", "Show what differs between two runs' machines and software."),

@@ -1,4 +1,4 @@
-"""`assay doctor`: what is missing on this machine, and the command that mends it."""
+"""`assay doctor`: what is missing on this machine, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def command(
     at_least: float | None,
     as_json: bool,
 ) -> None:
-    """Say what is missing here, and the command that mends it.
+    """Say what is missing here, and the command that fixes it.
 
     Looks at this machine and at the interpreter that trials would use: that of SYSTEM in systems.yaml, else
     the one that runs Assay. Changes nothing. Of a SYSTEM on Slurm it looks at the cluster, and runs one job

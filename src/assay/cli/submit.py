@@ -38,14 +38,14 @@ SCHEMA = "assay.submission/1"
 def command(
     sources: tuple[str, ...], round_: str, submitter: str, output: Path, as_json: bool, runs_dir: Path
 ) -> None:
-    """Put runs together as a submission to MLPerf training, and have MLPerf's own checkers read it.
+    """Compose a submission to MLPerf training from runs, and have MLPerf's own checkers read it.
 
     A SOURCE is a folder of result files, or names runs as `assay list` does. Logs become result_N.txt. Of the
     33 fields that describe a system, those are filled in that the runs' provenance knows. The others are null
     in systems/SYSTEM.json: write them there ("" where none applies) and call again; what you wrote stays.
 
     Then mlperf-logging's package, compliance, seed, convergence and system checkers run (pip install
-    mlperf-logging), and each finding is shown with what mends it.
+    mlperf-logging), and each finding is shown with how to fix it.
 
     \b
     Examples:
@@ -59,7 +59,7 @@ def command(
     """
     from assay.cli.score import round_of
     from assay.rundir.files import safe_name
-    from assay.submission import put_together
+    from assay.submission import compose
     from assay.submission.checkers import check
     from assay.submission.description import missing
     from assay.targets import ROUNDS
@@ -73,7 +73,7 @@ def command(
         raise click.BadParameter(f"{round_} has no checkers; {checked} have", param_hint="--round")
     entries = _entries(sources, runs_dir)
     folder = output / safe_name(submitter)
-    descriptions = put_together(entries, folder, submitter)
+    descriptions = compose(entries, folder, submitter)
     without_code = [
         b
         for b in dict.fromkeys(e.benchmark for e in entries)

@@ -26,7 +26,7 @@ class Check:
 
     state     ok; warn: figures may suffer; fail: trials can't run or would mislead; unknown: nothing tells
     evidence  what was found, with figures
-    remedy    the command that mends it, or what to do; commands that need root say so; "" where none is due
+    remedy    the command that fixes it, or what to do; commands that need root say so; "" where none is due
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A folder in the layout of MLPerf training's submissions, put together from result files.
+"""A folder in the layout of MLPerf training's submissions, composed from result files.
 
 `SUBMITTER/benchmarks/BENCHMARK/`, `SUBMITTER/systems/SYSTEM.json` and
 `SUBMITTER/results/SYSTEM/BENCHMARK/result_N.txt`. What a person wrote into the folder stays: a second call
@@ -45,7 +45,7 @@ class Description:
     differing: Mapping[str, Sequence[Any]]
 
 
-def put_together(entries: Sequence[Entry], folder: Path, submitter: str) -> list[Description]:
+def compose(entries: Sequence[Entry], folder: Path, submitter: str) -> list[Description]:
     """Write the folder of a submitter, and what its systems' JSON files hold then.
 
     Secrets that are known or have the shape of one are hidden in the copies of the logs. Raises InputError,
@@ -110,7 +110,7 @@ def _descriptions(
                 continue
         if not isinstance(written, dict):
             problems.append(
-                Problem(str(path), "is no JSON object; mend it, or remove it to have it made again")
+                Problem(str(path), "is no JSON object; fix it, or remove it to have it made again")
             )
             continue
         known, differing = agreed(entry.stated for entry in entries if entry.system == system)

@@ -1,4 +1,4 @@
-"""mlperf-logging's own checks of a submission, run over a copy of it, and what mends what they find."""
+"""mlperf-logging's own checks of a submission, run over a copy of it, and how to fix what they find."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Finding:
     """What a checker said, once however often it said so.
 
     error    the package is refused for it; False: a warning
-    remedy   what mends it; "" where nothing but the text tells
+    remedy   how to fix it; "" where nothing but the text tells
     """
 
     error: bool
