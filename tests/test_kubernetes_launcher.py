@@ -277,7 +277,7 @@ def test_files_that_are_too_large_for_a_log_are_named_and_not_cut(launcher: Laun
     handle = launcher.submit(job(python(code), outputs=("large.bin",)))
     follow_to_end(launcher, handle)
     assert launcher.status(handle).state is JobState.SUCCEEDED
-    with pytest.raises(LaunchError, match=f"outputs: {5 << 20} bytes in 1 file "):
+    with pytest.raises(LaunchError, match=f"outputs: {5 << 20} bytes in 1 file;"):
         list(launcher.fetch(handle, ["large.bin"]))
     launcher.forget(handle)
 

@@ -235,7 +235,7 @@ print("v 1")
 def test_what_a_kubelet_rotated_away_is_a_failed_collection_and_no_result(
     namespace: str, tmp_path: Path
 ) -> None:
-    with assay(suite(tmp_path, namespace, ROTATED)) as running:
+    with assay(suite(tmp_path, namespace, ROTATED, retries=0)) as running:
         wait_until_it_prints(tmp_path)
         running.send_signal(signal.SIGSTOP)
         give_up = time.monotonic() + PATIENCE_S

@@ -117,7 +117,7 @@ def test_a_name_that_is_known_late_is_told_and_waited_for(namespace: str, tmp_pa
         trial = Trial(
             launcher(namespace, tmp_path, kind="job"), job(python("print('met')"), 2, timeout_s=600)
         )
-        trial.follow_until(lambda t: any("the name of rank 0" in why for why in t.waited))
+        trial.follow_until(lambda t: any("rank 0 of 2 (its name" in why for why in t.waited))
     assert trial.to_end().state is JobState.SUCCEEDED
     assert left(namespace, trial.asked.token) == []
 
@@ -155,10 +155,11 @@ def test_a_container_that_ends_again_and_again_is_told(namespace: str, tmp_path:
 def test_a_name_that_is_never_known_is_told_as_such(namespace: str, tmp_path: Path) -> None:
     nobody = {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["127.0.0.1"]}}
     trial = Trial(
-        launcher(namespace, tmp_path, kind="job", patch={"spec": nobody}), job(FOR_EVER, 2, timeout_s=600)
+        launcher(namespace, tmp_path, kind="job", patch={"spec": nobody}, start_timeout="40s"),
+        job(FOR_EVER, 2, timeout_s=600),
     )
     status = trial.to_end(150.0)
     assert status.state is JobState.FAILED
-    assert any("the name of rank 0" in why for why in trial.waited), trial.waited
-    assert "rank 0 is to be met at" in status.cause
+    assert any("rank 0 of 2 (its name" in why for why in trial.waited), trial.waited
+    assert "rank 0 of 2 did not start within 40 s (its name" in status.cause
     assert left(namespace, trial.asked.token) == []

@@ -41,7 +41,7 @@ class TestResNet50Training(TrainingContract):
         "model": "resnet18",
         "image_size": 32,
         "batch_size": 8,
-        "max_epochs": 8,
+        "max_epochs": 30,
         "learning_rate": 0.005,
         "warmup_epochs": 0,
         "target": 0.9,

@@ -128,10 +128,12 @@ def asked_files(directory: Path) -> Iterator[tuple[str, Path]]:
     changed = stamps(work, spec.get("outputs", ()), before)
     total = sum(size for _, size, _ in changed.values())
     if total > FILES_LIMIT_BYTES:
-        print(f"assay: outputs: {total} bytes in {len(changed)} files; a log carries {FILES_LIMIT_BYTES}")
+        files = "1 file" if len(changed) == 1 else f"{len(changed)} files"
+        # flushed: behind the last frame nobody reads on
+        print(f"assay: outputs: {total} bytes in {files}; a log carries {FILES_LIMIT_BYTES}", flush=True)
         return
     if words := no_files(work, spec.get("outputs", ())):
-        print(f"assay: outputs: {words}")
+        print(f"assay: outputs: {words}", flush=True)
     for name in changed:
         yield name, work / name
 

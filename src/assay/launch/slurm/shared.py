@@ -53,7 +53,12 @@ class SharedJob(KeptJob):
         return [n for n, share in enumerate(self.shares()) if share.ended() is None]
 
     def overdue(self) -> bool:
-        """Whether keepers have not said how their shares ended long after they had to: they are gone."""
+        """Whether keepers have not said how their shares ended long after they had to: they are gone.
+
+        Of a job that was forgotten there is nothing to be late.
+        """
+        if not self.directory.exists():
+            return False
         started_at = self.started_at()
         if started_at is None or not self.silent_nodes():
             return False
