@@ -9,6 +9,7 @@ from typing import Literal
 from assay.records import Result, Run, Shape
 
 By = Literal["name", "accelerator", "none"]
+ONE_DIGIT = 9  # a number alone up to this is rather the model's, as in DGX-1
 
 
 def machines(results: Iterable[Result], by: By) -> dict[str, list[Result]]:
@@ -50,9 +51,12 @@ def without_count(name: str, shape: Shape) -> str:
     ('ipu-TF1', 'nd96_v4_ngc')
     >>> without_count("dgxa100_ngc21.09_mxnet", Shape(1, 8)), without_count("HLS-1H-N2", Shape(2, 8))
     ('dgxa100_ngc21.09_mxnet', 'HLS-1H')
+    >>> without_count("DGX-1", Shape(1, 8)), without_count("tpu-v4-4096", Shape(512, 8))
+    ('DGX-1', 'tpu-v4')
     """
     for count in {shape.workers, shape.ranks}:
-        marked = rf"(?<![a-z0-9.])(?:(?:n|pod|x){count}|{count}x|{count}(?![a-z0-9.]))(?![0-9.])"
+        bare = rf"|{count}(?![a-z0-9.])" if count > ONE_DIGIT else ""
+        marked = rf"(?<![a-z0-9.])(?:(?:n|pod|x){count}|{count}x{bare})(?![0-9.])"
         shorter = re.sub(marked, "", name, flags=re.IGNORECASE)
         shorter = re.sub(r"([-_ .])[-_ .]+", r"\1", shorter).strip("-_ .")
         name = shorter or name
