@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from assay import shell
 from assay.cli import assay
 from assay.submission import checkers
 from assay.submission.description import FIELDS, agreed, described
@@ -113,11 +110,7 @@ def test_nothing_is_overwritten_and_nothing_half_written(results: Path, tmp_path
 def test_without_mlperf_logging_the_folder_is_there_and_the_checks_are_owed(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_module(argv: Any, **_: Any) -> shell.Completed:
-        assert argv[0] == sys.executable
-        return shell.Completed(tuple(argv), 1, "", "ModuleNotFoundError", 0.1)
-
-    monkeypatch.setattr(shell, "run", no_module)
+    monkeypatch.setattr(checkers, "find_spec", lambda _name: None)
     said = submit(results, into=tmp_path)
     assert "pip install mlperf-logging" in str(said.exception)
     assert (tmp_path / "Example" / "systems").is_dir()

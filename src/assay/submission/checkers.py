@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -63,11 +64,6 @@ class Finding:
     remedy: str
 
 
-def installed() -> bool:
-    """Whether mlperf-logging can be run."""
-    return shell.run([sys.executable, "-c", f"import {_MODULE}"]).ok
-
-
 def check(folder: Path, round_: str) -> list[Finding]:
     """What mlperf-logging's package checker says of a submitter's folder, its compliance checks included.
 
@@ -75,7 +71,7 @@ def check(folder: Path, round_: str) -> list[Finding]:
     scaling factors that it computes are kept in the folder. Raises CheckersMissing, or HostError where it
     ends without a verdict.
     """
-    if not installed():
+    if find_spec(_MODULE) is None:
         raise CheckersMissing(
             "mlperf-logging is not installed, so its checks were not made: pip install mlperf-logging"
         )
