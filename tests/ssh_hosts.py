@@ -139,6 +139,8 @@ def _connect(made: Hosts, number: int, name: str, held: ExitStack) -> None:
     run("ip", "netns", "add", space)
     held.callback(run, "ip", "netns", "delete", space, check=False)
     run("ip", "link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", space)
+    # a process that is left in the namespace would keep both ends, and with them the name, for the next hosts
+    held.callback(run, "ip", "link", "delete", outer, check=False)
     run("ip", "link", "set", outer, "master", made.bridge, "up")
     inside = ("ip", "-n", space)
     run(*inside, "address", "add", f"{_net()}.{10 + number}/24", "dev", "eth0")
@@ -153,4 +155,8 @@ def below(pid: int) -> list[int]:
 
 
 def run(*argv: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(argv, check=check, capture_output=True, stdin=subprocess.DEVNULL)
+    try:
+        return subprocess.run(argv, check=check, capture_output=True, stdin=subprocess.DEVNULL)
+    except subprocess.CalledProcessError as error:
+        error.add_note(error.stderr.decode(errors="replace"))
+        raise
