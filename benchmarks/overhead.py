@@ -1,8 +1,9 @@
 """What Assay itself costs: the same payload through `assay run` and started by hand, in turn.
 
-Two questions, one run:
+Three questions, one run:
 - the fixed cost of a trial: wall time of a suite of 11 trivial trials less that of a suite of one, over 10;
   and with Assay's start-up, index and verdict in it, that of a suite of two less that of two runs by hand;
+- the CPU time of reading the kernel's counters before and after a trial, over that of the trial's program;
 - the effect on what is measured: throughput through Assay over throughput by hand, 90 % interval.
 """
 
@@ -22,12 +23,14 @@ from pathlib import Path
 from options import parse
 from paired import in_turn, ratio, wall_s
 
+from assay import payloads
 from assay.records import Shape
 from assay.workloads import WORKLOADS
 
 ASSAY = str(Path(sys.executable).with_name("assay"))
 WORKLOAD = "matmul"
-PARAMS = {"sizes": [1024], "dtypes": ["fp32"], "min_time_s": 0.4}
+MEASURED_S = 0.4
+PARAMS = {"sizes": [1024], "dtypes": ["fp32"], "min_time_s": MEASURED_S}
 ENV = {"OMP_NUM_THREADS": "1"}  # one thread on a core of its own: the quietest thing there is to measure
 REPEATS = 2  # trials of one `assay run`, so that its start-up is seen apart from a trial's own cost
 THROUGHPUT = re.compile(rb'"key": ?"flop_rate", ?"value": ?([0-9.eE+]+)')
@@ -109,6 +112,22 @@ def further_trial_s(folder: Path, pairs: int) -> float:
     return statistics.median((a - b) / 10 for a, b in zip(many, one, strict=True))
 
 
+def counters_cpu_s(looks: int) -> float:
+    """CPU time of what a node's keeper reads around a trial, in seconds: the median."""
+    program = (
+        "import statistics, time, counters\n"
+        "def looked():\n"
+        "    begin = time.process_time()\n"
+        "    counters.between(counters.look(), counters.look())\n"
+        "    return time.process_time() - begin\n"
+        f"print(statistics.median(looked() for _ in range({looks})))"
+    )
+    env = os.environ | {"PYTHONPATH": str(Path(payloads.__file__).parent)}
+    return float(
+        subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, check=True).stdout
+    )
+
+
 def main() -> None:
     """Print the fixed cost and the effect on throughput."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -119,6 +138,9 @@ def main() -> None:
         hand, ours = ByHand(Path(folder) / "hand"), ThroughAssay(Path(folder))
         further_s = further_trial_s(Path(folder), min(pairs, 5))
         print(f"cost of a further trial            {further_s:.3f} s  (to be at most 0.5 s)")
+        read_s = counters_cpu_s(pairs)
+        share = read_s / MEASURED_S
+        print(f"kernel's counters, CPU time        {read_s * 1e3:.1f} ms  ({share:.1%} of this measurement)")
         wall_ours, wall_hand = in_turn(ours, hand, pairs)
         extra = [(a - b) / REPEATS for a, b in zip(wall_ours, wall_hand, strict=True)]
         print(f"cost of a trial, start-up shared   {statistics.median(extra):.3f} s  (two trials a run)")

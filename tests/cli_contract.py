@@ -63,6 +63,7 @@ class CliContract(ABC):
         assert (run.state, run.adopted) == (RunState.FINISHED, True)
         assert self.left() == []
 
+    @pytest.mark.long
     def test_two_suites_at_once_do_not_disturb_each_other(self, tmp_path: Path) -> None:
         suites = []
         for name in ("one", "other"):

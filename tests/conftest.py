@@ -6,11 +6,12 @@ import json
 import os
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import cgroups
 from assay import redact
@@ -18,6 +19,10 @@ from assay.analyse.doubts import meanwhile
 from file_tree import Tree
 
 ROOT = Path(__file__).resolve().parent.parent
+# Examples of a property: `make test-all` tries many. Not by time: a busy machine is no failure.
+settings.register_profile("few", max_examples=40, deadline=None)
+settings.register_profile("many", max_examples=300, deadline=None)
+settings.load_profile(os.environ.get("ASSAY_TEST_EXAMPLES", "few"))
 REQUIRED = frozenset(filter(None, os.environ.get("ASSAY_REQUIRE", "").split(",")))
 
 
@@ -28,6 +33,11 @@ def require(what: str, present: bool, reason: str) -> None:
     if what in REQUIRED:
         pytest.fail(f"{what} is required here: {reason}")
     pytest.skip(f"{what}: {reason}")
+
+
+def long_but(first: int, values: Sequence[object]) -> list[object]:
+    """Parameters of a test: so many run always, those after them by `make test-all`."""
+    return [*values[:first], *(pytest.param(value, marks=pytest.mark.long) for value in values[first:])]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from assay.cli import assay
 from assay.errors import AssayError
 from assay.workloads import WORKLOADS
+from conftest import long_but
 from script_workload import SCRIPT
 
 DEEP = "[" * 200_000
@@ -178,7 +179,7 @@ def test_a_directory_in_place_of_a_file_of_the_index_is_an_error_that_names_it(
         assert "remove or rename" in str(said.exception)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", long_but(3, FILES))
 def test_no_command_breaks_on_a_damaged_file(session: Path, name: str) -> None:
     dice = random.Random(name)
     for kind in dice.sample(sorted(KINDS), 2):

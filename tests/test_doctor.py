@@ -385,6 +385,7 @@ def script(path: Path, text: str) -> str:
     return str(path)
 
 
+@pytest.mark.long
 def test_an_interpreter_that_is_something_else_is_quoted(tmp_path: Path) -> None:
     python = script(tmp_path / "python", "echo 'python: wrong architecture' >&2; exit 3")
     facts = facts_here(python, {}, tmp_path)

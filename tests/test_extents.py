@@ -57,7 +57,7 @@ def attempts(folder: Path) -> list[Attempt]:
 def test_a_missing_interpreter_is_reported_once_stops_its_system_and_the_same_command_resumes(
     tmp_path: Path,
 ) -> None:
-    python = tmp_path / "python"
+    python = dead_python(tmp_path)
     systems = {"broken": {"launcher": "local", "python": str(python)}, "well": {"launcher": "local"}}
     write(tmp_path, {"a": WELL, "b": WELL}, systems, repeats=2)
     said = io.StringIO()
@@ -77,6 +77,7 @@ def test_a_missing_interpreter_is_reported_once_stops_its_system_and_the_same_co
     assert again.session.id == first.session.id
     assert len(attempts(tmp_path)) == 6  # one trial finds out that it is still so
 
+    python.unlink()
     python.symlink_to(sys.executable)
     last = run(tmp_path)
     assert last.session.id == first.session.id
@@ -87,15 +88,24 @@ def test_a_missing_interpreter_is_reported_once_stops_its_system_and_the_same_co
 
 
 def test_a_run_that_was_held_up_until_later_blocks_began_is_outside_its_block(tmp_path: Path) -> None:
-    python = tmp_path / "python"
+    python = dead_python(tmp_path)
     systems = {"broken": {"launcher": "local", "python": str(python)}, "well": {"launcher": "local"}}
     write(tmp_path, {"a": WELL}, systems, repeats=2)
     suite = json.loads((tmp_path / "suite.yaml").read_text())
     (tmp_path / "suite.yaml").write_text(json.dumps({**suite, "order": "interleaved"}))
     run(tmp_path)
+    python.unlink()
     python.symlink_to(sys.executable)
     outside = [r.run.trial.id for r in run(tmp_path).results if r.run.outside_block]
     assert outside == ["a-1x1-broken-r01"]
+
+
+def dead_python(folder: Path) -> Path:
+    """A program that is there, as its plan asks, and can't be started."""
+    path = folder / "python"
+    path.write_text("#!/no/such/interpreter\n")
+    path.chmod(0o755)
+    return path
 
 
 def broken(folder: Path, python: str, **more: Any) -> None:
@@ -106,7 +116,8 @@ def broken(folder: Path, python: str, **more: Any) -> None:
 def test_options_that_are_corrected_where_nothing_could_run_leave_the_session_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken(tmp_path, "/no/such/python")
+    python = str(dead_python(tmp_path))
+    broken(tmp_path, python)
     first = run(tmp_path)
     assert len(first.left) == 2
     broken(tmp_path, sys.executable)
@@ -129,9 +140,10 @@ def test_options_that_are_corrected_where_nothing_could_run_leave_the_session_as
 
 
 def test_options_of_a_system_that_gave_results_are_another_plan(tmp_path: Path) -> None:
-    broken(tmp_path, "/no/such/python")
+    python = str(dead_python(tmp_path))
+    broken(tmp_path, python)
     first = run(tmp_path)
-    broken(tmp_path, "/no/such/python", pin_cpus=True)
+    broken(tmp_path, python, pin_cpus=True)
     assert run(tmp_path).session.id != first.session.id
 
 

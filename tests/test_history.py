@@ -133,6 +133,7 @@ def nightly(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory / "runs"
 
 
+@pytest.mark.long
 def test_the_command_shows_the_step_and_what_changed_there(nightly: Path) -> None:
     said = assay("history", "rate", "--runs", nightly)
     assert said.exit_code == 0, said.output

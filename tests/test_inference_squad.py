@@ -148,6 +148,7 @@ def direct_f1(data: Path, logits: list[np.ndarray]) -> float:
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["torch", "onnx"])
+@pytest.mark.long
 def test_f1_of_a_trained_model_is_what_transformers_and_torchmetrics_find_in_the_log(
     ran: Path, backend: str
 ) -> None:

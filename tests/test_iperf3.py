@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.logs.figures import Found
@@ -130,7 +130,6 @@ def test_what_failed_or_measured_nothing_is_a_problem(tmp_path: Path, text: str,
     assert found.figures == []
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.integers(0, len(report(TCP)) - 1))
 def test_a_report_cut_anywhere_has_no_figure(tmp_path_factory: pytest.TempPathFactory, length: int) -> None:
     log = tmp_path_factory.mktemp("cut") / "log"
@@ -138,7 +137,6 @@ def test_a_report_cut_anywhere_has_no_figure(tmp_path_factory: pytest.TempPathFa
     assert not iperf3(log).figures
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(
     st.recursive(
         st.none() | st.floats() | st.text(max_size=5),
@@ -169,7 +167,6 @@ STREAM = "".join(
 )
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.integers(0, len(STREAM) - 3))
 def test_a_stream_of_events_cut_anywhere_has_no_figure(
     tmp_path_factory: pytest.TempPathFactory, length: int

@@ -136,6 +136,7 @@ def shown_in_pods(directory: Path) -> Path:
 
 @pytest.mark.kubernetes
 @pytest.mark.slow
+@pytest.mark.long
 def test_pods_on_two_nodes_are_measured(tmp_path: Path) -> None:
     place = str(shown_in_pods(tmp_path))
     volume = {"mountPath": place, "hostPath": place, "readOnly": True}

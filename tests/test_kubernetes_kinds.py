@@ -109,6 +109,7 @@ def test_the_rank_that_failed_below_mpirun_is_named(namespace: str, tmp_path: Pa
 
 
 @pytest.mark.torch
+@pytest.mark.long
 def test_a_suite_of_an_mpi_job_gives_its_results(namespace: str, tmp_path: Path) -> None:
     there = {"launcher": "kubernetes", "namespace": namespace, "image": cluster.IMAGE, "python": "host"}
     suite = {

@@ -16,7 +16,7 @@ from typing import Any
 import jsonschema
 import kubernetes_validate
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from ruamel.yaml import YAML
@@ -433,7 +433,6 @@ def test_what_can_not_be_is_refused_in_words(options: dict[str, Any], said: str)
     assert said in str(error.value)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10**6), st.sampled_from(["", "m", "k", "Ki", "Gi", "e3"]), st.integers(1, 64))
 def test_a_multiple_of_a_quantity_is_exact_and_a_quantity(number: int, unit: str, factor: int) -> None:
     product = quantities.times(f"{number}{unit}", factor)
@@ -481,7 +480,6 @@ plain = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=500)  # the machine may be busy
 @given(st.dictionaries(st.sampled_from("abcd"), plain), st.dictionaries(st.sampled_from("abcd"), plain))
 def test_a_patch_applied_twice_is_applied_once_and_changes_no_input(old: Any, change: Any) -> None:
     kept = json.dumps([old, change])

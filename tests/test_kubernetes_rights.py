@@ -33,6 +33,7 @@ from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import LABEL_TOKEN, labels_of
 from assay.records import Job, RunState, Shape, Task
 from cli_contract import runs
+from conftest import long_but
 
 PATIENCE_S = 180
 SUITE = """
@@ -192,7 +193,7 @@ def test_a_whole_suite_runs_under_the_printed_service_account_in_a_restricted_na
 
 @pytest.mark.kubernetes
 @pytest.mark.slow
-@pytest.mark.parametrize("right", rights("run"), ids=str)
+@pytest.mark.parametrize("right", long_but(1, rights("run")), ids=str)
 def test_a_run_without_one_of_the_rights_fails_and_names_it(
     as_account: Account, tmp_path: Path, right: Right
 ) -> None:
@@ -204,7 +205,7 @@ def test_a_run_without_one_of_the_rights_fails_and_names_it(
 
 @pytest.mark.kubernetes
 @pytest.mark.slow
-@pytest.mark.parametrize("right", rights("waits"), ids=str)
+@pytest.mark.parametrize("right", long_but(1, rights("waits")), ids=str)
 def test_a_job_that_waits_can_t_be_followed_without_the_right_to_see_why(
     as_account: Account, tmp_path: Path, right: Right
 ) -> None:
@@ -219,7 +220,7 @@ def test_a_job_that_waits_can_t_be_followed_without_the_right_to_see_why(
 
 @pytest.mark.kubernetes
 @pytest.mark.slow
-@pytest.mark.parametrize("right", rights("end"), ids=str)
+@pytest.mark.parametrize("right", long_but(1, rights("end")), ids=str)
 def test_a_job_can_t_be_ended_without_the_right_to_see_it(
     as_account: Account, tmp_path: Path, right: Right
 ) -> None:
@@ -236,7 +237,7 @@ def test_a_job_can_t_be_ended_without_the_right_to_see_it(
 
 @pytest.mark.kubernetes
 @pytest.mark.slow
-@pytest.mark.parametrize("right", rights("adopt"), ids=str)
+@pytest.mark.parametrize("right", long_but(1, rights("adopt")), ids=str)
 def test_a_job_can_t_be_adopted_without_the_right_to_find_it(
     as_account: Account, tmp_path: Path, right: Right
 ) -> None:
@@ -247,7 +248,7 @@ def test_a_job_can_t_be_adopted_without_the_right_to_find_it(
 
 @pytest.mark.kubernetes
 @pytest.mark.slow
-@pytest.mark.parametrize("right", rights("node lost"), ids=str)
+@pytest.mark.parametrize("right", long_but(1, rights("node lost")), ids=str)
 def test_a_pod_of_a_lost_node_can_t_be_struck_off_without_the_right_to(
     as_account: Account, tmp_path: Path, right: Right
 ) -> None:
@@ -265,7 +266,7 @@ def test_a_pod_of_a_lost_node_can_t_be_struck_off_without_the_right_to(
 
 @pytest.mark.kubernetes
 @pytest.mark.slow
-@pytest.mark.parametrize("right", rights("clean"), ids=str)
+@pytest.mark.parametrize("right", long_but(1, rights("clean")), ids=str)
 def test_what_runs_left_can_t_be_cleaned_without_the_right_to(
     as_account: Account, tmp_path: Path, right: Right
 ) -> None:
@@ -287,7 +288,7 @@ def test_what_runs_left_can_t_be_cleaned_without_the_right_to(
 
 @pytest.mark.kubernetes
 @pytest.mark.slow
-@pytest.mark.parametrize("right", rights("validate"), ids=str)
+@pytest.mark.parametrize("right", long_but(1, rights("validate")), ids=str)
 def test_a_plan_can_t_be_validated_without_the_right_to(
     as_account: Account, tmp_path: Path, right: Right
 ) -> None:

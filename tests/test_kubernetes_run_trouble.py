@@ -143,6 +143,7 @@ def test_credentials_that_are_revoked_end_the_run_with_words_and_the_next_goes_o
     assert ours(namespace) == []
 
 
+@pytest.mark.long
 def test_credentials_that_are_expired_at_the_start_stop_the_run_and_burn_nothing(
     namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +233,7 @@ print("v 1")
 """
 
 
+@pytest.mark.long
 def test_what_a_kubelet_rotated_away_is_a_failed_collection_and_no_result(
     namespace: str, tmp_path: Path
 ) -> None:

@@ -83,6 +83,7 @@ def small(tmp_path: Path, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Pa
 @pytest.mark.torch
 @pytest.mark.podman
 @pytest.mark.kubernetes
+@pytest.mark.long
 def test_it_runs_on_all_three_systems_with_the_very_same_software(small: Path) -> None:
     ran = command("run", "suite.yaml", "--quiet", "--report", "page.html")
     assert ran.exit_code == 0, ran.output

@@ -27,7 +27,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy.stats import binom
@@ -340,7 +340,6 @@ _PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.sampled_from([b"", _HEAD + b"\r\n"]), st.lists(_PIECES | st.binary(max_size=20), max_size=9))
 def test_whatever_a_server_sends_is_an_answer_or_a_failure_with_its_cause(
     head: bytes, pieces: list[bytes]
@@ -508,6 +507,7 @@ def test_stretches_are_valid_as_often_as_documented(loads: Sequence[int], stretc
                 assert share == pytest.approx(expected, abs=4 * spread), f"{server} at {percent} %"
 
 
+@pytest.mark.long
 def test_a_search_tries_rates_until_the_bounds_break_and_stays_below(tmp_path: Path) -> None:
     with serving(Answers(first_s=0.02), one_at_a_time=True) as server:  # takes at most 50 a second
         ran = load(

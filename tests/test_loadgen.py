@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.analyse.inference_rules import check_inference, doubts_of_inference
@@ -241,7 +241,6 @@ def test_each_departure_from_the_rules_is_told_with_its_figures(
     assert told in doubt.evidence
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_whatever_is_left_of_the_logs_is_a_run_or_a_problem(loadgen: Path, data: st.DataObject) -> None:
     folder = loadgen / ".fuzz"  # hidden: no other test sees it

@@ -95,3 +95,41 @@ def test_the_refusals_of_all_systems_come_at_once_each_of_them_once() -> None:
 def test_a_system_that_is_left_out_refuses_nothing() -> None:
     said = CliRunner().invoke(cli.assay, ["plan", suite("jobs", "fine"), "--system", "fine"])
     assert said.exit_code == 0, said.output
+
+
+COMMAND = {"argv": ["no-such-program"], "metrics": {"x": {"pattern": "x (?P<value>.+)", "unit": "s"}}}
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({}, "argv: found no-such-program; this machine has no such program"),
+        ({"argv": ["./run.sh"], "cwd": "/"}, "argv: found ./run.sh; this machine has no such program"),
+        ({"argv": ["true"], "cwd": "/no/such"}, "cwd: found /no/such; this machine has no such directory"),
+        (
+            {"argv": ["python3", "train.py"]},
+            "argv: found train.py; no such file in the job's own directory: name it under files, or say "
+            "where under cwd",
+        ),
+        ({"argv": ["true"]}, None),
+        ({"argv": ["python3", "suite.yaml"], "files": ["suite.yaml"]}, None),
+        ({"argv": ["./suite.yaml"], "files": ["suite.yaml"]}, None),
+    ],
+)
+def test_what_a_command_names_is_looked_for_on_this_machine(
+    params: dict[str, object], said: str | None
+) -> None:
+    content = {"suite": "demo", "workload": "command", "params": COMMAND | params, "systems": ["fine"]}
+    Path("suite.yaml").write_text(json.dumps(content))
+    if said is None:
+        planned = CliRunner().invoke(cli.assay, ["plan", "suite.yaml"])
+        assert planned.exit_code == 0, planned.output
+    else:
+        assert refusals("plan", "suite.yaml") == [f"suite.yaml:1: {said}"] == refusals("run", "suite.yaml")
+        assert not Path("runs").exists()
+
+
+def test_a_python_that_is_not_there_is_named_with_its_line() -> None:
+    Path("systems.yaml").write_text("fine:\n  launcher: local\n  python: /no/such/python\n")
+    expected = ["systems.yaml:3: fine.python: found /no/such/python; this machine has no such program"]
+    assert refusals("plan", suite("fine")) == expected == refusals("run", suite("fine"))

@@ -9,7 +9,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import InputError
@@ -174,7 +174,6 @@ def test_a_file_that_cannot_be_opened_is_an_input_error(tmp_path: Path) -> None:
         list(events(tmp_path / "absent.txt"))
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     pieces=st.lists(
         st.one_of(st.sampled_from([*LINES, b"\n", b"\r", b":::MLLOG ", b":::ML", b"{"]), st.binary())
@@ -196,7 +195,6 @@ def test_where_the_blocks_are_cut_changes_nothing(
     assert (cut.skipped, cut.cut, cut.problem) == (whole.skipped, whole.cut, whole.problem)
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     line=st.sampled_from(LINES),
     changes=st.lists(st.tuples(st.integers(0, 300), st.binary(max_size=3)), max_size=4),

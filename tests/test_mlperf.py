@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import InputError
@@ -454,7 +454,6 @@ plain = st.recursive(
 words = st.sampled_from(["epoch_num", "samples_count", "status", "metric"])
 
 
-@settings(deadline=None, max_examples=300)
 @given(st.lists(st.tuples(keys, st.integers(-100, 100), plain, st.dictionaries(words, plain)), max_size=8))
 def test_whatever_a_log_states_is_a_run_or_a_problem(
     tmp_path_factory: pytest.TempPathFactory, stated: list[tuple[str, int, Any, dict[str, Any]]]

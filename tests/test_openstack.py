@@ -207,6 +207,7 @@ def judges(openstack_python: str) -> Iterator[Judges]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
+@pytest.mark.long
 def test_the_clients_own_parsers_take_every_command(tmp_path: Path, judges: Judges, name: str) -> None:
     document = made(tmp_path, FILES[name])
     lines = [re.sub(r"\$\(.*?\)", "an-id", line) for line in (*document["commands"], *document["undo"])]
@@ -218,6 +219,7 @@ def test_the_clients_own_parsers_take_every_command(tmp_path: Path, judges: Judg
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
+@pytest.mark.long
 def test_novas_own_validators_take_extra_specs_and_aliases(tmp_path: Path, judges: Judges, name: str) -> None:
     document = made(tmp_path, FILES[name])
     aliases = [
@@ -229,11 +231,13 @@ def test_novas_own_validators_take_extra_specs_and_aliases(tmp_path: Path, judge
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
+@pytest.mark.long
 def test_heat_itself_takes_the_template(tmp_path: Path, judges: Judges, name: str) -> None:
     assert judges.refusal("template", made(tmp_path, FILES[name])["heat"]) is None
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_judges_refuse_what_is_wrong(tmp_path: Path, judges: Judges) -> None:
     document = made(tmp_path, WHOLE)
     template = json.dumps(document["heat"])

@@ -88,7 +88,9 @@ RANKS = [(name, ranks) for name in NAMES for ranks in (1, 2) if (name, ranks) !=
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("_torch")
-@pytest.mark.parametrize(("name", "ranks"), RANKS)
+@pytest.mark.parametrize(
+    ("name", "ranks"), [pytest.param(*of, marks=[pytest.mark.long] if of[1] == 1 else []) for of in RANKS]
+)
 def test_a_program_runs_on_one_and_two_ranks_and_its_log_is_a_whole_result(
     tmp_path: Path, name: str, ranks: int
 ) -> None:
@@ -133,6 +135,7 @@ def test_bandwidths_of_an_allreduce_follow_from_its_time(tmp_path: Path) -> None
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.usefixtures("_torch")
+@pytest.mark.long
 def test_resnet50_states_what_it_trained_and_each_window(tmp_path: Path) -> None:
     reading = run(tmp_path, "resnet50", 2, precision="bf16")
     stated = {"global_batch_size": 4, "batch_size": 2, "image_size": 32, "precision": "bf16", "seed": 1}
@@ -153,6 +156,7 @@ def test_resnet50_states_what_it_trained_and_each_window(tmp_path: Path) -> None
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.usefixtures("_torch")
+@pytest.mark.long
 def test_half_precision_trains_too(tmp_path: Path) -> None:
     assert run(tmp_path, "resnet50", precision="fp16").problems == ()
 
@@ -167,6 +171,7 @@ def accuracies(reading: Reading) -> tuple[float, ...]:
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.usefixtures("_torch")
+@pytest.mark.long
 def test_the_seed_decides_the_course_of_the_training_and_not_the_number_of_ranks(tmp_path: Path) -> None:
     one, two, other = (run(tmp_path, "digits", ranks, seed) for ranks, seed in ((1, 3), (2, 3), (1, 4)))
     assert accuracies(one)[:3] == pytest.approx(accuracies(two)[:3], abs=0.01)

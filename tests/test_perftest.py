@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.logs.figures import Found
@@ -193,7 +193,6 @@ def test_what_failed_or_measured_nothing_is_a_problem(tmp_path: Path, text: str,
     assert found.figures == []
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(text=st.text(max_size=200), where=st.integers(0, len(MIB)))
 def test_whatever_falls_into_a_log_makes_no_other_bandwidth(
     tmp_path_factory: pytest.TempPathFactory, text: str, where: int
@@ -210,7 +209,6 @@ def test_whatever_falls_into_a_log_makes_no_other_bandwidth(
 
 
 @pytest.mark.parametrize(("text", "metric"), [(MIB, "bandwidth"), (LATENCY, "latency_median")])
-@settings(deadline=None)  # the machine may be busy
 @given(data=st.data())
 def test_a_table_cut_anywhere_has_its_figure_whole_or_not_at_all(
     tmp_path_factory: pytest.TempPathFactory, text: str, metric: str, data: st.DataObject
@@ -222,7 +220,6 @@ def test_a_table_cut_anywhere_has_its_figure_whole_or_not_at_all(
     assert found.figures or found.problems
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.lists(st.sampled_from([*LATENCY.splitlines(), *MIB.splitlines()]), max_size=8), st.integers(0, 99))
 def test_lines_of_two_tests_that_interleave_never_mix_their_metrics(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], at: int

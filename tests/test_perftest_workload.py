@@ -275,6 +275,7 @@ def test_a_trial_has_every_ports_figures(directory: Path) -> None:
     assert of == {(device, way) for device in ("mlx5_0", "mlx5_2") for way in ("0-to-1", "1-to-0")}
 
 
+@pytest.mark.long
 def test_the_real_program_without_a_device_says_which_is_missing(directory: Path) -> None:
     require("perftest", shutil.which("ib_write_bw") is not None, "install perftest")
     found = assay_run(directory, {})

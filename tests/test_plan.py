@@ -84,7 +84,7 @@ def test_a_run_of_one_side_gives_its_trials_the_ids_and_the_order_of_the_whole(t
     assert side.digest != whole.digest
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(st.text(max_size=60), min_size=2, max_size=4, unique=True))
 def test_ids_are_unique_short_names_of_files_whatever_is_swept(tmp_path: Path, names: list[str]) -> None:
     writable = [n for n in names if "\0" not in n and not re.search("[\ud800-\udfff]", n)]
@@ -156,7 +156,7 @@ def test_sequential_order_runs_one_system_after_the_other(tmp_path: Path) -> Non
     assert sorted(t.id for t in whole.trials) == sorted(t.id for t in made(tmp_path).trials)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**53 - 1),
     fewer=st.integers(1, 4),

@@ -288,6 +288,7 @@ def submission(ground: Path, mlperf_logs: Path) -> Path:
 
 @pytest.mark.mlperf_logs
 @pytest.mark.usefixtures("submission")
+@pytest.mark.long
 def test_run_and_time_is_run_five_times_and_scored_as_it_was_published() -> None:
     done = play("mlperf-run-and-time")
     codes = {words: code for words, (code, _) in done.items()}

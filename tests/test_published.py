@@ -179,6 +179,7 @@ def minutes(found: Any) -> list[float]:
     return [one["minutes"] for one in found["runs"]]
 
 
+@pytest.mark.long
 def test_the_dgx1_playbook_runs_and_compares_two_single_figures(repositories: Path) -> None:
     done = play(repositories, DGX1)
     assert codes(done) == [0, 0, 0, UNDECIDED]
@@ -330,6 +331,7 @@ def serial_of_one_gpu(ground: Path, name: str) -> float:
     return share
 
 
+@pytest.mark.long
 def test_four_nodes_are_no_linear_gain(ground: Path) -> None:
     assert codes(play(ground, "resnet50-a100-nodes")) == [0, 0]
     four = curve(ground, "assay scale oci")["4x8"]
@@ -343,6 +345,7 @@ def test_four_nodes_are_no_linear_gain(ground: Path) -> None:
     says("resnet50-a100-nodes", *(f"{value:.2f}" for value in hours), shares(hours[1] / hours[0] - 1, 0))
 
 
+@pytest.mark.long
 def test_single_gpu_pods_are_slower_and_scale_better(ground: Path) -> None:
     name = "resnet50-single-gpu-pods"
     assert codes(play(ground, name)) == [0, 0]
@@ -362,6 +365,7 @@ def test_single_gpu_pods_are_slower_and_scale_better(ground: Path) -> None:
     assert needed(0.02) == 23
 
 
+@pytest.mark.long
 def test_a2d2_has_a_tenth_of_its_second_node_left_over(ground: Path) -> None:
     assert codes(play(ground, "a2d2-nodes")) == [0, 0]
     two = curve(ground, "assay scale a2d2")["16x1x2"]
@@ -375,6 +379,7 @@ def test_a2d2_has_a_tenth_of_its_second_node_left_over(ground: Path) -> None:
 ALLREDUCE = "allreduce-single-gpu-pods"
 
 
+@pytest.mark.long
 def test_an_all_reduce_between_single_gpu_pods_has_lost_nvlink(ground: Path) -> None:
     assert codes(play(ground, ALLREDUCE)) == [0, UNDECIDED, UNDECIDED]
     sides = "assay compare allreduce:pods-of-8 allreduce:pods-of-1 --layouts"
@@ -472,6 +477,7 @@ def test_v06_scales_and_costs_as_the_page_says(ground: Path) -> None:
 # A pod with a GPU and one without ------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_pod_with_a_gpu_is_not_judged_by_one_run(ground: Path) -> None:
     name = "tf-cnn-pods"
     assert codes(play(ground, name)) == [0, 0, UNDECIDED]
@@ -494,6 +500,7 @@ def hpe(repositories: Path) -> list[Ran]:
     return play(repositories, HPE)
 
 
+@pytest.mark.long
 def test_scores_of_hpe_scale_as_no_machine_does(hpe: list[Ran], repositories: Path) -> None:
     assert codes(hpe) == [0, 0, 0, 0]
     folders = [
@@ -515,6 +522,7 @@ def test_scores_of_hpe_scale_as_no_machine_does(hpe: list[Ran], repositories: Pa
     says(HPE, str(needed(log_spread([one["minutes_per_epoch"] for one in sets[2]["runs"]]))))
 
 
+@pytest.mark.long
 def test_time_per_epoch_of_hpe_scales_as_one_expects(hpe: list[Ran], repositories: Path) -> None:
     points = curve(repositories, "assay scale hpe --metric time_per_epoch")
     for shape in ("2x8", "4x8"):
@@ -541,6 +549,7 @@ SINGLESTREAM = "inference-singlestream"
 LINES = ("resnet50-gpu", "resnet50-cpu", "mobilenet-cpu")
 
 
+@pytest.mark.long
 def test_one_query_after_the_other_is_sixteen_times_as_fast_on_the_gpu(ground: Path) -> None:
     done = play(ground, SINGLESTREAM)
     assert codes(done) == [0, 0, 0, UNDECIDED, 0]

@@ -130,6 +130,7 @@ def test_the_published_figures_are_those_that_were_printed(ground: Path, publish
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.kubernetes
+@pytest.mark.long
 def test_its_steps_over_tcp_run_on_two_nodes_and_leave_nothing(ground: Path, namespace: str) -> None:
     cluster.need_nodes_here()
     require("iperf3", shutil.which("iperf3") is not None, "iperf3 is not installed")

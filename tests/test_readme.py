@@ -128,6 +128,7 @@ def finished(tmp_path: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.kubernetes
+@pytest.mark.long
 def test_commands_about_a_cluster_work(tmp_path: Path) -> None:
     sweep, prepare, doctor = console("assay sweep")
     with cluster.namespace() as space:

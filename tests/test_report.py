@@ -451,6 +451,7 @@ def test_the_tables_hold_every_point_and_side() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_report_of_a_thousand_runs_takes_under_five_seconds_and_three_megabytes() -> None:
     plan, results = quickstart(blocks=84)
     assert len(results) > 1000

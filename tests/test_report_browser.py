@@ -309,6 +309,7 @@ def test_a_curve_over_payload_sizes_draws_with_binary_units(opened: Opened, tmp_
     assert seen.console == []
 
 
+@pytest.mark.long
 def test_exchanges_draw_their_lines_crosses_and_line_rate_and_axe_finds_nothing(
     opened: Opened, tmp_path: Path
 ) -> None:
@@ -326,6 +327,7 @@ def test_exchanges_draw_their_lines_crosses_and_line_rate_and_axe_finds_nothing(
     fits_and_reads_well(opened, path)
 
 
+@pytest.mark.long
 def test_a_history_draws_its_sessions_levels_and_steps_and_axe_finds_nothing(
     opened: Opened, tmp_path: Path
 ) -> None:
@@ -344,6 +346,7 @@ def test_a_history_draws_its_sessions_levels_and_steps_and_axe_finds_nothing(
     fits_and_reads_well(opened, path)
 
 
+@pytest.mark.long
 def test_heat_maps_of_a_sweep_draw_their_cells_and_axe_finds_nothing(opened: Opened, tmp_path: Path) -> None:
     path = tmp_path / "sweep.html"
     path.write_text(sweep_page.html(sweep(12, prefix=EVIL)))
@@ -357,6 +360,7 @@ def test_heat_maps_of_a_sweep_draw_their_cells_and_axe_finds_nothing(opened: Ope
     fits_and_reads_well(opened, path)
 
 
+@pytest.mark.long
 def test_a_thousand_nodes_are_drawn_in_seconds(opened: Opened, tmp_path: Path) -> None:
     path = tmp_path / "sweep.html"
     path.write_text(sweep_page.html(sweep(1_000)))

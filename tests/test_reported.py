@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.logs.reports import reports
@@ -100,7 +100,6 @@ LOGS = {
 
 
 @pytest.mark.parametrize("workload", [PERFTEST, IPERF3, NVBANDWIDTH, GPU_BURN], ids=lambda it: it.name)
-@settings(deadline=None)  # the machine may be busy
 @given(data=st.data())
 def test_no_spoilt_log_makes_a_reader_raise_or_give_a_record_that_is_not_json(
     tmp_path_factory: pytest.TempPathFactory, workload: Any, data: st.DataObject

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.analyse.log_rules import Check, check_log
@@ -426,7 +426,6 @@ def test_an_evaluation_after_run_stop_does_not_count(tmp_path: Path) -> None:
     assert "target >= 0.759" in failing(judged(tmp_path, {**WHOLE, **late}))
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.sampled_from([*WHOLE.values(), ":::MLLOG {cut\n", ":::MLLOG [1]\n", "noise\n"]), max_size=12)
 )

@@ -343,6 +343,7 @@ def test_a_job_that_outlived_its_assay_is_adopted_with_all_that_it_printed(site:
     assert site.attempts()[0].logs()["rank-0.log"].read_text() == "begun\nv 1\n"
 
 
+@pytest.mark.long
 def test_a_job_that_was_lost_while_nobody_watched_is_done_again_and_is_no_retry(site: Site) -> None:
     site.suite(slow_first(site))
     interrupted(site, signal.SIGKILL).communicate()
@@ -419,12 +420,14 @@ def test_a_second_assay_on_the_same_run_says_so_and_stops(site: Site) -> None:
     process.communicate()
 
 
+@pytest.mark.long
 def test_a_new_session_can_be_begun_beside_an_unfinished_one(site: Site) -> None:
     site.suite(slow_first(site))
     interrupted(site, signal.SIGINT).communicate()
     assert site.run(new=True).session.id != next(rundir.sessions(site.runs)).id
 
 
+@pytest.mark.long
 def test_another_plan_does_not_go_on_with_this_one(site: Site) -> None:
     site.suite(slow_first(site))
     interrupted(site, signal.SIGINT).communicate()

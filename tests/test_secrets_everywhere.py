@@ -41,6 +41,7 @@ def assert_kept_secret(
 
 
 @pytest.mark.podman
+@pytest.mark.long
 def test_in_a_container(tmp_path: Path, value: str) -> None:  # noqa: F811
     need_podman()
     assert_kept_secret(tmp_path, value, {"launcher": "podman", **this_machine()})
@@ -55,6 +56,7 @@ def test_on_hosts_reached_by_ssh(tmp_path: Path, value: str) -> None:  # noqa: F
 
 @pytest.mark.slurm
 @pytest.mark.usefixtures("slurm_cluster")
+@pytest.mark.long
 def test_in_a_job_of_slurm(tmp_path: Path, value: str) -> None:  # noqa: F811
     assert_kept_secret(tmp_path, value, {"launcher": "slurm"})
 

@@ -144,6 +144,7 @@ def namespace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, s
     ("kind", "shape", "user"),
     [("pod", "1x2", 1000660000), ("mpijob", "2x1", 1001)],  # sshd wants a user whom /etc/passwd names
 )
+@pytest.mark.long
 def test_a_trial_runs_in_a_restricted_namespace(
     kind: str, shape: str, user: int, namespace: tuple[str, str], tmp_path: Path
 ) -> None:

@@ -20,6 +20,7 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_simulation_meets_its_targets() -> None:
     argv = [sys.executable, str(BENCHMARKS / "statistics"), "--quick"]
     ran = subprocess.run(argv, check=False, capture_output=True, text=True)

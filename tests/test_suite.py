@@ -315,7 +315,7 @@ def test_a_file_of_a_program_may_be_larger_and_is_json_or_refused(tmp_path: Path
         assert "is not JSON" in str(problem)
 
 
-FUZZ = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def loads_or_is_refused(folder: Path, suite: str | bytes, systems: str | bytes) -> None:

@@ -18,6 +18,7 @@ from assay.cli import init
 from assay.cli.init import Machine
 from assay.errors import InputError
 from assay.launch import SYSTEM_MODELS
+from assay.launch.local import LocalLauncher
 from assay.records import Plan
 from assay.suite import load
 from assay.suite.schema import suite_schema, systems_schema
@@ -65,7 +66,9 @@ def plain_yaml(text: str) -> Any:
 
 
 @pytest.fixture
-def suite(tmp_path: Path) -> Path:
+def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A suite as it is planned on a machine that has the systems' interpreter."""
+    monkeypatch.setattr(LocalLauncher, "missing", lambda *_: ())
     path = tmp_path / "suite.yaml"
     path.write_text(SUITE)
     path.with_name("systems.yaml").write_text(SYSTEMS)

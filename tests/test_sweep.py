@@ -243,6 +243,7 @@ def test_pairs_are_shown_as_a_matrix_with_what_they_cannot_tell() -> None:
 @pytest.mark.slow
 @pytest.mark.ssh
 @pytest.mark.torch
+@pytest.mark.long
 def test_two_hosts_are_measured_alone_and_together_and_are_too_few_to_judge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ def pods(tmp_path: Path) -> Iterator[Lab]:
 
 
 @pytest.mark.kubernetes
+@pytest.mark.long
 def test_a_sweep_of_pods_that_is_killed_goes_on_and_each_job_was_on_its_nodes(pods: Lab) -> None:
     program = [sys.executable, "-c", "from assay.cli import main; main()"]
     asked = ["--share", "100%", "--by", "kubernetes.io/hostname"]

@@ -11,7 +11,7 @@ import pytest
 import made_translations
 import made_wikipedia
 from assay.workloads import WORKLOADS
-from conftest import require
+from conftest import long_but, require
 from training_contract import run_by_command
 
 TRANSLATION = {"width": 16, "vocabulary_size": made_translations.ROWS, "length": 8, "batch_size": 4}
@@ -46,7 +46,7 @@ SMALL: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", long_but(2, list(SMALL)))
 def test_a_training_on_one_synthetic_batch_gives_its_figures(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,6 +130,7 @@ def test_without_our_own_figure_there_is_no_table() -> None:
 
 @pytest.mark.slow
 @pytest.mark.torch
+@pytest.mark.long
 def test_the_published_loops_train_and_print_what_is_read() -> None:
     require("timm", find_spec("timm") is not None, "the loop is of timm's model and optimiser")
     argv = [sys.executable, str(training_speed.LOOPS), "timm", "--batch-size", "2", "--image-size", "33"]

@@ -133,6 +133,7 @@ def test_a_requirement_is_held_by_intervals_that_allow_for_the_looks_and_says_so
     assert "each by its one-sided 95 % bound; looked at as it ran: 98.7 % intervals" in page
 
 
+@pytest.mark.long
 def test_what_stays_open_ends_at_the_most_and_a_larger_most_is_a_new_test(tmp_path: Path) -> None:
     document, said = until(site(tmp_path, noise=0.2, seed=UNDECIDED), "--max-repeats", "4")
     assert said.returncode == 3, said.stderr
@@ -146,6 +147,7 @@ def test_what_stays_open_ends_at_the_most_and_a_larger_most_is_a_new_test(tmp_pa
     assert len(list(rundir.sessions(tmp_path / "runs"))) == 2
 
 
+@pytest.mark.long
 def test_a_run_that_was_killed_goes_on_and_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     (tmp_path / "cut").mkdir()
@@ -173,6 +175,7 @@ def test_a_run_that_was_killed_goes_on_and_ends_as_if_it_had_not_been(tmp_path: 
     assert len(list(rundir.sessions(cut / "runs"))) == 1
 
 
+@pytest.mark.long
 def test_when_the_time_is_up_no_block_begins_and_more_time_goes_on(tmp_path: Path) -> None:
     document, said = until(
         site(tmp_path, noise=0.2, seed=UNDECIDED), "--max-repeats", "4", "--max-time", "0.001s"
@@ -201,6 +204,7 @@ def test_a_load_that_forbids_verdicts_ends_it_at_the_first_look(tmp_path: Path) 
     assert again["session"] != document["session"]
 
 
+@pytest.mark.long
 def test_a_finished_one_is_not_gone_on_with_unless_a_run_was_removed(tmp_path: Path) -> None:
     first, _ = until(site(tmp_path, factor=0.8))
     shutil.rmtree(tmp_path / first["path"] / first["trials"][0]["trial"])

@@ -133,7 +133,10 @@ def run_parts(choose: str) -> tuple[list[Part], list[int]]:
 
 def main() -> int:
     """Run all parts to their ends; the worst exit code."""
-    parts, codes = run_parts("{}" if "--all" in sys.argv[1:] else "({}) and not long")
+    everything = "--all" in sys.argv[1:]
+    if everything:  # and more examples of each property: tests/conftest.py reads it
+        os.environ["ASSAY_TEST_EXAMPLES"] = "many"
+    parts, codes = run_parts("{}" if everything else "({}) and not long")
     for part in parts:
         part.show()
     counts = sum((part.counts() for part in parts), Counter[str]())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,7 +46,11 @@ FORMATS = ("auto", "mlperf", "tf-cnn-benchmarks", *TOOLS)
 )
 @click.option("--name", help="For logs: the name to keep them under, for `assay compare` and the others.")
 @click.option("--system", help="For logs: what they ran on. [default: the folder or its system JSON]")
-@click.option("--shape", callback=_shape, help="For logs: nodes x accelerators. [default: the system JSON]")
+@click.option(
+    "--shape",
+    callback=_shape,
+    help="For logs: nodes x accelerators. [default: as the log or the system JSON says]",
+)
 @click.option(
     "--round", "round_", help="For logs: MLPerf round, like v3.1. [default: the log or its folders]"
 )
@@ -212,5 +217,9 @@ def _show(done: dict[str, Any]) -> None:
     click.echo(f"{done['session']}: {what}{'' if done['added'] else ', here already: nothing added'}")
     for failure in done["failed"]:
         click.echo(f"  {failure['run']} is no result: {failure['cause']}")
-    for note in done["notes"]:
-        click.echo(f"  note: {note}")
+    alike: dict[str, list[str]] = {}
+    for note in done["notes"]:  # that differ in their file and figures only
+        alike.setdefault(re.sub(r"[\d.,]+", "#", note.rpartition(": ")[2]), []).append(note)
+    for first, *others in alike.values():
+        more = f" (and {counted(len(others), 'note')} like it: --json has all)" if others else ""
+        click.echo(f"  note: {first}{more}")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from assay.errors import Problem
 from assay.launch.launcher import Launcher
 from assay.records import Job, Shape
 
@@ -39,6 +40,18 @@ class Chooser(Protocol):
 
         Gives what was chosen and why, for a person; "" where nothing is left to the platform, or was told
         before. Raises LaunchError where the platform can't be asked.
+        """
+        ...
+
+
+@runtime_checkable
+class Looker(Protocol):
+    """A launcher that can see, without a platform to ask, whether what a job names is there."""
+
+    def missing(self, job: Job) -> Iterator[Problem]:
+        """What the job names and is not there: its directory, its program, its script.
+
+        `where` is the system's option that names it; "" where the job's task does.
         """
         ...
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from assay import launch
 from assay.errors import InputError, OptionsError, Problem
+from assay.launch.check import Looker
 from assay.launch.launcher import Launcher
 from assay.launch.sent import values
 from assay.plan import job_of
@@ -50,9 +51,14 @@ def _of_system(system: System, trials: list[Trial], suite: Suite, systems: Syste
 
 
 def _send(launcher: Launcher, trial: Trial, system: System) -> None:
-    """All of it but the sending: render the job, find the values of its secrets."""
+    """All of it but the sending: render the job, look for what it names, find the values of its secrets."""
     job = job_of(trial, "check")
     launcher.render(job)
+    missing = list(launcher.missing(job)) if isinstance(launcher, Looker) else []
+    if of_system := [problem for problem in missing if problem.where]:
+        raise OptionsError(of_system)
+    if missing:
+        raise InputError(missing)
     values(job, getattr(system.options, "env", {}))
 
 
