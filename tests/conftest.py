@@ -40,6 +40,16 @@ def long_but(first: int, values: Sequence[object]) -> list[object]:
     return [*values[:first], *(pytest.param(value, marks=pytest.mark.long) for value in values[first:])]
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m leaves out what is long
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """See `RanksContract.brief`."""
+    for item in items:
+        if isinstance(item, pytest.Function) and getattr(item.cls, "brief", False):
+            inherited = item.function.__module__ == "launcher_contract"
+            if inherited and item.get_closest_marker("essential") is None:
+                item.add_marker(pytest.mark.long)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Why tests were skipped: a line for each reason, the most frequent first."""
     skipped = terminalreporter.stats.get("skipped", [])

@@ -111,7 +111,12 @@ class RanksContract(ABC):
     """How ranks start, what comes of what they print, and how they end.
 
     Inherit it, say how a launcher is made and how to see what is left of a job.
+
+    brief  only what is marked `essential` runs always, the rest by `make test-all`: each test waits for the
+           platform, and on this machine all of them run always
     """
+
+    brief = False
 
     @abstractmethod
     def make(self, spool: Path, *, grace_s: float) -> Launcher:
@@ -136,6 +141,7 @@ class RanksContract(ABC):
     # How it starts
 
     @pytest.mark.parametrize("ranks", [1, 3])
+    @pytest.mark.essential
     def test_every_rank_knows_its_number_its_seed_and_its_files(self, launcher: Launcher, ranks: int) -> None:
         asked = job(python(TELL_ALL), ranks, files={"given.txt": b"here"}, env={"OF_THE_TASK": "yes"})
         status, streams = run(launcher, asked)
@@ -194,6 +200,7 @@ else:
         assert abs(time.time() - status.ended_at) < 60
         assert 3.5 <= status.ended_at - status.started_at < 13
 
+    @pytest.mark.essential
     def test_a_token_is_submitted_once(self, launcher: Launcher) -> None:
         asked = job(python("print('once')"))
         handle = launcher.submit(asked)
@@ -213,6 +220,7 @@ else:
 
     # What it prints
 
+    @pytest.mark.essential
     def test_every_byte_comes_whether_text_or_not(self, launcher: Launcher) -> None:
         code = "import sys; sys.stdout.buffer.write('naïve 你好\\r\\n'.encode() + bytes(range(256)))"
         _, streams = run(launcher, job(python(code)))
@@ -252,6 +260,7 @@ else:
 
     # How it ends
 
+    @pytest.mark.essential
     def test_a_failing_rank_is_named_with_its_exit_code_and_ends_the_others(self, launcher: Launcher) -> None:
         code = "import os, sys, time\nif os.environ['RANK'] == '1': sys.exit(3)\ntime.sleep(60)"
         began = time.monotonic()
@@ -283,6 +292,7 @@ else:
         assert "rank 0 exited 127" in status.cause
         assert "no-such-program" in status.cause
 
+    @pytest.mark.essential
     def test_a_hanging_rank_ends_at_the_time_limit(self, launcher: Launcher) -> None:
         asked = job(python("import time; print('up', flush=True); time.sleep(60)"), 2, timeout_s=1)
         status, streams = run(launcher, asked)
@@ -321,6 +331,7 @@ time.sleep(60)
     @pytest.mark.parametrize(
         "code", ["import time; print('up', flush=True); time.sleep(60)", IGNORE_TERM + "time.sleep(60)"]
     )
+    @pytest.mark.essential
     def test_cancelling_leaves_no_process(self, launcher: Launcher, code: str) -> None:
         asked = job(python(code), 3)
         handle = launcher.submit(asked)
@@ -337,6 +348,7 @@ time.sleep(60)
         assert self.left_at_the_end(asked.token) == []
         assert launcher.status(handle).state is JobState.CANCELLED
 
+    @pytest.mark.essential
     def test_a_job_that_somebody_else_ends_is_stopped_with_that_cause_and_not_cancelled(
         self, launcher: Launcher, tmp_path: Path
     ) -> None:
@@ -356,6 +368,7 @@ time.sleep(60)
         assert self.left_at_the_end(asked.token) == []
 
     @pytest.mark.parametrize("exit_code", [0, 3])
+    @pytest.mark.essential
     def test_ranks_that_handle_the_sigterm_of_somebody_else_make_no_result(
         self, launcher: Launcher, exit_code: int
     ) -> None:
@@ -412,6 +425,7 @@ class LauncherContract(RanksContract):
         assert launcher.render(first) == launcher.render(second)
         assert first.token not in repr(launcher.render(first))
 
+    @pytest.mark.essential
     def test_rendering_shows_the_environment_and_the_digests_of_the_files(self, launcher: Launcher) -> None:
         asked = job(python("print(1)"), files={"given.txt": b"here"}, env={"OF_THE_TASK": "yes"})
         rendered = launcher.render(asked)
@@ -441,6 +455,7 @@ class LauncherContract(RanksContract):
 
     # How it is found again
 
+    @pytest.mark.essential
     def test_a_job_whose_assay_was_killed_is_found_and_its_output_is_whole(
         self, launcher: Launcher, tmp_path: Path
     ) -> None:
@@ -483,6 +498,7 @@ class LauncherContract(RanksContract):
             storm = [pytest.param(moment, marks=pytest.mark.long) for moment in range(3, self.kills)]
             metafunc.parametrize("moment", [*range(3), *storm])
 
+    @pytest.mark.essential
     def test_killed_while_it_submits_a_job_either_runs_once_or_never(
         self, launcher: Launcher, tmp_path: Path, moment: int
     ) -> None:
@@ -507,6 +523,7 @@ class LauncherContract(RanksContract):
 
     # What is kept of it
 
+    @pytest.mark.essential
     def test_files_that_a_job_wrote_come_whole_and_others_do_not(self, launcher: Launcher) -> None:
         code = """
 import os
@@ -534,6 +551,7 @@ os.symlink("/etc", "directory")
             with pytest.raises(InputError):
                 list(launcher.fetch(handle, [pattern]))
 
+    @pytest.mark.essential
     def test_forgetting_removes_a_job_and_twice_is_once(self, launcher: Launcher) -> None:
         asked = job(python("print(1)"))
         handle = launcher.submit(asked)

@@ -15,6 +15,7 @@ import pytest
 import kubernetes_cluster as cluster
 from assay.errors import LaunchError
 from assay.records import Extent, JobState
+from conftest import long_but
 from kubernetes_trial import AT_ONCE_S, FOR_EVER, Trial, assert_final, launcher, left
 from launcher_contract import job, python
 
@@ -57,7 +58,7 @@ FINAL: dict[str, tuple[dict[str, Any], list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FINAL)
+@pytest.mark.parametrize("name", long_but(5, list(FINAL)))
 def test_what_no_waiting_mends_ends_the_trial_at_once(name: str, namespace: str, tmp_path: Path) -> None:
     options, words = FINAL[name]
     assert assert_final(namespace, tmp_path, options, words).extent is Extent.SYSTEM

@@ -12,4 +12,6 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 
 
 class TestJob(OnCluster, LauncherContract):
+    brief = True
+
     kind = "job"

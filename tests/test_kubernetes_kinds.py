@@ -49,6 +49,8 @@ mpi.MPI_Finalize()
 class TestAuto(OnCluster, RanksContract):
     """One worker is one pod."""
 
+    brief = True
+
     kind = "auto"
 
 

@@ -23,6 +23,7 @@ from assay.launch.kubernetes.order import LABEL_TOKEN, name_of
 from assay.launch.launcher import Launcher
 from assay.records import Handle, JobState
 from cli_contract import CliContract
+from conftest import long_but
 from launcher_contract import (
     follow_to_end,
     job,
@@ -94,7 +95,7 @@ def launcher(namespace: str, tmp_path: Path) -> Launcher:
     return make(namespace, tmp_path / "jobs")
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.long) for n in range(2, 8))])
+@pytest.mark.parametrize("seed", long_but(1, range(8)))
 def test_killed_anywhere_while_it_submits_a_job_runs_once_or_never(
     namespace: str, tmp_path: Path, seed: int
 ) -> None:

@@ -47,6 +47,8 @@ def podman() -> Iterator[None]:
 
 
 class TestPodmanLauncher(LauncherContract):
+    brief = True
+
     def make(self, spool: Path, *, grace_s: float) -> launch.launcher.Launcher:
         system = ContainerSystem(**this_machine(IMAGE), grace=grace_s)
         return launch.make("podman", system, spool=spool)

@@ -112,6 +112,7 @@ VARIANTS: list[tuple[Platform, str, dict[str, Any]]] = [
 @pytest.mark.kubernetes
 @pytest.mark.slow
 @pytest.mark.parametrize(("platform", "name", "options"), VARIANTS)
+@pytest.mark.long
 def test_other_options_are_taken_by_the_server_too(
     space: str, platform: Platform, name: str, options: dict[str, Any]
 ) -> None:

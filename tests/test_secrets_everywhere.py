@@ -112,6 +112,7 @@ def test_in_a_run_that_is_killed_and_resumed(tmp_path: Path, value: str) -> None
         assert value not in shown.stdout + shown.stderr
 
 
+@pytest.mark.long
 def test_in_the_template_of_a_pod_and_in_arguments(tmp_path: Path) -> None:
     """What is written as text in a patch or in an argument is in nothing that Assay keeps or prints."""
     planted = ["patch-hunter2", "note-hunter3", "json-hunter4", "pair-hunter5", "curl-hunter6"]

@@ -44,6 +44,8 @@ def eventually(fact: Callable[[], bool], patience_s: float) -> bool:
 
 
 class TestOnOneNode(LauncherContract):
+    brief = True
+
     def make(self, spool: Path, *, grace_s: float) -> Launcher:
         return launch.make("slurm", SlurmSystem(grace=grace_s, placement="pack"), spool=spool)
 

@@ -53,6 +53,8 @@ def system(place: Path, **more: object) -> SshSystem:
 
 
 class TestSshLauncher(LauncherContract):
+    brief = True
+
     def make(self, spool: Path, *, grace_s: float) -> Launcher:
         self.spool = spool
         return launch.make("ssh", system(spool / "remote", grace=grace_s), spool=spool)

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Annotated, Any, Final, Literal, TypeGuard
+from typing import IO, Annotated, Any, Final, Literal, TypeGuard, TypeVar
 
 import msgspec
 
@@ -90,6 +90,9 @@ class Event(msgspec.Struct, frozen=True, gc=False, rename={"line": " line", "for
     def kind(self) -> Kind:
         """Start or end of an interval, or a point in time; before v0.7 by the ending of the key."""
         return _KINDS[self.event_type]
+
+
+_Entry = TypeVar("_Entry", Event, "_Body")
 
 
 class EventReader:
@@ -163,12 +166,9 @@ class EventReader:
             counted = stop
             form = match.lastindex or 0
             try:
-                event = _READERS[form](match[form])
+                found.append(_READERS[form](match[form], line))
             except _NOT_UNDERSTOOD:
                 found += self._salvage(block[start:stop], line)
-            else:
-                msgspec.structs.force_setattr(event, "line", line)
-                found.append(event)
         self._line = line + block.count(b"\n", counted, end)
         return found
 
@@ -180,11 +180,10 @@ class EventReader:
             if start < understood:  # quoted inside the entry before
                 continue
             try:
-                event, understood = _SALVAGERS[match[0]](text, after)
+                event, understood = _SALVAGERS[match[0]](text, after, line)
             except _NOT_UNDERSTOOD:
                 self._skip(line)
             else:
-                msgspec.structs.force_setattr(event, "line", line)
                 yield event
 
     def _skip(self, line: int) -> None:
@@ -238,31 +237,43 @@ def _reading_once(log: IO[bytes]) -> Callable[[int], bytes]:
 # one of _NOT_UNDERSTOOD.
 
 
-class _EventOfV06(Event, frozen=True, gc=False):
-    """What stands behind the key in v0.6; time, key and type are filled in from before it."""
+class _Body(msgspec.Struct, gc=False):
+    """What stands behind the key in v0.6."""
 
-    time_ms: _Milliseconds | None = None
-    key: str = ""
-    form: Form = "v0.6"
+    value: Any = None
+    metadata: dict[str, Any] = {}
 
 
 _decode_event = msgspec.json.Decoder(Event).decode
-_decode_v06 = msgspec.json.Decoder(_EventOfV06).decode
+_decode_body = msgspec.json.Decoder(_Body).decode
+_set = msgspec.structs.force_setattr
 
 
-def _read_v06(text: bytes) -> Event:
+def _read_v07(text: bytes, line: int) -> Event:
+    event = _decode_event(text)
+    _set(event, "line", line)
+    return event
+
+
+def _read_v06(text: bytes, line: int) -> Event:
     head, _, body = text.partition(b": ")
+    return _keyed(head, _decode_body(body), line)
+
+
+def _keyed(head: bytes, body: _Body, line: int) -> Event:
+    """An event of v0.6: its time and key stand before the body."""
     seconds, key = head.split()
-    return _filled_in(_decode_v06(body), seconds, key)
+    name, event_type = _name_and_type(key)
+    return Event(_milliseconds(seconds), name, event_type, body.value, body.metadata, line, "v0.6")
 
 
-def _read_v05(text: bytes) -> Event:
+def _read_v05(text: bytes, line: int) -> Event:
     if b":::ML" in text:  # a bare value may be anything: it must not swallow the next token
         raise ValueError("two tokens")
-    line = _V05.match(text)
-    if line is None:
+    found = _V05.match(text)
+    if found is None:
         raise ValueError("no MLPv0.5 line")
-    benchmark, seconds, file, lineno, key, rest = line.groups()
+    benchmark, seconds, file, lineno, key, rest = found.groups()
     value: Any = None
     if rest and (rest := rest.strip()):
         try:
@@ -270,20 +281,15 @@ def _read_v05(text: bytes) -> Event:
         except _NOT_STRICT_JSON:
             value = _text(rest)
     metadata = {"benchmark": _text(benchmark), "file": _text(file), "lineno": int(lineno)}
-    return _filled_in(Event(None, "", value=value, metadata=metadata, form="v0.5"), seconds, key)
+    name, event_type = _name_and_type(key)
+    return Event(_milliseconds(seconds), name, event_type, value, metadata, line, "v0.5")
 
 
-def _filled_in(event: Event, seconds: bytes, key: bytes) -> Event:
-    """The event with its time, key and type, as they stand before v0.7."""
+def _milliseconds(seconds: bytes) -> float:
     time_ms = float(seconds) * 1000
     if not -LATEST_MS <= time_ms <= LATEST_MS:
         raise ValueError("no time of day")
-    name, event_type = _name_and_type(key)
-    fill = msgspec.structs.force_setattr
-    fill(event, "time_ms", time_ms)
-    fill(event, "key", name)
-    fill(event, "event_type", event_type)
-    return event
+    return time_ms
 
 
 @lru_cache(maxsize=1024)
@@ -296,7 +302,7 @@ def _name_and_type(key: bytes) -> tuple[str, EventType]:
     return name, "INTERVAL_END" if name.endswith("_stop") else "POINT_IN_TIME"
 
 
-_READERS: Final[dict[int, Callable[[bytes], Event]]] = {1: _decode_event, 2: _read_v06, 3: _read_v05}
+_READERS: Final[dict[int, Callable[[bytes, int], Event]]] = {1: _read_v07, 2: _read_v06, 3: _read_v05}
 
 
 # The other case: text behind the entry, another token in the line, NaN among the values, bytes that are not
@@ -304,24 +310,25 @@ _READERS: Final[dict[int, Callable[[bytes], Event]]] = {1: _decode_event, 2: _re
 # ends. How far it looks is bounded, or a hostile line would cost the square of its length.
 
 
-def _salvage_v07(text: bytes, after: int) -> tuple[Event, int]:
-    return _leading(Event, text, after)
+def _salvage_v07(text: bytes, after: int, line: int) -> tuple[Event, int]:
+    event, end = _leading(Event, text, after)
+    _set(event, "line", line)
+    return event, end
 
 
-def _salvage_v06(text: bytes, after: int) -> tuple[Event, int]:
+def _salvage_v06(text: bytes, after: int, line: int) -> tuple[Event, int]:
     colon = text.index(b": ", after, after + LONGEST_SALVAGE_BYTES)
-    seconds, key = text[after:colon].split()
-    event, end = _leading(_EventOfV06, text, colon + 2)
-    return _filled_in(event, seconds, key), end
+    body, end = _leading(_Body, text, colon + 2)
+    return _keyed(text[after:colon], body, line), end
 
 
-def _salvage_v05(text: bytes, after: int) -> tuple[Event, int]:
+def _salvage_v05(text: bytes, after: int, line: int) -> tuple[Event, int]:
     following = text.find(b":::ML", after)
     end = len(text) if following < 0 else following
-    return _read_v05(text[after:end]), end
+    return _read_v05(text[after:end], line), end
 
 
-def _leading(kind: type[Event], line: bytes, start: int) -> tuple[Event, int]:
+def _leading(kind: type[_Entry], line: bytes, start: int) -> tuple[_Entry, int]:
     """The entry that begins at `start`, and where it ends."""
     text = line[start : start + LONGEST_SALVAGE_BYTES].decode("latin-1")
     leading = len(text) - len(text.lstrip())
