@@ -142,6 +142,7 @@ def test_many_imported_systems_are_ranked_and_a_named_baseline_is_compared_with(
     assert [s["total"]["place"] for s in ranking["systems"]] == [1, 2, 3, 4, 5, 6]
     shown = run.invoke(assay, ["show", "round"]).output
     assert "has the shortest time of 6 systems" in " ".join(shown.split())
+    assert json.loads(run.invoke(assay, ["show", "round", "--json"]).output)["rankings"] == [ranking]
     baseline = ranking["systems"][2]["name"]
     paired = json.loads(run.invoke(assay, ["compare", "round", "--baseline", baseline, "--json"]).output)
     assert {c["a"] for c in paired["comparisons"]} == {baseline}
@@ -166,3 +167,22 @@ def test_a_page_of_many_systems_begins_with_rankings_and_has_whole_names_as_titl
     markdown = run.invoke(assay, ["report", "round", "--format", "markdown", "-o", "-"]).output
     assert "Choose from the rankings" in markdown
     assert "numbers time: 6 systems in order" in markdown
+
+
+def test_a_page_of_many_systems_compares_with_a_baseline_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sheet(tmp_path / "round.csv", 6)
+    run = CliRunner()
+    run.invoke(assay, ["import", "round.csv"])
+    names = [f"{letter}-system-with-a-name-that-no-column-of-a-terminal-holds" for letter in "abcdef"]
+    ranked = json.loads(run.invoke(assay, ["report", "round", "-o", "page.html", "--json"]).output)
+    assert [[s["name"] for s in ranking["systems"]] for ranking in ranked["rankings"]] == [names]
+    words = ["report", "round", "-o", "page.html", "--json", "--baseline"]
+    paired = json.loads(run.invoke(assay, [*words, names[3]]).output)
+    assert paired["rankings"] == []
+    page = (tmp_path / "page.html").read_text()
+    assert [name for name in names if f" against {name}" in page] == [names[3]]
+    unknown = run.invoke(assay, [*words, "z"])
+    assert "--baseline: there is no system z; choose from a-system" in str(unknown.exception)

@@ -51,6 +51,11 @@ MOST_COMMANDS = 24  # trials whose exact command a recipe shows, one of each kin
     is_flag=True,
     help="Keep host names, user names, home directories and boot ids.",
 )
+@click.option(
+    "--baseline",
+    metavar="SYSTEM",
+    help="What the others are compared with. [default: the suite's, else the first of at most four]",
+)
 @MARGIN
 @RUNS
 @JSON
@@ -60,6 +65,7 @@ def command(
     form: str | None,
     with_logs: bool,
     with_identity: bool,
+    baseline: str | None,
     margin: float | None,
     runs_dir: Path,
     as_json: bool,
@@ -69,9 +75,9 @@ def command(
     It holds a recommendation, verdicts, charts, numbers, doubts, provenance and how to reproduce. Names of
     machines and people are left out unless --with-identity keeps them; secrets are always hidden.
 
-    RUNs are sessions, imported sets or `suite:system`; `assay list` shows them. The first (or the suite's
-    baseline) is what the others are held against; more than four sides without a
-    baseline are ranked instead. The page needs no network and nothing beside itself.
+    RUNs are sessions, imported sets or `suite:system`; `assay list` shows them. The others are compared
+    with the baseline, else with the first; more than four sides without a baseline are ranked instead.
+    The page needs no network and nothing beside itself.
 
     \b
     Examples:
@@ -93,12 +99,14 @@ def command(
         raise click.UsageError("--with-logs puts a folder next to an HTML page: name the page with -o")
     found = _named(references, runs_dir)
     if is_sweep(found, runs_dir):
+        if baseline is not None:
+            raise InputError("a sweep's nodes are compared with each other: leave --baseline out")
         if form != "html":
             raise InputError("a sweep's report is a page of heat maps: leave --format markdown out")
         swept = sweep_of(found, runs_dir, margin, _recipes({"": _results(found)}, runs_dir))
         text, told = sweep_page.html(swept), sweep_page.plain(swept)
     else:
-        contents = _gathered(found, runs_dir, margin, with_identity=with_identity)
+        contents = _gathered(found, runs_dir, margin, baseline, with_identity=with_identity)
         if with_logs:
             contents = _with_logs(contents, _path(output, found, form), runs_dir)
         text = markdown.text(contents) if form == "markdown" else page.html(contents)
@@ -133,15 +141,21 @@ def _path(output: Path | None, found: Sequence[Named], form: str) -> Path:
 
 
 def _gathered(
-    found: Sequence[Named], runs_dir: Path, margin: float | None, *, with_identity: bool = False
+    found: Sequence[Named],
+    runs_dir: Path,
+    margin: float | None,
+    baseline: str | None = None,
+    *,
+    with_identity: bool = False,
 ) -> Contents:
     from assay.read import flops
     from assay.report import contents
+    from assay.suite.findings import suggestion
 
     plan = _shared_plan(found)
     sides = _sides(found)
-    if plan is not None and plan.baseline in sides:
-        sides = {plan.baseline: sides[plan.baseline], **sides}
+    if baseline is not None and baseline not in sides:
+        raise InputError(f"--baseline: there is no system {baseline}; {suggestion(baseline, sides)}")
     recipes = _recipes(sides, runs_dir)
     made = contents.gather(
         sides,
@@ -152,6 +166,7 @@ def _gathered(
         recipes=recipes,
         flops=flops,
         prices=_prices(found, sides),
+        baseline=baseline,
     )
     return made if with_identity else _without_identity(made, recipes, runs_dir)
 
@@ -332,6 +347,7 @@ def _default_path(results: Sequence[Result], suffix: str) -> Path:
 def _plain(contents: Contents) -> dict[str, Any]:
     """The answers, for `--json`."""
     from assay.report.answers import answers
+    from assay.report.ranking_words import plain
 
     return {
         "runs": contents.runs,
@@ -341,4 +357,5 @@ def _plain(contents: Contents) -> dict[str, Any]:
             for group in answers(contents)
             for a in group.answers
         ],
+        "rankings": plain(contents.rankings),
     }

@@ -49,7 +49,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
     ready(runs_dir)
     found = named(runs_dir, run)
     if as_json:
-        echo_json(_document(found))
+        echo_json(_document(found, ranked_of(runs_dir, run)))
         return
     from rich.console import Console
 
@@ -243,14 +243,16 @@ def _doubts(found: Named) -> list[tuple[Doubt, int]]:
     return sorted(by_code.values(), key=lambda at: explanations.rank(at[0].code))
 
 
-def _document(found: Named) -> Mapping[str, Any]:
+def _document(found: Named, ranked: Sequence[Ranking]) -> Mapping[str, Any]:
     from assay.analyse.exchange_curves import exchange_curves
     from assay.analyse.groups import cause, counts
     from assay.records import to_plain
+    from assay.report import ranking_words
 
     return {
         "schema": "assay.show/1",
         "reference": found.reference,
+        "rankings": ranking_words.plain(ranked),
         "runs": [
             {
                 "id": r.run.id,

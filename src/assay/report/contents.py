@@ -171,26 +171,33 @@ def gather(
     recipes: Sequence[Recipe] = (),
     flops: Flops | None = None,
     prices: Mapping[str, Price] | None = None,
+    baseline: str | None = None,
 ) -> Contents:
-    """The contents of a report on these sides, held against the plan's baseline, else against the first.
+    """The contents of a report on these sides, compared with the plan's baseline, else with the first.
 
     sides    name → runs of one system
     metrics  what a run's workload declares, for directions and the order of metrics
     margin   instead of the plan's
     prices   side → what its system costs
     flops    what a sample of a run's workload needs, for MFU
+    baseline instead of the plan's; without either more than MOST_PAIRED sides are ranked
 
     Raises InputError when there is no run at all.
     """
-    held = _held(sides, plan)
+    held = {name: tuple(results) for name, results in sides.items() if results}
+    if not held:
+        raise InputError("a report needs runs, and there is none; `assay list` shows what there is")
+    first = baseline if baseline is not None or plan is None else plan.baseline
+    if first in held:
+        held = {first: held[first], **held}
     width = margin if margin is not None else plan.margin if plan is not None else DEFAULT_MARGIN
     groups = {name: group(results, metrics) for name, results in held.items()}
     primary = _primary(plan, groups)
     rank = {benchmark: at for at, benchmark in enumerate(primary)}
     across = sizes_of_one_system(held)
     compared = _without(held, across)
-    ranked = rankings(compared, metrics) if len(held) > MOST_PAIRED and not _has_baseline(held, plan) else ()
-    if ranked:
+    ordered = rankings(compared, metrics) if first not in held and len(held) > MOST_PAIRED else ()
+    if ordered:
         compared = dict.fromkeys(held, ())
     comparisons = claimed_together(
         sorted(_compared(compared, metrics, width), key=lambda c: rank[c.point.benchmark]),
@@ -218,23 +225,9 @@ def gather(
         exchanges=tuple(
             found for name, results in held.items() for found in exchange_curves(name, results, metrics)
         ),
-        rankings=ranked,
+        rankings=ordered,
         alone=tuple(_alone(groups, primary)),
     )
-
-
-def _held(sides: Mapping[str, Sequence[Result]], plan: Plan | None) -> dict[str, tuple[Result, ...]]:
-    """The sides that have runs, the plan's baseline first. Raises InputError where there is none."""
-    held = {name: tuple(results) for name, results in sides.items() if results}
-    if not held:
-        raise InputError("a report needs runs, and there is none; `assay list` shows what there is")
-    if plan is not None and plan.baseline in held:
-        return {plan.baseline: held[plan.baseline], **held}
-    return held
-
-
-def _has_baseline(sides: Container[str], plan: Plan | None) -> bool:
-    return plan is not None and plan.baseline in sides
 
 
 def _requirements(
