@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from assay.cli import assay
 from assay.errors import HostError
 from assay.workloads import WORKLOADS
 from script_workload import SCRIPT
+from test_extents import dead_python
 
 DRIVER = Path(__file__).with_name("script_workload.py")
 VARIED = "import random; print('v', 100 + random.random())"
@@ -75,9 +77,7 @@ def test_a_failed_trial_makes_the_exit_code_1_and_is_listed(suite: Path) -> None
 
 def test_a_system_that_can_not_be_used_makes_the_exit_code_5_and_says_what_is_left(suite: Path) -> None:
     write(suite, "print('v 1')", systems=["broken"])
-    python = suite.with_name("python")
-    python.write_text("#!/no/such/interpreter\n")
-    python.chmod(0o755)
+    python = dead_python(suite.parent)
     suite.with_name("systems.yaml").write_text(f"broken: {{launcher: local, python: {python}}}\n")
     said = run()
     assert said.exit_code == 5, said.output
@@ -100,6 +100,26 @@ def test_what_holds_is_0_what_fails_is_1_and_what_is_open_is_3(suite: Path) -> N
         suite.write_text(json.dumps({**json.loads(suite.read_text()), "expect": {"v": requirement}}))
         said = run("--new")
         assert said.exit_code == code, (requirement, said.stdout)
+
+
+@pytest.mark.parametrize(("named", "order"), [([], ["two", "one"]), (["--baseline", "one"], ["one", "two"])])
+def test_a_facts_values_stand_under_their_systems_whichever_is_the_baseline(
+    suite: Path, named: list[str], order: list[str]
+) -> None:
+    threads = {"one": "1", "two": "2"}
+    write(suite, systems=list(threads), baseline="two", repeats=1)
+    systems = {n: {"launcher": "local", "env": {"OMP_NUM_THREADS": t}} for n, t in threads.items()}
+    suite.with_name("systems.yaml").write_text(json.dumps(systems))
+    run()
+    said = CliRunner().invoke(assay, ["report", "demo", "-o", "page.html", *named])
+    assert said.exit_code == 0, said.output
+    tables = re.findall(r"<table.*?</table>", suite.with_name("page.html").read_text(), re.DOTALL)
+    of_facts = [re.sub(r"<[^>]*>", " ", table).split() for table in tables if "env.OMP_NUM_THREADS" in table]
+    assert of_facts
+    for words in of_facts:
+        at = words.index("env.OMP_NUM_THREADS")
+        assert words[at + 1 : at + 3] == [threads[name] for name in order]
+        assert [word for word in words if word in threads] == order
 
 
 @pytest.mark.usefixtures("no_neighbours")

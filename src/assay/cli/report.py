@@ -153,9 +153,10 @@ def _gathered(
     from assay.suite.findings import suggestion
 
     plan = _shared_plan(found)
-    sides = _sides(found)
-    if baseline is not None and baseline not in sides:
-        raise InputError(f"--baseline: there is no system {baseline}; {suggestion(baseline, sides)}")
+    known = _sides(found)
+    if baseline is not None and baseline not in known:
+        raise InputError(f"--baseline: there is no system {baseline}; {suggestion(baseline, known)}")
+    sides = contents.baseline_first(known, plan, baseline)  # a fact has its values in this order
     recipes = _recipes(sides, runs_dir)
     made = contents.gather(
         sides,

@@ -184,20 +184,16 @@ def gather(
 
     Raises InputError when there is no run at all.
     """
-    held = {name: tuple(results) for name, results in sides.items() if results}
-    if not held:
-        raise InputError("a report needs runs, and there is none; `assay list` shows what there is")
-    first = baseline if baseline is not None or plan is None else plan.baseline
-    if first in held:
-        held = {first: held[first], **held}
+    held = baseline_first(sides, plan, baseline)
     width = margin if margin is not None else plan.margin if plan is not None else DEFAULT_MARGIN
     groups = {name: group(results, metrics) for name, results in held.items()}
     primary = _primary(plan, groups)
     rank = {benchmark: at for at, benchmark in enumerate(primary)}
     across = sizes_of_one_system(held)
     compared = _without(held, across)
-    ordered = rankings(compared, metrics) if first not in held and len(held) > MOST_PAIRED else ()
-    if ordered:
+    many = len(held) > MOST_PAIRED and _stated(plan, baseline) not in held
+    ranked = rankings(compared, metrics) if many else ()
+    if ranked:
         compared = dict.fromkeys(held, ())
     comparisons = claimed_together(
         sorted(_compared(compared, metrics, width), key=lambda c: rank[c.point.benchmark]),
@@ -225,9 +221,27 @@ def gather(
         exchanges=tuple(
             found for name, results in held.items() for found in exchange_curves(name, results, metrics)
         ),
-        rankings=ordered,
+        rankings=ranked,
         alone=tuple(_alone(groups, primary)),
     )
+
+
+def baseline_first(
+    sides: Mapping[str, Sequence[Result]], plan: Plan | None, baseline: str | None = None
+) -> dict[str, tuple[Result, ...]]:
+    """The sides that have runs, what the others are compared with first: `baseline`, else the plan's.
+
+    Raises InputError where there is none.
+    """
+    held = {name: tuple(results) for name, results in sides.items() if results}
+    if not held:
+        raise InputError("a report needs runs, and there is none; `assay list` shows what there is")
+    first = _stated(plan, baseline)
+    return {first: held[first], **held} if first in held else held
+
+
+def _stated(plan: Plan | None, baseline: str | None) -> str | None:
+    return baseline if baseline is not None or plan is None else plan.baseline
 
 
 def _requirements(
