@@ -478,3 +478,21 @@ def test_a_file_that_nothing_recognises_is_refused_with_what_it_came_closest_to(
 
 def test_every_format_that_can_be_imported_can_be_come_close_to() -> None:
     assert tuple(known.name for known in FORMATS) == import_.FORMATS[1:]
+
+
+def test_notes_that_differ_in_their_file_and_figures_are_said_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    notes = [
+        "a/result_0.txt: the throughput, 12.5 samples/s, is of one accelerator",
+        "b/result_1.txt: the throughput, 1,234 samples/s, is of one accelerator",
+        "epoch_num counts epochs: ssd, by its rules",
+        "samples_count counts images: ssd, by its rules",
+    ]
+    import_._show({"session": "v40/1", "runs": 2, "added": True, "failed": [], "notes": notes})
+    assert capsys.readouterr().out.splitlines() == [
+        "v40/1: 2 runs",
+        f"  note: {notes[0]} (and 1 note like it: --json has all)",
+        f"  note: {notes[2]}",
+        f"  note: {notes[3]}",
+    ]

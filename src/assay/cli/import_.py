@@ -218,8 +218,14 @@ def _show(done: dict[str, Any]) -> None:
     for failure in done["failed"]:
         click.echo(f"  {failure['run']} is no result: {failure['cause']}")
     alike: dict[str, list[str]] = {}
-    for note in done["notes"]:  # that differ in their file and figures only
-        alike.setdefault(re.sub(r"[\d.,]+", "#", note.rpartition(": ")[2]), []).append(note)
+    for note in done["notes"]:
+        alike.setdefault(_without_file_and_figures(note), []).append(note)
     for first, *others in alike.values():
         more = f" (and {counted(len(others), 'note')} like it: --json has all)" if others else ""
         click.echo(f"  note: {first}{more}")
+
+
+def _without_file_and_figures(note: str) -> str:
+    """What a note says, without the path that it may begin with."""
+    head, _, rest = note.partition(": ")
+    return re.sub(r"[\d.,]+", "#", rest if rest and " " not in head else note)
