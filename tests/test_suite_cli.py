@@ -68,7 +68,7 @@ def plain_yaml(text: str) -> Any:
 @pytest.fixture
 def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A suite as it is planned on a machine that has the systems' interpreter."""
-    monkeypatch.setattr(LocalLauncher, "missing", lambda *_: ())
+    monkeypatch.setattr(LocalLauncher, "look", lambda *_: None)
     path = tmp_path / "suite.yaml"
     path.write_text(SUITE)
     path.with_name("systems.yaml").write_text(SYSTEMS)

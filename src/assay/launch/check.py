@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from assay.errors import Problem
 from assay.launch.launcher import Launcher
 from assay.records import Job, Shape
 
@@ -48,10 +47,10 @@ class Chooser(Protocol):
 class Looker(Protocol):
     """A launcher that can see, without a platform to ask, whether what a job names is there."""
 
-    def missing(self, job: Job) -> Iterator[Problem]:
-        """What the job names and is not there: its directory, its program, its script.
+    def look(self, job: Job) -> None:
+        """Look for what the job names: its directory, its program, its script.
 
-        `where` is the system's option that names it; "" where the job's task does.
+        Raises InputError for what is not there, and OptionsError where the system's options name it.
         """
         ...
 

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from assay.errors import LaunchError, Problem
+from assay.errors import InputError, LaunchError, OptionsError, Problem
 from assay.launch import processes, sent, shown, spool
 from assay.launch.kept import KeptJob
 from assay.launch.launcher import Leftover
@@ -57,27 +57,26 @@ class LocalLauncher:
         command = shown.rank_command(job, self._python(), pin_cpus=self.system.pin_cpus)
         return shown.rendered(job, command, self.system.env)
 
-    def missing(self, job: Job) -> Iterator[Problem]:
-        """Its working directory, its program, the script that a Python is given."""
+    def look(self, job: Job) -> None:
+        """For its Python, its working directory, its program, the script that a Python is given."""
         python, cwd = self._python(), job.task.cwd
         if shutil.which(python) is None:
-            yield Problem("python", f"found {python}; this machine has no such program")
-        elif cwd is not None and not Path(cwd).is_dir():
-            yield Problem("", f"cwd: found {cwd}; this machine has no such directory")
+            raise OptionsError([Problem("python", f"found {python}; this machine has no such program")])
+        if cwd is not None and not Path(cwd).is_dir():
+            raise InputError(f"cwd: found {cwd}; this machine has no such directory")
+        sent_along = {file.name for file in job.task.files}
+        program, *words = sent.argv(job, python)
+        if os.sep in program:
+            found = _is_there(program, cwd, sent_along)
         else:
-            sent_along = {file.name for file in job.task.files}
-            program, *words = sent.argv(job, python)
             path = sent.variables(job, self.system.env).get("PATH")
-            if os.sep in program:
-                found = _is_there(program, cwd, sent_along)
-            else:
-                found = shutil.which(program, path=path) is not None
-            script = words[0] if Path(program).name.startswith("python") and words else ""
-            if not found:
-                yield Problem("", f"argv: found {program}; this machine has no such program")
-            elif script.endswith(".py") and not _is_there(script, cwd, sent_along):
-                at = cwd or "the job's own directory: name it under files, or say where under cwd"
-                yield Problem("", f"argv: found {script}; no such file in {at}")
+            found = shutil.which(program, path=path) is not None
+        if not found:
+            raise InputError(f"argv: found {program}; this machine has no such program")
+        script = words[0] if Path(program).name.startswith("python") and words else ""
+        if script.endswith(".py") and not _is_there(script, cwd, sent_along):
+            at = cwd or "the job's own directory: name it under files, or say where under cwd"
+            raise InputError(f"argv: found {script}; no such file in {at}")
 
     def submit(self, job: Job) -> Handle:
         """Write the job's directory and start its keeper; returns when the keeper has taken the job."""

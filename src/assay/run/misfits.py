@@ -54,11 +54,8 @@ def _send(launcher: Launcher, trial: Trial, system: System) -> None:
     """All of it but the sending: render the job, look for what it names, find the values of its secrets."""
     job = job_of(trial, "check")
     launcher.render(job)
-    missing = list(launcher.missing(job)) if isinstance(launcher, Looker) else []
-    if of_system := [problem for problem in missing if problem.where]:
-        raise OptionsError(of_system)
-    if missing:
-        raise InputError(missing)
+    if isinstance(launcher, Looker):
+        launcher.look(job)
     values(job, getattr(system.options, "env", {}))
 
 
