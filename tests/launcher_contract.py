@@ -24,6 +24,7 @@ import pytest
 from assay.errors import InputError, LaunchError
 from assay.launch.launcher import Launcher
 from assay.records import Handle, Job, JobState, JobStatus, RankExit, Shape, Task, TaskFile
+from conftest import long_but
 
 TELL_ALL = """
 import json, os
@@ -495,8 +496,7 @@ class LauncherContract(RanksContract):
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """As many moments of the kill as the launcher asks for; three of them in every run."""
         if "moment" in metafunc.fixturenames:
-            storm = [pytest.param(moment, marks=pytest.mark.long) for moment in range(3, self.kills)]
-            metafunc.parametrize("moment", [*range(3), *storm])
+            metafunc.parametrize("moment", long_but(3, range(self.kills)))
 
     @pytest.mark.essential
     def test_killed_while_it_submits_a_job_either_runs_once_or_never(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from click.testing import Result as Ended
 
 from assay.analyse.ranking import Ranking, rankings
 from assay.cli import assay
@@ -125,64 +128,65 @@ def sheet(path: Path, systems: int) -> Path:
     return path
 
 
-def test_many_imported_systems_are_ranked_and_a_named_baseline_is_compared_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def six_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+    """The command, where `round` holds six systems without a baseline."""
     monkeypatch.chdir(tmp_path)
     sheet(tmp_path / "round.csv", 6)
-    run = CliRunner()
-    assert run.invoke(assay, ["import", "round.csv"]).exit_code == 0
-    told = run.invoke(assay, ["compare", "round"], env={"COLUMNS": "100"})
+
+    def run(*words: str, **how: Any) -> Ended:
+        return CliRunner().invoke(assay, words, **how)
+
+    assert run("import", "round.csv").exit_code == 0
+    return run
+
+
+def test_many_imported_systems_are_ranked_and_a_named_baseline_is_compared_with(
+    six_systems: Callable[..., Ended],
+) -> None:
+    told = six_systems("compare", "round", env={"COLUMNS": "100"})
     assert told.exit_code == 0, told.output
     assert "has the shortest time of 6 systems" in " ".join(told.output.split())
     assert "a-system-with-a-na…" in told.output
     assert max(map(len, told.output.splitlines())) <= 100
-    document = json.loads(run.invoke(assay, ["compare", "round", "--json"]).output)
+    document = json.loads(six_systems("compare", "round", "--json").output)
     (ranking,) = document["rankings"]
     assert [s["total"]["place"] for s in ranking["systems"]] == [1, 2, 3, 4, 5, 6]
-    shown = run.invoke(assay, ["show", "round"]).output
+    shown = six_systems("show", "round").output
     assert "has the shortest time of 6 systems" in " ".join(shown.split())
-    assert json.loads(run.invoke(assay, ["show", "round", "--json"]).output)["rankings"] == [ranking]
+    assert json.loads(six_systems("show", "round", "--json").output)["rankings"] == [ranking]
     baseline = ranking["systems"][2]["name"]
-    paired = json.loads(run.invoke(assay, ["compare", "round", "--baseline", baseline, "--json"]).output)
+    paired = json.loads(six_systems("compare", "round", "--baseline", baseline, "--json").output)
     assert {c["a"] for c in paired["comparisons"]} == {baseline}
-    unknown = run.invoke(assay, ["compare", "round", "--baseline", "z"])
+    unknown = six_systems("compare", "round", "--baseline", "z")
     assert "--baseline z: not a system of round" in str(unknown.exception or unknown.output)
 
 
 def test_a_page_of_many_systems_begins_with_rankings_and_has_whole_names_as_titles(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    six_systems: Callable[..., Ended], tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    sheet(tmp_path / "round.csv", 6)
-    run = CliRunner()
-    run.invoke(assay, ["import", "round.csv"])
-    told = run.invoke(assay, ["report", "round", "-o", "page.html"])
+    told = six_systems("report", "round", "-o", "page.html")
     assert told.exit_code == 0, told.output
     page = (tmp_path / "page.html").read_text()
     assert "6 systems, ranked by benchmark" in page
     assert "numbers time: 6 systems in order" in page
     assert " against a-system" not in page
     assert '<span title="f-system-with-a-name-that-no-column-of-a-terminal-holds">f-system-with-a-na…' in page
-    markdown = run.invoke(assay, ["report", "round", "--format", "markdown", "-o", "-"]).output
+    markdown = six_systems("report", "round", "--format", "markdown", "-o", "-").output
     assert "Choose from the rankings" in markdown
     assert "numbers time: 6 systems in order" in markdown
 
 
 def test_a_page_of_many_systems_compares_with_a_baseline_that_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    six_systems: Callable[..., Ended], tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    sheet(tmp_path / "round.csv", 6)
-    run = CliRunner()
-    run.invoke(assay, ["import", "round.csv"])
     names = [f"{letter}-system-with-a-name-that-no-column-of-a-terminal-holds" for letter in "abcdef"]
-    ranked = json.loads(run.invoke(assay, ["report", "round", "-o", "page.html", "--json"]).output)
+    ranked = json.loads(six_systems("report", "round", "-o", "page.html", "--json").output)
     assert [[s["name"] for s in ranking["systems"]] for ranking in ranked["rankings"]] == [names]
     words = ["report", "round", "-o", "page.html", "--json", "--baseline"]
-    paired = json.loads(run.invoke(assay, [*words, names[3]]).output)
+    paired = json.loads(six_systems(*words, names[3]).output)
     assert paired["rankings"] == []
     page = (tmp_path / "page.html").read_text()
     assert [name for name in names if f" against {name}" in page] == [names[3]]
-    unknown = run.invoke(assay, [*words, "z"])
+    unknown = six_systems(*words, "z")
     assert "--baseline: there is no system z; choose from a-system" in str(unknown.exception)

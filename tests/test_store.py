@@ -26,6 +26,7 @@ from assay.errors import HostError, InputError
 from assay.records import ConfusionMatrix, Measurement, Result, RunState, Series
 from assay.report import run_terminal
 from assay.store.layout import reading
+from conftest import long_but
 from made_results import quickstart
 from stated_runs import result, side
 
@@ -236,7 +237,7 @@ def test_readers_are_never_blocked_and_never_see_half_while_one_writes(root: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(n, marks=pytest.mark.long) for n in range(3, 12))])
+@pytest.mark.parametrize("seed", long_but(3, range(12)))
 def test_a_writer_killed_at_any_moment_leaves_a_whole_index(root: Path, seed: int) -> None:
     store.update(root, side([1.0]))
     code = """if True:
