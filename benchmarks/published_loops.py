@@ -228,7 +228,8 @@ def main() -> None:
     torch.backends.cudnn.benchmark = True  # as both scripts have it
     window, rates = LOOPS[options.loop](options), []
     samples = options.batch_size * (options.length if options.loop == "transformers" else 1)
-    window(options.warmup)
+    if options.warmup:  # torchvision's loop divides by its number of steps
+        window(options.warmup)
     for _ in range(options.steps // options.window):
         synchronise(options)
         begin = time.perf_counter()

@@ -20,7 +20,8 @@ from file_tree import Tree
 
 WAKING = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 PR_SET_PDEATHSIG = 1
-LOOK_EVERY_S = 0.25  # at the size of logs: costs 20 µs, and a disk takes 1 GB a second
+LOOK_EVERY_S, LOOK_AGAIN_S = 0.25, 0.02  # at the size of logs, at most and at least: a look costs 20 µs
+FASTEST_BYTES_PER_S = 2e9  # that programs print, into the page cache
 ALL_ASKED_S, JUST_ASKED_S = 0.2, 0.02  # from SIGTERM to the first process of a job until the last has it
 BATCH_SYSTEMS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")  # what they set in a job
 KILL_WAIT_S = 5.0  # SIGKILL needs no consent; what is left then hangs in the kernel (a driver, a dead NFS)
@@ -127,7 +128,8 @@ class Processes:
             if max_output_bytes is not None:
                 if (printed := self._printed_bytes()) > max_output_bytes:
                     return "failed", too_much(printed, max_output_bytes)
-                left_s = min(left_s, LOOK_EVERY_S)
+                soonest_full_s = (max_output_bytes - printed) / FASTEST_BYTES_PER_S
+                left_s = min(left_s, LOOK_EVERY_S, max(soonest_full_s, LOOK_AGAIN_S))
             info = signal.sigtimedwait(WAKING, left_s)
             if info is not None and info.si_signo in (signal.SIGTERM, signal.SIGINT):
                 self.duration_s = time.monotonic() - self.began
