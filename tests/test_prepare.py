@@ -319,6 +319,7 @@ RESTRICTED = {
 
 
 @pytest.mark.kubernetes
+@pytest.mark.disruptive  # by others: their tests bring Kueue's definitions and take them away
 def test_an_operator_that_is_there_is_not_to_be_installed_first(lab: Lab) -> None:
     """The cluster, which has some of OpenShift's kinds, is recognised as Kubernetes."""
     options = ["--systems", str(lab.file), "--part", "jobset", "--part", "kueue"]

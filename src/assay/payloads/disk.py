@@ -156,9 +156,8 @@ def emptied(rank: Rank, source: Source, block: int) -> None:
     """Have the page cache let go of a file that is read through it; fails where it doesn't."""
     if source.direct is not None:
         return
-    page_cache.let_go(source.fd)
     places = sampled(source, block)
-    left = page_cache.held(source.fd, places, block)
+    left = page_cache.emptied(source.fd, places, block)
     if left:
         rank.fail(
             f"{source.where} is on {file_system(source.where)}, which reads through the page cache, and that "

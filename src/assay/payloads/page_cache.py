@@ -8,7 +8,10 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import time
 from collections.abc import Iterable
+
+PATIENCE_S, AGAIN_S = 1.0, 0.05
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -34,6 +37,21 @@ def held(fd: int, places: Iterable[int], length: int) -> int:
     if not tells(fd):
         raise PermissionError("what the page cache holds of it is told to its owner alone")
     return sum(_holds(fd, place, length) for place in places)
+
+
+def emptied(fd: int, places: Iterable[int], length: int) -> int:
+    """Have the kernel let go of a file; as `held`, what it keeps in spite of that.
+
+    It is asked again for a while: pages that another CPU has just used or written stay the first time.
+    """
+    until = time.monotonic() + PATIENCE_S
+    places = [*places]
+    while True:
+        let_go(fd)
+        kept = held(fd, places, length)
+        if not kept or time.monotonic() > until:
+            return kept
+        time.sleep(AGAIN_S)
 
 
 def _holds(fd: int, place: int, length: int) -> bool:
