@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from assay.analyse.inference_rules import check_inference, doubts_of_inference
 from assay.cli import import_, score
-from assay.cli.inference import inference_runs
+from assay.logs.inference_paths import inference_runs
 from assay.logs.loadgen import find_runs
 from assay.records import InferenceRun
 from assay.store import find

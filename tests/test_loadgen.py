@@ -20,8 +20,8 @@ from assay.analyse.inference_rules import check_inference, doubts_of_inference
 from assay.analyse.inference_targets import inference_task, latency_bounds_ns
 from assay.analyse.rules import NOT_VERIFIED
 from assay.cli import import_, score
-from assay.cli.inference import inference_runs
 from assay.logs.inference_app import app_run, is_app_log
+from assay.logs.inference_paths import inference_runs
 from assay.logs.loadgen import find_runs, inference_run, logs_of
 from assay.logs.loadgen_text import DETAIL, SUMMARY, stated_in_summary
 from assay.records import InferenceRun

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from assay.analyse.score import ScoredSet
-from assay.cli.score import scored_sets
+from assay.api.scores import scored_sets
 
 APART = Path(__file__).parent / "mlperf_rounds_apart.csv"
 ROUNDS = ("v1.1", "v2.0", "v3.0", "v4.0")

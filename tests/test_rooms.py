@@ -58,6 +58,14 @@ def test_a_room_that_imports_another_than_its_line_allows_is_named_with_module_a
         graph.remove_import(importer=inside, imported=planted)
 
 
+def test_not_even_a_room_that_may_know_everything_may_know_a_face(whole: Any, found: Any) -> None:
+    graph = import_module("copy").deepcopy(whole)
+    assert OPTIONS["faces"] == ["cli"]
+    assert MAY_KNOW["api"] == ["everything"]
+    graph.add_import(importer="assay.api", imported="assay.cli", line_number=7, line_contents="import cli")
+    assert found(graph) == ["assay.api imports assay.cli (l. 7)"]
+
+
 def test_a_room_without_a_line_and_a_line_without_a_room_are_named(whole: Any, found: Any) -> None:
     graph = import_module("copy").deepcopy(whole)
     graph.add_module("assay.cellar")

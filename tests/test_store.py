@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from assay import store
+from assay.cli import assay as command_line
 from assay.cli import export as export_command
 from assay.cli import index as index_command
 from assay.cli import list_ as list_command
@@ -510,7 +511,7 @@ def test_index_takes_in_what_is_new_and_drops_what_is_gone(root: Path) -> None:
 def test_a_command_makes_a_damaged_index_again_and_says_so(root: Path) -> None:
     store.update(root, side([1.0]))
     store.index_path(root).write_bytes(b"junk" * 4000)
-    ran = CliRunner().invoke(list_command.command, ["--runs", str(root)])
+    ran = CliRunner().invoke(command_line, ["list", "--runs", str(root)])
     assert "can't be read" in ran.stderr
     assert "No runs" in ran.stdout
     assert store.trouble(root) is None

@@ -16,7 +16,7 @@ import stated_runs
 from assay.analyse.links import Blame, Slow
 from assay.analyse.nodes import Change
 from assay.analyse.suspects import Suspect
-from assay.cli.evidence import Named
+from assay.api.evidence import RunSet
 from assay.cli.sweep_report import sweep_of
 from assay.cluster import rounds
 from assay.cluster.sweep import GROUPS_FILE, PAIRS, systems
@@ -164,7 +164,7 @@ def test_a_report_blames_the_rack_that_the_sweep_was_told_of(tmp_path: Path) -> 
     kept = tmp_path / PAIRS / results[0].run.session
     kept.mkdir(parents=True)
     (kept / "systems.yaml").write_text(json.dumps(made))
-    named = [Named(PAIRS, tuple(results), None)]
+    named = [RunSet(PAIRS, tuple(results), None)]
     assert not {"slow rack-0"} & blamed(sweep_of(named, tmp_path, None, ()))
     (kept / GROUPS_FILE).write_text(json.dumps(racks))
     assert blamed(sweep_of(named, tmp_path, None, ())) == {"slow group: rack-0"}

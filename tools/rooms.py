@@ -4,6 +4,7 @@
     name = "…"
     type = "rooms"
     nouns = ["errors", "units", "records"]    what everybody may know; of each other they may know all
+    faces = ["cli"]                           what no other room may know, whatever its line says
     [tool.importlinter.contracts.may_know]
     shell = []                                room → rooms that its modules may import, beside the nouns
     cli = ["everything"]
@@ -46,6 +47,7 @@ class RoomsContract(Contract):
 
     type_name = "rooms"
     nouns: Any = fields.SetField(subfield=fields.StringField())
+    faces: Any = fields.SetField(subfield=fields.StringField(), required=False)
     may_know: Any = TableField()
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
@@ -67,14 +69,23 @@ class RoomsContract(Contract):
         """Every line that imports what its room may not know."""
         for importer in sorted(graph.modules):
             room = self._room(importer)
-            line = self.may_know.get(room, [])
-            if not room or EVERYTHING in line:
+            if not room:
                 continue
-            allowed = {room, "", *line} if NOTHING in line else {room, "", *line, *self.nouns}
             for imported in sorted(graph.find_modules_directly_imported_by(importer)):
-                if imported.partition(".")[0] == self._root and self._room(imported) not in allowed:
+                if imported.partition(".")[0] == self._root and not self._may(room, self._room(imported)):
                     for place in graph.get_import_details(importer=importer, imported=imported):
                         yield f"{importer} imports {imported} (l. {place['line_number']})"
+
+    def _may(self, room: str, other: str) -> bool:
+        """Whether a room may import another; each may import itself and the root package."""
+        line = self.may_know.get(room, [])
+        if other in (room, ""):
+            return True
+        if other in (self.faces or ()):
+            return False
+        if EVERYTHING in line or other in line:
+            return True
+        return NOTHING not in line and other in self.nouns
 
     def _room(self, module: str) -> str:
         """Of a module's name, the part below the root package; "" for that itself."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay.api import compare, scale, score
+    from assay.api import compare, gate, scale, score
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "compare", "scale", "score"]
+__all__ = ["__version__", "compare", "gate", "scale", "score"]
 
 
 def __getattr__(name: str) -> Any:
-    """The functions of `assay.api`, imported when they are asked for: `import assay` costs nothing."""
+    """The functions of `assay.api`, imported when they are used: `import assay` costs nothing."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from assay import api

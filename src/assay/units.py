@@ -93,6 +93,17 @@ def fraction(text: str | float) -> float:
     return quantity.value * (0.01 if quantity.unit == "%" else 1.0)
 
 
+def margin_of(written: str | float) -> float:
+    """A margin as people write it, `2%` or `0.02`. Raises ValueError outside 0 to 100 %."""
+    text = str(written)
+    margin = fraction(float(text) if text.replace(".", "", 1).isdigit() else written)
+    if 1 <= margin < 100 and "%" not in text:
+        raise ValueError(f"{text} is {100 * margin:g} %; write {margin:g}% or {margin / 100:g}")
+    if not 0 < margin < 1:
+        raise ValueError(f"{text} is not between 0 and 100 %; write it like 2% or 0.02")
+    return margin
+
+
 def significant(value: float, digits: int) -> str:
     """Plain decimals, never an exponent: this many significant digits, and always all before the point.
 

@@ -83,14 +83,6 @@ def hold_against(
     return Outcome(tuple(_along_curves(comparisons, found)), _left_out(side_a, side_b, names))
 
 
-def uncompared(
-    a: Sequence[Result], b: Sequence[Result], *, names: tuple[str, str], metrics: Metrics
-) -> tuple[tuple[Point, str], ...]:
-    """Points that `compare` leaves out, each with the reason in words."""
-    among = (*a, *b)
-    return _left_out(group(a, metrics, among), group(b, metrics, among), names)
-
-
 Groups = Mapping[Key, Group]
 
 

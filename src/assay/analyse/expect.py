@@ -11,12 +11,11 @@ from typing import Literal
 
 from assay.analyse import doubts, intervals
 from assay.analyse.doubts import meanwhile
-from assay.analyse.doubts.timing import DEFAULT_MARGIN
 from assay.analyse.groups import Group, Metrics, group, place_of
 from assay.analyse.lost_time import MOST_LOST
 from assay.analyse.ratio import logs, looks_of, one_side
 from assay.analyse.sequential import allowance
-from assay.records import Estimate, Expectation, Point, Requirement, Result
+from assay.records import DEFAULT_MARGIN, Estimate, Expectation, Point, Requirement, Result
 from assay.units import convert, human
 
 CONFIDENCE = 0.9  # at least: two-sided, so that each end is a one-sided 95 % bound

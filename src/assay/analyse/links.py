@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from assay.analyse.outliers import FALSE_ALARM, FEWEST, Decision, too_low
-from assay.records import Better
+from assay.records import DEFAULT_MARGIN, Better
 
 Pair = tuple[str, str]
 Speeds = dict[Pair, float]
@@ -70,7 +70,7 @@ def blame(
     better: Better,
     *,
     groups: Mapping[str, str] | None = None,
-    margin: float = 0.02,
+    margin: float = DEFAULT_MARGIN,
 ) -> Blame:
     """Whether nodes, links, or groups of nodes are slow.
 

@@ -27,7 +27,6 @@ from assay.analyse.ratio import one_side, ratio
 from assay.analyse.score import score
 from assay.records import Better, Estimate, Result, Shape
 
-MOST_PAIRED = 4  # sides that are compared pair by pair; of more, a ranking says more in less
 ERROR = 0.05  # of a ranking: that the best is not among those that may be, or that an interval does not hold
 SCORED = "time_to_train"  # what MLPerf ranks by, whatever a benchmark's verdicts rest on
 Basis = Literal["total", "accelerator"]

@@ -82,7 +82,8 @@ class LazyGroup(click.Group):
     cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(__version__, prog_name="assay")
-def assay() -> None:
+@click.pass_context
+def assay(context: click.Context) -> None:
     """Is this cluster as fast as it should be, how far does it scale, and where is the time lost.
 
     \b
@@ -97,6 +98,9 @@ def assay() -> None:
     2 wrong usage; 3 undecided; 4 input can't be used; 5 this machine can't do it; 6 busy;
     130 interrupted.
     """
+    from assay.cli.messages import messages
+
+    context.with_resource(messages())
 
 
 def main() -> NoReturn:

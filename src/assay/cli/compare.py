@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.held import Held, hold, ranked_of
 from assay.cli.options import JSON, MARGIN, RUNS, echo_json
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 
 if TYPE_CHECKING:
-    from assay.analyse.decompose import Decomposition
     from assay.analyse.ranking import Ranking
-    from assay.records import Comparison
+    from assay.api.comparisons import Comparisons
+    from assay.records import Comparison, Verdict
+
+EXIT_CODES: dict[Verdict, int] = {
+    "equivalent": EXIT_OK,
+    "faster": EXIT_OK,
+    "slower": EXIT_WORSE,
+    "undecided": EXIT_UNDECIDED,
+}
 
 
 @click.command()
@@ -74,7 +80,8 @@ def command(
 
     \b
     Verdicts: equivalent, the interval lies within the margin; faster or slower, it excludes 1;
-    undecided, neither, and then it says why. JSON holds every metric.
+    undecided, neither, and then it says why. JSON holds every metric. Where a benchmark's primary metric was
+    measured on one side only, it has no verdict, whatever else was compared.
 
     An exchange measured at several sizes is one line, with the sizes where B is slower; its intervals hold
     at all sizes together. --all shows each size.
@@ -84,27 +91,30 @@ def command(
 
     \b
     Exit codes, by the primary metrics: 0 all equivalent or faster; 1 one is slower; 3 else, one is
-    undecided; 4 there is nothing to compare. A ranking ends with 0.
+    undecided or was measured on one side only; 4 there is nothing to compare. A ranking ends with 0.
     """
-    if b is None and (ranked := ranked_of(runs_dir, a, metric=metric, baseline=baseline, layouts=layouts)):
+    from assay.api.comparisons import compare, rank
+
+    alone = b is None and baseline is None and not layouts
+    if alone and (ranked := rank(a, metric=metric, runs=runs_dir)):
         _show_rankings(ranked, every=every, as_json=as_json)
         return
-    held = hold(
-        runs_dir,
+    found = compare(
         a,
         b,
         margin=margin,
         metric=metric,
         layouts=layouts,
-        references=references,
+        reference=references,
         baseline=baseline,
+        runs=runs_dir,
     )
     if as_json:
-        echo_json(_document(held) | _time_to_train(held))
+        echo_json(_document(found) | _time_to_train(found))
     else:
-        _show(held, every=every)
-        _show_splits(held)
-    sys.exit(_exit_code(held.primary or held.splits))
+        _show(found, every=every)
+        _show_splits(found)
+    sys.exit(EXIT_CODES[found.verdict])
 
 
 def _show_rankings(ranked: Sequence[Ranking], *, every: bool, as_json: bool) -> None:
@@ -118,57 +128,58 @@ def _show_rankings(ranked: Sequence[Ranking], *, every: bool, as_json: bool) -> 
     Console(highlight=False).print(ranking_words.terminal(ranked, every=every))
 
 
-def _show(held: Held, *, every: bool) -> None:
+def _show(found: Comparisons, *, every: bool) -> None:
     from rich.console import Console
 
     from assay.report import figures, terminal
 
-    shown = held.found if every else held.primary
+    shown = found.comparisons if every else found.primary
+    if found.primary or found.open:
+        Console().print(terminal.advice(found.primary, open_questions=found.open), end="")
     if shown:
-        Console().print(terminal.advice(held.primary), end="")
         Console().print(terminal.verdicts(shown, folded=not every))
-        Console().print(terminal.whys(held.primary, held.sides, held.margin), end="")
-    if len(held.found) > len(shown):
-        click.echo(
-            f"{len(held.found) - len(shown)} more comparisons of other metrics: --all or --metric NAME."
-        )
-    for point, why in held.not_compared:
+        Console().print(terminal.whys(found.primary, found.sides, found.margin), end="")
+    if len(found.comparisons) > len(shown):
+        more = len(found.comparisons) - len(shown)
+        click.echo(f"{more} more comparisons of other metrics: --all or --metric NAME.")
+    for point, why in found.not_compared:
         place = f"{point.benchmark} {figures.metric(point.metric)}, {figures.where(point)}"
         click.echo(f"Not compared: {place}: {why}.")
 
 
-def _show_splits(held: Held) -> None:
-    if not (held.splits or held.not_split or held.convergences):
+def _show_splits(found: Comparisons) -> None:
+    if not (found.time_to_train or found.not_split or found.convergence):
         return
     from rich.console import Console
 
     from assay.report import split_terminal
 
-    Console().print(split_terminal.splits(held.splits, held.not_split, held.convergences))
+    Console().print(split_terminal.splits(found.time_to_train, found.not_split, found.convergence))
 
 
-def _time_to_train(held: Held) -> dict[str, Any]:
+def _time_to_train(found: Comparisons) -> dict[str, Any]:
     from assay.records import to_plain
 
     return {
-        "time_to_train": [to_plain(split) for split in held.splits],
-        "time_to_train_not_split": [to_plain(left) for left in held.not_split],
-        "convergence": [to_plain(found) for found in held.convergences],
+        "time_to_train": [to_plain(split) for split in found.time_to_train],
+        "time_to_train_not_split": [to_plain(left) for left in found.not_split],
+        "convergence": [to_plain(one) for one in found.convergence],
     }
 
 
-def _document(held: Held) -> dict[str, Any]:
+def _document(found: Comparisons) -> dict[str, Any]:
     from assay.records import to_plain
     from assay.report import exchange_words, why_words
 
-    leading = {id(comparison) for comparison in held.primary}
+    leading = {id(comparison) for comparison in found.primary}
     return {
         "schema": "assay.compare/1",
-        "margin": held.margin,
-        "comparisons": [_plain(comparison, primary=id(comparison) in leading) for comparison in held.found],
-        "curves": exchange_words.plain(held.primary),
-        "slower": why_words.plain(held.primary, held.sides, held.margin),
-        "uncompared": [{"points": to_plain(point), "reason": why} for point, why in held.not_compared],
+        "margin": found.margin,
+        "comparisons": [_plain(c, primary=id(c) in leading) for c in found.comparisons],
+        "curves": exchange_words.plain(found.primary),
+        "slower": why_words.plain(found.primary, found.sides, found.margin),
+        "uncompared": [{"points": to_plain(point), "reason": why} for point, why in found.not_compared],
+        "open": to_plain(found.open),
     }
 
 
@@ -203,10 +214,3 @@ def _plain(c: Comparison, *, primary: bool) -> dict[str, Any]:
         "family": None if c.family is None else to_plain(c.family),
         "doubts": to_plain(c.doubts),
     }
-
-
-def _exit_code(primary: Sequence[Comparison | Decomposition]) -> int:
-    verdicts = {comparison.verdict for comparison in primary}
-    if "slower" in verdicts:
-        return EXIT_WORSE
-    return EXIT_UNDECIDED if "undecided" in verdicts else EXIT_OK

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from assay.cli.evidence import named, ready
+from assay.api.evidence import run_sets
 from assay.cli.options import RUNS, form_of
 from assay.units import counted
 
@@ -49,8 +49,7 @@ def command(runs: tuple[str, ...], form: str | None, as_json: bool, output: Path
 
     chosen: Format
     chosen = "json" if as_json else form_of(output, form, _ENDINGS, "csv")  # type: ignore[assignment]
-    ready(runs_dir)
-    ids = dict.fromkeys(result.run.id for run in runs for result in named(runs_dir, run).results)
+    ids = dict.fromkeys(result.run.id for one in run_sets(runs_dir, runs) for result in one.results)
     if str(output) != "-":
         rows = store.export(runs_dir, list(ids), output, chosen)
         click.echo(f"{output}: {counted(rows, 'measurement')} of {counted(len(ids), 'run')}", err=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,8 @@ from assay.cli.options import JSON, MARGIN, RUNS, echo_json
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 
 if TYPE_CHECKING:
-    from assay.analyse.gate import Answer, Judged
-    from assay.cli.held import Held
-    from assay.records import Point
+    from assay.analyse.gate import Answer
+    from assay.api.gates import GateResult
 
 EXIT_CODES: dict[Answer, int] = {"holds": EXIT_OK, "worse": EXIT_WORSE, "undecided": EXIT_UNDECIDED}
 
@@ -58,68 +56,58 @@ def command(
     Exit codes: 0 holds; 1 worse by more than the margin; 3 undecided, or nothing was measured on one
     side; 4 there is nothing to compare.
     """
-    from assay.analyse.gate import judge, overall
-    from assay.cli.held import hold
+    from assay.api.gates import gate
 
-    held = hold(runs_dir, baseline, a, margin=margin, metric=metric)
-    judged = [judge(comparison) for comparison in held.primary]
-    missing = _missing(held)
-    answer = overall(judged, len(missing))
+    found = gate(a, baseline=baseline, margin=margin, metric=metric, runs=runs_dir)
     if junit_file is not None:
-        _write(junit_file, f"{a} against {baseline}", judged, missing)
+        _write(junit_file, f"{a} against {baseline}", found)
     if as_json:
-        echo_json(_document(answer, held, judged, missing))
+        echo_json(_document(found))
     else:
-        _show(answer, held, judged, missing)
-    sys.exit(EXIT_CODES[answer])
+        _show(found)
+    sys.exit(EXIT_CODES[found.answer])
 
 
-def _missing(held: Held) -> list[tuple[Point, str]]:
-    """Points of the primary metrics that one side lacks; of a benchmark that it lacks, the first metric's."""
-    primary = {c.point.benchmark: c.point.metric for c in held.primary}
-    for point, _ in held.not_compared:
-        primary.setdefault(point.benchmark, point.metric)
-    return [(point, why) for point, why in held.not_compared if primary[point.benchmark] == point.metric]
-
-
-def _write(file: Path, name: str, judged: Sequence[Judged], missing: Sequence[tuple[Point, str]]) -> None:
+def _write(file: Path, name: str, found: GateResult) -> None:
     from assay.durable import write_atomic, writing
     from assay.report.junit import junit
 
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(file, junit(name, judged, missing).encode(), lasting=False)
+    write_atomic(file, junit(name, found.judged, found.missing, found.open).encode(), lasting=False)
 
 
-def _show(answer: Answer, held: Held, judged: Sequence[Judged], missing: Sequence[tuple[Point, str]]) -> None:
+def _show(found: GateResult) -> None:
     from assay.report import figures, sentences
 
-    for one in judged:
+    for one in found.judged:
         c = one.comparison
         place = f"{c.point.benchmark} {figures.metric(c.point.metric)} on {figures.where(c.point)}"
         click.echo(f"{one.answer}: {place}, {c.b} over {c.a} {figures.ratio(c.ratio)}: {one.reason}")
-    for point, why in missing:
+    for question in found.open:
+        click.echo(f"undecided: {question}")
+    for point, why in found.missing:
         place = f"{point.benchmark} {figures.metric(point.metric)} on {figures.where(point)}"
         click.echo(f"undecided: {place}: {why}")
-    codes = sorted({doubt.code for one in judged for doubt in one.comparison.doubts})
+    codes = sorted({doubt.code for one in found.judged for doubt in one.comparison.doubts})
     if codes:
         click.echo(f"doubts: {', '.join(codes)} (`assay compare` says more)")
-    reserved = sentences.reservations(sentences.questions([one.comparison for one in judged]))
-    click.echo(" ".join(filter(None, (f"{answer} at a margin of {figures.percent(held.margin)}.", reserved))))
+    reserved = sentences.reservations(sentences.questions([one.comparison for one in found.judged]))
+    answer = f"{found.answer} at a margin of {figures.percent(found.margin)}."
+    click.echo(" ".join(filter(None, (answer, reserved))))
 
 
-def _document(
-    answer: Answer, held: Held, judged: Sequence[Judged], missing: Sequence[tuple[Point, str]]
-) -> dict[str, Any]:
+def _document(found: GateResult) -> dict[str, Any]:
     from assay.records import to_plain
 
     return {
         "schema": "assay.gate/1",
-        "answer": answer,
-        "margin": held.margin,
+        "answer": found.answer,
+        "margin": found.margin,
         "judged": [
             {"answer": one.answer, "reason": one.reason, "comparison": to_plain(one.comparison)}
-            for one in judged
+            for one in found.judged
         ],
-        "missing": [{"point": to_plain(point), "reason": why} for point, why in missing],
+        "missing": [{"point": to_plain(point), "reason": why} for point, why in found.missing],
+        "open": to_plain(found.open),
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.evidence import ready, up_to_date
+from assay.api.evidence import ready, up_to_date
 from assay.cli.options import JSON, RUNS, SINCE, echo_json
 from assay.errors import InputError
 

@@ -143,11 +143,11 @@ def _imported(
     format_: str,
 ) -> list[dict[str, Any]]:
     """Training results, runs of inference and each program's logs become a session each."""
-    from assay.cli.inference import told_apart
     from assay.intake.loadgen import import_inference
     from assay.intake.tf_cnn import import_cnn_logs
     from assay.intake.tool_logs import import_tool_logs
     from assay.intake.training_logs import Asked, import_sets
+    from assay.logs.inference_paths import told_apart
     from assay.logs.result_sets import find_sets
 
     formats = {path: _format(path, format_) for path in paths}

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from assay.cli.evidence import ready
+from assay.api.evidence import ready
 from assay.cli.options import JSON, RUNS, SINCE, echo_json
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Mapping
@@ -13,21 +12,17 @@ from typing import Any
 
 import click
 
-from assay.units import fraction, seconds
+from assay.api.evidence import runs_directory
+from assay.units import margin_of, seconds
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of text.")
-
-
-def default_runs_dir() -> Path:
-    """Where runs are kept: $ASSAY_RUNS, else `runs/` here."""
-    return Path(os.environ.get("ASSAY_RUNS", "runs"))
 
 
 RUNS = click.option(
     "--runs",
     "runs_dir",
     type=click.Path(path_type=Path, file_okay=False),
-    default=default_runs_dir,
+    default=runs_directory,
     show_default="$ASSAY_RUNS or ./runs",
     help="Directory that holds the runs.",
 )
@@ -46,16 +41,6 @@ def form_of(output: Path | None, form: str | None, endings: Mapping[str, str], d
     if ending[1:].isalnum() and not ending[1:].isdigit():  # page-v3.1 ends in no format
         raise click.BadParameter(f"{output}: {ending} can't be written; write {' or '.join(endings)}")
     return default
-
-
-def margin_of(text: str) -> float:
-    """A margin as people write it, `2%` or `0.02`. Raises ValueError outside 0 to 100 %."""
-    margin = fraction(float(text) if text.replace(".", "", 1).isdigit() else text)
-    if 1 <= margin < 100 and "%" not in text:
-        raise ValueError(f"{text} is {100 * margin:g} %; write {margin:g}% or {margin / 100:g}")
-    if not 0 < margin < 1:
-        raise ValueError(f"{text} is not between 0 and 100 %; write it like 2% or 0.02")
-    return margin
 
 
 def duration(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:

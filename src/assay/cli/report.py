@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import click
 
-from assay.cli.evidence import Named, named, ready
+from assay.api.evidence import RunSet, run_sets
 from assay.cli.options import JSON, MARGIN, RUNS, echo_json, form_of
 from assay.errors import InputError
 from assay.inputs import read_whole
@@ -127,21 +127,20 @@ def gather(references: Sequence[str], runs_dir: Path, margin: float | None = Non
     return _gathered(_named(references, runs_dir), runs_dir, margin)
 
 
-def _named(references: Sequence[str], runs_dir: Path) -> list[Named]:
-    ready(runs_dir)
-    return [named(runs_dir, reference) for reference in dict.fromkeys(references)]
+def _named(references: Sequence[str], runs_dir: Path) -> list[RunSet]:
+    return run_sets(runs_dir, dict.fromkeys(references))
 
 
-def _results(found: Sequence[Named]) -> list[Result]:
+def _results(found: Sequence[RunSet]) -> list[Result]:
     return [result for one in found for result in one.results]
 
 
-def _path(output: Path | None, found: Sequence[Named], form: str) -> Path:
+def _path(output: Path | None, found: Sequence[RunSet], form: str) -> Path:
     return output if output is not None else _default_path(_results(found), SUFFIXES[form])
 
 
 def _gathered(
-    found: Sequence[Named],
+    found: Sequence[RunSet],
     runs_dir: Path,
     margin: float | None,
     baseline: str | None = None,
@@ -184,7 +183,7 @@ def _without_identity(made: Contents, recipes: Sequence[Recipe], runs_dir: Path)
     return replace(made, hide=names.text, left_out=LEFT_OUT)
 
 
-def _prices(found: Sequence[Named], sides: Mapping[str, Sequence[Result]]) -> dict[str, Price]:
+def _prices(found: Sequence[RunSet], sides: Mapping[str, Sequence[Result]]) -> dict[str, Price]:
     """Each side's price as its own plan states it."""
     by_session = {
         (plan.suite, result.run.session): plan
@@ -220,20 +219,20 @@ def _with_logs(contents: Contents, page: Path, runs_dir: Path) -> Contents:
     return replace(contents, logs=links)
 
 
-def _shared_plan(found: Sequence[Named]) -> Plan | None:
+def _shared_plan(found: Sequence[RunSet]) -> Plan | None:
     """The newest plan, where all references are of one suite digest; else none speaks for all."""
     plans = [one.plan for one in found if one.plan is not None]
     digests = {plan.suite_digest for plan in plans}
     return plans[-1] if len(plans) == len(found) and len(digests) == 1 else None
 
 
-def _metrics(found: Sequence[Named], run: Run) -> Mapping[str, Metric]:
+def _metrics(found: Sequence[RunSet], run: Run) -> Mapping[str, Metric]:
     """What the run's workload declares, led by the primary metric of the suite that it is of."""
     own = next((one for one in found if one.plan is not None and one.plan.suite == run.suite), found[0])
     return own.metrics()(run)
 
 
-def _sides(found: Sequence[Named]) -> dict[str, list[Result]]:
+def _sides(found: Sequence[RunSet]) -> dict[str, list[Result]]:
     """The runs by system; where two references hold the same system, under the references' names too."""
     systems = [system for one in found for system in one.by_system()]
     sides: dict[str, list[Result]] = {}

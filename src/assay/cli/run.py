@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.api.evidence import RunSet, reindex
 from assay.cli.options import JSON, RUNS, echo_json, form_of
 from assay.cli.until import limits, until_options
 from assay.errors import (
@@ -16,8 +17,6 @@ from assay.errors import (
     EXIT_OK,
     EXIT_UNDECIDED,
     EXIT_WORSE,
-    BusyError,
-    HostError,
     InterruptedRun,
 )
 
@@ -136,28 +135,10 @@ def _completed(asked: Asked, tell: Tell) -> Completed:
 
 def _contents(completed: Completed) -> Contents:
     """What is shown of it, without provenance and recipe."""
-    from assay.cli.evidence import Named
     from assay.report.contents import gather
 
-    held = Named(completed.session.id, completed.results, completed.plan)
+    held = RunSet(completed.session.id, completed.results, completed.plan)
     return gather(held.by_system(), held.metrics(), plan=completed.plan)
-
-
-def reindex(runs_dir: Path) -> None:
-    """Bring the index up to date, or say why not: it can be made again, and the results are shown anyway."""
-    from assay import store
-    from assay.run.index import update_index
-
-    path, why = store.index_path(runs_dir), store.trouble(runs_dir)
-    if why is not None and path.exists():
-        click.echo(f"assay: {path}: {why}; it is made again", err=True)
-    try:
-        problems = update_index(runs_dir)
-    except (HostError, BusyError) as error:
-        click.echo(f"assay: {error}\nassay: the index is not up to date; `assay index` mends it", err=True)
-        return
-    for problem in problems:
-        click.echo(f"assay: {problem}", err=True)
 
 
 def teller(quiet: bool) -> Tell:
@@ -172,16 +153,16 @@ def teller(quiet: bool) -> Tell:
 
 
 def _primary(contents: Contents) -> list[Comparison]:
-    """Comparisons of each benchmark's leading metric."""
-    return [c for c in contents.comparisons if c.point.metric == contents.primary.get(c.point.benchmark)]
+    """Comparisons that the verdicts rest on."""
+    return [c for question in contents.questions for c in question.comparisons]
 
 
 def _show_verdicts(console: Console, primary: Sequence[Comparison], contents: Contents) -> None:
     """What to do, then each verdict with why it is so."""
     from assay.report import terminal
 
-    if primary or contents.requirements:
-        console.print(terminal.advice(primary, contents.requirements), end="")
+    if primary or contents.requirements or contents.open:
+        console.print(terminal.advice(primary, contents.requirements, contents.open), end="")
     if primary:
         console.print(terminal.verdicts(primary, doubted=False, folded=True))
         console.print(terminal.whys(primary, contents.sides, contents.margin), end="")

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.evidence import Named, named, ready
 from assay.cli.options import JSON, RUNS, echo_json
-from assay.errors import InputError
 from assay.units import counted
 
 if TYPE_CHECKING:
     from assay.analyse.machines import By
-    from assay.analyse.scaling_study import Study
-    from assay.analyse.spending import Prices
+    from assay.api.curves import ScalingCurves
 
 
 @click.command()
@@ -75,92 +71,38 @@ def command(
       assay scale quickstart --json
       assay scale v4.0 --group accelerator
     """
-    from assay.analyse.spending import Prices
+    from assay.api.curves import scale
 
-    prices = Prices(price_per_accelerator_hour, power_w)
-    studies = studies_of(runs_dir, references, metric=metric or None, at=at, prices=prices, group=group)
+    found = scale(
+        *references,
+        metric=metric or None,
+        at=at,
+        price_per_accelerator_hour=price_per_accelerator_hour,
+        power_w=power_w,
+        group=group,
+        runs=runs_dir,
+    )
     if as_json:
         from assay.records import to_plain
 
-        plain = to_plain(studies)
+        plain = to_plain(found.studies)
         echo_json({"schema": "assay.scale/1", "curves": [s.pop("curve") for s in plain], "studies": plain})
         return
     from rich.console import Console
 
     from assay.report import scaling_terminal
 
-    if how := _grouping(studies, runs_dir, references, group):
+    if how := _grouping(found):
         click.echo(f"{how}\n")
-    Console(highlight=False).print(scaling_terminal.studies(studies))
+    Console(highlight=False).print(scaling_terminal.studies(found.studies))
 
 
-def _grouping(studies: Sequence[Study], runs_dir: Path, references: Sequence[str], group: By | None) -> str:
+def _grouping(found: ScalingCurves) -> str:
     """How the systems of one reference were grouped into curves; "" where they were not."""
-    by = _grouped_by([named(runs_dir, reference) for reference in dict.fromkeys(references)], group)
+    by = found.grouped_by
     if by == "none":
         return ""
     what = "name without its count" if by == "name" else "accelerator"
     others = "--group accelerator or none" if by == "name" else "--group name or none"
-    curves = len({study.curve.system for study in studies})
+    curves = len({study.curve.system for study in found.studies})
     return f"Sizes of {counted(curves, 'machine')}, by submitter and {what}; {others} groups otherwise."
-
-
-def _grouped_by(found: Sequence[Named], group: By | None) -> By:
-    imported = all(r.run.source is not None for one in found for r in one.results)
-    several = len({r.run.trial.system for one in found for r in one.results}) > 1
-    return "none" if len(found) > 1 or not several else group or ("name" if imported else "none")
-
-
-def studies_of(
-    runs_dir: Path,
-    references: Sequence[str],
-    *,
-    metric: str | Sequence[str] | None = None,
-    at: Sequence[int] = (),
-    prices: Prices | None = None,
-    group: By | None = None,
-) -> tuple[Study, ...]:
-    """The curves of the runs that are referred to, and what follows from each.
-
-    Several references are one curve; of one, `group` says which systems are. Raises InputError where there is
-    none, and says why.
-    """
-    from assay.analyse.machines import machines
-    from assay.analyse.scaling import common_name, curves
-    from assay.analyse.scaling_study import study
-    from assay.read import flops
-
-    ready(runs_dir)
-    found = [named(runs_dir, reference) for reference in dict.fromkeys(references)]
-    results = list({r.run.id: r for one in found for r in one.results}.values())
-    systems = list(dict.fromkeys(r.run.trial.system for r in results))
-    several = len(found) > 1 and len(systems) > 1
-    across = common_name(systems) or " + ".join(systems) if several else None
-    by = _grouped_by(found, group)
-    if by == "none":
-        made = curves(results, metrics=found[0].metrics(), metric=metric, across=across)
-    else:
-        made = [
-            curve
-            for name, sizes in machines(results, by).items()
-            for curve in curves(sizes, metrics=found[0].metrics(), metric=metric, across=name)
-        ]
-    if not made:
-        raise InputError(_no_curve(found, systems, metric))
-    return tuple(study(curve, at=at, prices=prices, flops=flops, beside=results) for curve in made)
-
-
-def _no_curve(found: Sequence[Named], systems: Sequence[str], metric: str | Sequence[str] | None) -> str:
-    shapes = sorted({str(result.run.trial.shape) for one in found for result in one.results})
-    wanted = (metric,) if isinstance(metric, str) else metric
-    what = "its primary metrics" if wanted is None else ", ".join(wanted)
-    words = (
-        f"{' '.join(one.reference for one in found)}: no curve: {what} must scale with the ranks and have "
-        f"results at two sizes at least (its runs have the shapes {', '.join(shapes)})"
-    )
-    if len(found) == 1 and len(systems) > 1 and len(shapes) > 1:
-        words += (
-            f". To hold its {len(systems)} systems as sizes of one curve, name each: "
-            f"`assay scale {found[0].reference}:{systems[0]} {found[0].reference}:{systems[1]} …`"
-        )
-    return words

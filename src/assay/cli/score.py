@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from assay.cli.options import JSON, echo_json
-from assay.errors import EXIT_WORSE, InputError
+from assay.errors import EXIT_WORSE
 
 if TYPE_CHECKING:
     from assay.analyse.score import ScoredSet
-    from assay.logs.result_sets import ResultSet
     from assay.records import InferenceRun, TrainingRun
 
 SCHEMA = "assay.score/1"
 SILENT_S = 2.0  # reading that takes longer says how far it is
 
 
-def round_of(text: str) -> str:
-    """A round as MLCommons writes it. Raises ValueError on anything else."""
-    if not re.fullmatch(r"v\d+\.\d+", text):
-        raise ValueError(f"{text!r} is no round; write it like v3.1")
-    return text
-
-
 def _round(_ctx: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    from assay.api.scores import round_of
+
     try:
         return None if text is None else round_of(text)
     except ValueError as error:
@@ -88,132 +80,38 @@ def command(
     doesn't exist or holds no results.
     A run that did not converge is a complete log.
     """
-    from assay.analyse.inference_rules import check_inference
     from assay.analyse.rules import NOT_VERIFIED
-    from assay.cli.inference import inference_runs, run_json, told_apart
+    from assay.api.scores import score
 
-    training, folders = told_apart(paths)
-    sets = held_against(stated, scored_sets(training, round_, rules=rules))
-    inference = inference_runs(folders)
+    waiting = _Waiting()
+    found = score(*paths, round=round_, stated=stated, rules=rules, progress=waiting.tell)
+    waiting.close()
     if as_json:
-        found = {"sets": [_set_json(scored) for scored in sets]}
-        runs = {"inference": [run_json(run, rules=rules) for run in inference]}
-        echo_json({"schema": SCHEMA, "label": NOT_VERIFIED, **found, **runs})
+        sets = {"sets": [_set_json(scored) for scored in found.sets]}
+        runs = {"inference": [_inference_json(run, rules=rules) for run in found.inference]}
+        echo_json({"schema": SCHEMA, "label": NOT_VERIFIED, **sets, **runs})
     else:
-        _print(sets, inference, with_runs=runs_table, rules=rules)
-    incomplete = any(run.status in ("unfinished", "invalid") for scored in sets for run in scored.runs)
-    checks = [check for scored in sets for check in scored.checks]
-    checks += [check for run in inference if rules for check in check_inference(run)]
-    no_result = any(run.problem and not (run.mode or "").startswith("Accuracy") for run in inference)
-    contradicted = any(doubt.code == "score-contradicts" for scored in sets for doubt in scored.doubts)
-    if incomplete or no_result or contradicted or any(check.state == "fail" for check in checks):
+        _print(found.sets, found.inference, with_runs=runs_table, rules=rules)
+    if not found.sound:
         sys.exit(EXIT_WORSE)
 
 
-def scored_sets(paths: Sequence[Path], round_: str | None = None, *, rules: bool = False) -> list[ScoredSet]:
-    """Every set of result files below the paths, scored. Raises InputError where a path holds none.
+class _Waiting:
+    """A line about how far it is, where a person waits for long."""
 
-    rules  hold each set against the rules of its round as well: every log is read once more
-    """
-    from assay.logs.result_sets import find_sets
+    def __init__(self) -> None:
+        self._began, self._shown = time.monotonic(), False
 
-    sets = ((found, _scored(found, round_)) for found in _told(find_sets(paths)))
-    return [_checked(found, scored) if rules else scored for found, scored in sets]
+    def tell(self, read: int, sets: int) -> None:
+        """Show how many sets were read."""
+        if sys.stderr.isatty() and time.monotonic() - self._began > SILENT_S:
+            click.echo(f"\r{read} of {sets} sets read", nl=False, err=True)
+            self._shown = True
 
-
-def held_against(stated: str | None, sets: Sequence[ScoredSet]) -> Sequence[ScoredSet]:
-    """The sets with what was published of them, and the doubt where it doesn't follow from their logs.
-
-    stated  minutes of the only set, or the path of a sheet
-
-    Raises InputError where it is neither, where one figure is given for several sets, or where none of a
-    sheet's is of a set here.
-    """
-    from assay.analyse.doubts.published import score_contradicts
-    from assay.logs.stated_scores import of_set, stated_scores
-
-    if stated is None:
-        return sets
-    said = stated_scores(stated)
-    if any(s.system is None for s in said) and len(sets) != 1:
-        raise InputError(
-            f"stated: one figure is given for {len(sets)} sets; score one set, or give a CSV of "
-            "system,benchmark,minutes"
-        )
-    held = []
-    for scored in sets:
-        published = of_set(said, scored.system, scored.benchmark)
-        if published is None:
-            held.append(scored)
-            continue
-        what = f"{scored.benchmark or 'unknown benchmark'} on {scored.system or 'an unknown system'}, minutes"
-        doubt = score_contradicts(
-            published.minutes, scored.score.scaled, decimals=published.decimals, what=what
-        )
-        doubts = scored.doubts if doubt is None else (doubt, *scored.doubts)
-        held.append(replace(scored, stated_minutes=published.minutes, doubts=doubts))
-    if all(scored.stated_minutes is None for scored in held):
-        here = ", ".join(f"{scored.system},{scored.benchmark}" for scored in held[:5])
-        raise InputError(f"stated: no row of the sheet is of a set here; the sets are {here}")
-    return held
-
-
-def _checked(found: ResultSet, scored: ScoredSet) -> ScoredSet:
-    from assay.analyse.mlperf_rounds import rules_of
-    from assay.analyse.rules import check_set
-    from assay.logs.outline import outline
-
-    rules = rules_of(scored.benchmark, scored.round)
-    outlines = [outline(file) for file in found.files]
-    checks = check_set(scored.runs, outlines, rules, scaling_factor=scored.scaling_factor)
-    return replace(scored, rules=rules, checks=checks)
-
-
-def _scored(found: ResultSet, round_: str | None) -> ScoredSet:
-    from assay.analyse.score import ScoredSet, score
-    from assay.analyse.set_doubts import doubts_of_set
-    from assay.logs.mlperf import training_runs
-    from assay.records import Doubt
-
-    runs = tuple(training_runs(found, round_=round_))
-    benchmark = _most_common(run.benchmark for run in runs) or found.benchmark
-    of_round = _most_common(run.round for run in runs) or found.round or round_
-    result = score(runs, benchmark=benchmark, round_=of_round, scaling_factor=found.scaling_factor)
-    beside = (
-        Doubt("unreadable-file", f"{p.where}: {p.what}", "mend or remove the file; the score does without it")
-        for p in found.problems
-    )
-    return ScoredSet(
-        name=found.name,
-        benchmark=benchmark,
-        round=of_round,
-        system=found.system,
-        runs=runs,
-        scaling_factor=found.scaling_factor,
-        score=result,
-        doubts=(
-            *result.doubts,
-            *doubts_of_set(runs, system=found.system, system_facts=found.system_facts),
-            *beside,
-        ),
-    )
-
-
-def _most_common(words: Iterable[str | None]) -> str | None:
-    known = Counter(word for word in words if word is not None)
-    return known.most_common(1)[0][0] if known else None
-
-
-def _told(sets: Sequence[ResultSet]) -> Iterable[ResultSet]:
-    """The sets, with a line about how far it is where a person waits for long."""
-    began, told = time.monotonic(), False
-    for at, found in enumerate(sets):
-        if sys.stderr.isatty() and time.monotonic() - began > SILENT_S:
-            click.echo(f"\r{at} of {len(sets)} sets read", nl=False, err=True)
-            told = True
-        yield found
-    if told:
-        click.echo("\r\x1b[K", nl=False, err=True)
+    def close(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            click.echo("\r\x1b[K", nl=False, err=True)
 
 
 def _print(
@@ -295,3 +193,34 @@ def _run_json(run: TrainingRun) -> dict[str, Any]:
         "evaluations": [list(point) for point in run.evaluations],
         "notes": list(run.notes),
     }
+
+
+def _inference_json(run: InferenceRun, *, rules: bool) -> dict[str, Any]:
+    """A run as plain data: its score and figures, what it was run with, doubts and checks."""
+    from assay.analyse.inference_rules import check_inference, doubts_of_inference
+
+    document = {
+        "run": run.name,
+        "files": list(run.files),
+        "place": asdict(run.place) if run.place else None,
+        "scenario": run.scenario,
+        "mode": run.mode,
+        "validity": run.validity,
+        "problem": run.problem or None,
+        "score": asdict(run.score) if run.score else None,
+        "figures": [asdict(figure) for figure in run.figures],
+        "accuracy": _accuracy_json(run),
+        "settings": {key: said.value for key, said in run.stated.items() if key.startswith("effective_")},
+        "doubts": [asdict(doubt) for doubt in doubts_of_inference(run)],
+    }
+    if rules:
+        document["checks"] = [asdict(check) for check in check_inference(run)]
+    return document
+
+
+def _accuracy_json(run: InferenceRun) -> dict[str, Any] | None:
+    """The accuracy run next to a run: its figures, or why it states none; None where there is none."""
+    if run.accuracy is None:
+        return None
+    figures = {metric: stated.value for metric, stated in run.accuracy.figures.items()}
+    return {"figures": figures, "problem": run.accuracy.problem or None}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.evidence import Named, named, ready
-from assay.cli.held import ranked_of
+from assay.api.comparisons import rank
+from assay.api.evidence import RunSet, run_set
 from assay.cli.options import JSON, RUNS, echo_json
 from assay.units import counted
 
@@ -46,10 +46,9 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
       assay show resnet50-scaling:dgx-openshift
       assay show quickstart/2026-03-01T101500Z/resnet50-1x2-r03
     """
-    ready(runs_dir)
-    found = named(runs_dir, run)
+    found = run_set(runs_dir, run)
     if as_json:
-        echo_json(_document(found, ranked_of(runs_dir, run)))
+        echo_json(_document(found, rank(run, runs=runs_dir)))
         return
     from rich.console import Console
 
@@ -58,7 +57,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
 
     console = Console(highlight=False)
     console.print(_heading(found), markup=False, soft_wrap=True)
-    if ranked := ranked_of(runs_dir, run):
+    if ranked := rank(run, runs=runs_dir):
         _show_rankings(console, found, ranked)
         return
     for system, results in found.by_system().items():
@@ -81,7 +80,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
         console.print(printable(line), markup=False, soft_wrap=True)
 
 
-def _show_rankings(console: Console, found: Named, ranked: Sequence[Ranking]) -> None:
+def _show_rankings(console: Console, found: RunSet, ranked: Sequence[Ranking]) -> None:
     """The order of many systems, failed runs and doubts; each system's own figures are a command away."""
     from assay.report import ranking_words
     from assay.report.terminal import printable
@@ -93,7 +92,7 @@ def _show_rankings(console: Console, found: Named, ranked: Sequence[Ranking]) ->
         console.print(printable(line), markup=False, soft_wrap=True)
 
 
-def _heading(found: Named) -> str:
+def _heading(found: RunSet) -> str:
     """What there is, and what was to be measured and was not: it undoes every figure below."""
     from assay.analyse.groups import counts
     from assay.report.transport_words import first_line
@@ -122,13 +121,13 @@ def _facts(results: Sequence[Result]) -> str:
     return " · ".join(parts) or "nothing is known of the machine"
 
 
-def _groups(found: Named, results: Sequence[Result]) -> list[Group]:
+def _groups(found: RunSet, results: Sequence[Result]) -> list[Group]:
     from assay.analyse.groups import group
 
     return list(group(results, found.metrics()).values())
 
 
-def _numbers(found: Named, results: Sequence[Result]) -> Any:
+def _numbers(found: RunSet, results: Sequence[Result]) -> Any:
     """One row a metric and point."""
     from rich.table import Table
 
@@ -169,7 +168,7 @@ def _estimate(here: Group) -> tuple[Estimate, float | None]:
     return one_side(here), spread(logs(here)) if min(here.values) > 0 else None
 
 
-def _exchanges(found: Named, system: str, results: Sequence[Result]) -> Iterator[str]:
+def _exchanges(found: RunSet, system: str, results: Sequence[Result]) -> Iterator[str]:
     """Latency, bandwidth and the size of half of it of each exchange over its size."""
     from assay.analyse.exchange_curves import exchange_curves
     from assay.report import exchange_words, figures
@@ -179,14 +178,14 @@ def _exchanges(found: Named, system: str, results: Sequence[Result]) -> Iterator
         yield f"  {place}: {exchange_words.words(curve)}"
 
 
-def _usage(found: Named) -> tuple[Usage, ...]:
+def _usage(found: RunSet) -> tuple[Usage, ...]:
     from assay.analyse.expected import usage
     from assay.read import flops
 
     return usage(found.results, metrics=found.metrics(), flops=flops)
 
 
-def _usage_lines(found: Named) -> Iterator[str]:
+def _usage_lines(found: RunSet) -> Iterator[str]:
     """How the figures stand against what the hardware can do and what others reached."""
     from assay.report import expected_words
 
@@ -196,7 +195,7 @@ def _usage_lines(found: Named) -> Iterator[str]:
     yield from (f"  {line}" for line in lines)
 
 
-def _failed(found: Named) -> Iterator[str]:
+def _failed(found: RunSet) -> Iterator[str]:
     from assay.analyse.groups import cause, counts
 
     failed = [r for r in found.results if r.run.state.final and not counts(r)]
@@ -206,7 +205,7 @@ def _failed(found: Named) -> Iterator[str]:
         yield f"  {result.run.trial.id} (attempt {result.run.attempt}): {cause(result)}"
 
 
-def _closing(found: Named) -> Iterator[str]:
+def _closing(found: RunSet) -> Iterator[str]:
     """Failed runs with their causes, doubts, and where the rest is."""
     yield from _failed(found)
     doubts = _doubts(found)
@@ -226,11 +225,11 @@ def _sources(result: Result) -> Iterator[str]:
         yield f"  {m.file}:{m.line}  {m.metric}{labels} = {m.value:g} {m.unit}".rstrip()
 
 
-def _points(found: Named) -> int:
+def _points(found: RunSet) -> int:
     return sum(len(_groups(found, results)) for results in found.by_system().values())
 
 
-def _doubts(found: Named) -> list[tuple[Doubt, int]]:
+def _doubts(found: RunSet) -> list[tuple[Doubt, int]]:
     """Each doubt by code with the first evidence met and the number of points that it concerns."""
     from assay.analyse import doubts, explanations
 
@@ -243,7 +242,7 @@ def _doubts(found: Named) -> list[tuple[Doubt, int]]:
     return sorted(by_code.values(), key=lambda at: explanations.rank(at[0].code))
 
 
-def _document(found: Named, ranked: Sequence[Ranking]) -> Mapping[str, Any]:
+def _document(found: RunSet, ranked: Sequence[Ranking]) -> Mapping[str, Any]:
     from assay.analyse.exchange_curves import exchange_curves
     from assay.analyse.groups import cause, counts
     from assay.records import to_plain
@@ -285,7 +284,7 @@ def _document(found: Named, ranked: Sequence[Ranking]) -> Mapping[str, Any]:
     }
 
 
-def _plain_points(found: Named) -> Iterable[dict[str, Any]]:
+def _plain_points(found: RunSet) -> Iterable[dict[str, Any]]:
     from assay.records import to_plain
 
     for system, results in found.by_system().items():

@@ -57,7 +57,7 @@ def command(
     Exit codes: 0 nothing is missing and no checker refuses; 1 something is, or does; 4 a source can't be
     used; 5 mlperf-logging is not installed.
     """
-    from assay.cli.score import round_of
+    from assay.api.scores import round_of
     from assay.rundir.files import safe_name
     from assay.submission import compose
     from assay.submission.checkers import check
@@ -112,7 +112,7 @@ def _entries(sources: Sequence[str], runs_dir: Path) -> list[Entry]:
 
 
 def _of_folder(folder: Path) -> Iterator[Entry | Problem]:
-    from assay.cli.score import scored_sets
+    from assay.api.scores import scored_sets
     from assay.logs.result_sets import find_sets
     from assay.submission import Entry
 
@@ -127,14 +127,13 @@ def _of_folder(folder: Path) -> Iterator[Entry | Problem]:
 
 
 def _of_runs(reference: str, runs_dir: Path) -> Iterator[Entry | Problem]:
-    from assay.cli.evidence import named, ready
+    from assay.api.evidence import run_set
     from assay.rundir.session import Session
     from assay.submission import Entry
     from assay.submission.description import agreed, described
 
-    ready(runs_dir)
     by_set: dict[tuple[str, str], list[Result]] = {}
-    for result in named(runs_dir, reference).results:
+    for result in run_set(runs_dir, reference).results:
         training = result.reading.training
         benchmark = training.benchmark if training else None
         if benchmark is None:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.options import JSON, RUNS, duration, echo_json, margin_of
+from assay.cli.options import JSON, RUNS, duration, echo_json
 from assay.cli.sweep_runs import by_reason, stored
 from assay.cli.systems import SYSTEMS, named
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
-from assay.units import fraction
+from assay.units import fraction, margin_of
 
 if TYPE_CHECKING:
     from assay.analyse.rings import Ring

@@ -12,7 +12,7 @@ from assay.inputs import read_json
 
 if TYPE_CHECKING:
     from assay.analyse.sweep import Measured
-    from assay.cli.evidence import Named
+    from assay.api.evidence import RunSet
     from assay.records import Result
     from assay.report.contents import Recipe
     from assay.report.sweep_page import Swept
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Definitions = Mapping[str, Mapping[str, Any]]
 
 
-def is_sweep(found: Sequence[Named], runs_dir: Path) -> bool:
+def is_sweep(found: Sequence[RunSet], runs_dir: Path) -> bool:
     """Whether all that is to be reported are a sweep's nodes, pairs and rings; rings alone are no such."""
     from assay.cluster.sweep import NODES, PAIRS, RINGS
 
@@ -31,7 +31,7 @@ def is_sweep(found: Sequence[Named], runs_dir: Path) -> bool:
 
 
 def sweep_of(
-    found: Sequence[Named], runs_dir: Path, margin: float | None, recipes: Sequence[Recipe]
+    found: Sequence[RunSet], runs_dir: Path, margin: float | None, recipes: Sequence[Recipe]
 ) -> Swept:
     """The sweep, judged anew: of two sessions of nodes, or of pairs, the first is the baseline.
 
@@ -77,11 +77,11 @@ def sweep_of(
     )
 
 
-def _suite(one: Named) -> str:
+def _suite(one: RunSet) -> str:
     return one.results[0].run.suite
 
 
-def _definitions(one: Named, runs_dir: Path) -> Definitions:
+def _definitions(one: RunSet, runs_dir: Path) -> Definitions:
     """Each system that was swept, as its session keeps it; none where that is somebody's own suite."""
     from assay.cluster.sweep import bound
 
@@ -117,7 +117,7 @@ def _nodes(definitions: Definitions) -> set[str]:
     return {node for hosts in _hosts(definitions).values() for node in hosts}
 
 
-def _measured(one: Named, definitions: Definitions) -> Measured:
+def _measured(one: RunSet, definitions: Definitions) -> Measured:
     from assay.analyse.sweep import Measured, figures_of
 
     figures = figures_of(one.results, one.metrics())

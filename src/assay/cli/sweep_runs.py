@@ -109,7 +109,8 @@ class Sweep:
 
     def run(self) -> Swept:
         """All parts, as far as there is time. Raises as `run_suite`, InputError where no node takes jobs."""
-        from assay.cli.run import reindex, teller
+        from assay.api.evidence import reindex
+        from assay.cli.run import teller
         from assay.run.drive import finish, run_suite
 
         there = {member.name: member for member in self._ask()}
@@ -295,9 +296,9 @@ def _groups(nodes: Sequence[str], there: Mapping[str, Member], by: str) -> dict[
 
 
 def _metrics(completed: Completed) -> Callable[[Run], Mapping[str, Metric]]:
-    from assay.cli.evidence import Named
+    from assay.api.evidence import RunSet
 
-    return Named(completed.session.id, completed.results, completed.plan).metrics()
+    return RunSet(completed.session.id, completed.results, completed.plan).metrics()
 
 
 def stored(runs_dir: Path, references: Sequence[str]) -> tuple[Figures | None, set[str]]:
@@ -306,16 +307,14 @@ def stored(runs_dir: Path, references: Sequence[str]) -> tuple[Figures | None, s
     Raises InputError where one gave nothing.
     """
     from assay.analyse.sweep import figures_of
-    from assay.cli.evidence import named, ready
+    from assay.api.evidence import run_sets
 
     figures: dict[str, Figure] = {}
     sessions: set[str] = set()
-    for reference in references:
-        ready(runs_dir)
-        found = named(runs_dir, reference)
+    for found in run_sets(runs_dir, references):
         its = figures_of(found.results, found.metrics())
         if not its:
-            raise InputError(f"--baseline {reference}: none of its runs gave a figure")
+            raise InputError(f"--baseline {found.reference}: none of its runs gave a figure")
         figures |= its
         sessions |= {f"{result.run.suite}/{result.run.session}" for result in found.results}
     return figures or None, sessions

@@ -13,13 +13,12 @@ from typing import Any
 
 from assay import __version__
 from assay.errors import InputError
-from assay.records import Plan, Run, RunState, Shape, Trial, digest_of
+from assay.records import DEFAULT_MARGIN, Plan, Run, RunState, Shape, Trial, digest_of
 from assay.rundir import session as rundir
 from assay.rundir.files import SCHEMA, Header, safe_name
 from assay.rundir.session import Session
 
 UNKNOWN = "unknown"
-DEFAULT_MARGIN = 0.02
 
 
 @dataclass(frozen=True)

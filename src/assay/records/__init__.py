@@ -47,6 +47,7 @@ from assay.records.plain import digest_of, from_json, to_compact_json, to_json, 
 from assay.records.runs import Provenance, Reading, Result, Run, RunState, SecretPlace
 from assay.records.scalar import Scalar
 from assay.records.verdicts import (
+    DEFAULT_MARGIN,
     Along,
     Comparison,
     Doubt,
@@ -62,6 +63,7 @@ from assay.records.verdicts import (
 )
 
 __all__ = [
+    "DEFAULT_MARGIN",
     "AccuracyRun",
     "Along",
     "Better",

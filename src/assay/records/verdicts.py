@@ -31,6 +31,8 @@ class Doubt:
     remedy: str
 
 
+DEFAULT_MARGIN = 0.02  # share that counts as equal, where nobody states another
+
 Verdict = Literal["equivalent", "faster", "slower", "undecided"]
 
 

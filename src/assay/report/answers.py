@@ -73,6 +73,11 @@ def _compared(contents: Contents) -> list[Answer]:
             gravest([d for c in q.comparisons for d in c.doubts]),
         )
         for q in contents.questions
+    ] + [
+        Answer(
+            "undecided", sentences.SYMBOLS["undecided"], f"{one}.", f"{one.metric} is its primary metric", ()
+        )
+        for one in contents.open
     ]
 
 

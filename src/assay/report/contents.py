@@ -6,19 +6,28 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 
 from assay.analyse import doubts
-from assay.analyse.compare import compare, uncompared
 from assay.analyse.decompose import Decomposition, decompose
 from assay.analyse.exchange_curves import ExchangeCurve, exchange_curves
 from assay.analyse.expect import check
 from assay.analyse.expected import Flops
-from assay.analyse.families import claimed_together
 from assay.analyse.groups import Group, Key, Metrics, cause, counts, group
-from assay.analyse.ranking import MOST_PAIRED, Ranking, rankings
+from assay.analyse.ranking import Ranking, rankings
 from assay.analyse.ratio import one_side
 from assay.analyse.scaling import curves, sizes_of_one_system
 from assay.analyse.scaling_study import Study, study
+from assay.analyse.sides import (
+    OpenQuestion,
+    Pair,
+    against,
+    are_ranked,
+    baseline_of,
+    judge,
+    led_by,
+    primary_metrics,
+)
 from assay.errors import InputError
 from assay.records import (
+    DEFAULT_MARGIN,
     Comparison,
     Doubt,
     Estimate,
@@ -32,8 +41,6 @@ from assay.records import (
 )
 from assay.report import figures
 from assay.report.sentences import Question, questions
-
-DEFAULT_MARGIN = 0.02
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,7 @@ class Contents:
     uncompared what was measured on one side only, and why it is not compared
     primary    benchmark → the metric that its question is about
     questions  about the primary metrics; `comparisons` has every metric
+    open       benchmarks without a verdict, although other metrics were compared
     studies    the curves, each with what follows from it
     splits     trainings to a target, taken apart into convergence and system
     exchanges  time and bus bandwidth of exchanges over their size
@@ -117,6 +125,7 @@ class Contents:
     curves: tuple[Scaling, ...]
     summaries: tuple[Summary, ...]
     failures: tuple[Failure, ...]
+    open: tuple[OpenQuestion, ...] = ()
     uncompared: tuple[tuple[str, str], ...] = ()
     facts: tuple[Fact, ...] = ()
     recipes: tuple[Recipe, ...] = ()
@@ -185,41 +194,39 @@ def gather(
     Raises InputError when there is no run at all.
     """
     held = baseline_first(sides, plan, baseline)
+    stated = plan.primary_metric if plan is not None else {}
+    metrics = led_by(stated, metrics)
     width = margin if margin is not None else plan.margin if plan is not None else DEFAULT_MARGIN
     groups = {name: group(results, metrics) for name, results in held.items()}
-    primary = _primary(plan, groups)
+    primary = primary_metrics((r for results in held.values() for r in results), metrics, stated)
     rank = {benchmark: at for at, benchmark in enumerate(primary)}
     across = sizes_of_one_system(held)
     compared = _without(held, across)
-    many = len(held) > MOST_PAIRED and _stated(plan, baseline) not in held
-    ranked = rankings(compared, metrics) if many else ()
-    if ranked:
-        compared = dict.fromkeys(held, ())
-    comparisons = claimed_together(
-        sorted(_compared(compared, metrics, width), key=lambda c: rank[c.point.benchmark]),
-        lambda c: primary[c.point.benchmark] == c.point.metric,
-    )
-    studies = sorted(_studies(held, metrics, flops, across), key=lambda found: rank[found.curve.benchmark])
-    summaries = [s for name, found in groups.items() for s in _summaries(name, found)]
+    ranked = rankings(compared, metrics) if are_ranked(held, _stated(plan, baseline)) else ()
+    pairs = [] if ranked else against(compared, next(iter(compared)))
+    found = judge(pairs, metrics, margin=width, primary=primary)
+    studies = sorted(_studies(held, metrics, flops, across), key=lambda one: rank[one.curve.benchmark])
+    summaries = [s for name, of_side in groups.items() for s in _summaries(name, of_side)]
     return Contents(
         title=" · ".join(dict.fromkeys(r.run.suite for results in held.values() for r in results)),
         sides=held,
         margin=width,
         primary=primary,
-        comparisons=comparisons,
-        questions=questions([c for c in comparisons if primary[c.point.benchmark] == c.point.metric]),
+        comparisons=_ordered(found.comparisons, rank),
+        questions=questions(_ordered(found.primary, rank)),
         requirements=tuple(_requirements(held, metrics, plan)),
-        curves=tuple(found.curve for found in studies),
+        curves=tuple(one.curve for one in studies),
         summaries=tuple(sorted(summaries, key=lambda s: rank[s.point.benchmark])),
         failures=tuple(one for name, results in held.items() for one in failures(name, results)),
-        uncompared=tuple(_uncompared(compared, metrics)),
+        open=found.open,
+        uncompared=tuple((_task(point), why) for point, why in found.not_compared),
         facts=tuple(facts),
         recipes=tuple(recipes),
         prices=dict(prices or {}),
-        splits=tuple(_splits(compared, width)),
+        splits=tuple(_splits(pairs, width)),
         studies=tuple(studies),
         exchanges=tuple(
-            found for name, results in held.items() for found in exchange_curves(name, results, metrics)
+            curve for name, results in held.items() for curve in exchange_curves(name, results, metrics)
         ),
         rankings=ranked,
         alone=tuple(_alone(groups, primary)),
@@ -236,8 +243,8 @@ def baseline_first(
     held = {name: tuple(results) for name, results in sides.items() if results}
     if not held:
         raise InputError("a report needs runs, and there is none; `assay list` shows what there is")
-    first = _stated(plan, baseline)
-    return {first: held[first], **held} if first in held else held
+    first = baseline_of(held, _stated(plan, baseline))
+    return {first: held[first], **held}
 
 
 def _stated(plan: Plan | None, baseline: str | None) -> str | None:
@@ -280,40 +287,15 @@ def _studies(
             yield replace(found, curve=replace(found.curve, system=name))
 
 
-def _compared(sides: Mapping[str, Sequence[Result]], metrics: Metrics, margin: float) -> list[Comparison]:
-    baseline, *others = sides
-    return [
-        c
-        for other in others
-        for c in compare(
-            sides[baseline], sides[other], margin=margin, names=(baseline, other), metrics=metrics
-        )
-    ]
-
-
-def _uncompared(sides: Mapping[str, Sequence[Result]], metrics: Metrics) -> list[tuple[str, str]]:
-    baseline, *others = sides
-    return [
-        (_task(point), why)
-        for other in others
-        for point, why in uncompared(sides[baseline], sides[other], names=(baseline, other), metrics=metrics)
-    ]
-
-
-def _splits(sides: Mapping[str, Sequence[Result]], margin: float) -> Iterator[Decomposition]:
-    baseline, *others = sides
-    for other in others:
-        made, _ = decompose(sides[baseline], sides[other], margin=margin, names=(baseline, other))
+def _splits(pairs: Sequence[Pair], margin: float) -> Iterator[Decomposition]:
+    for pair in pairs:
+        made, _ = decompose(pair.a, pair.b, margin=margin, names=pair.names)
         yield from made
 
 
-def _primary(plan: Plan | None, groups: Mapping[str, Mapping[Key, Group]]) -> dict[str, str]:
-    """The plan's, else the first metric that the benchmark's workload declares."""
-    primary = {} if plan is None else dict(plan.primary_metric)
-    for found in groups.values():
-        for key in found:
-            primary.setdefault(key.place.benchmark, key.metric)
-    return primary
+def _ordered(comparisons: Sequence[Comparison], rank: Mapping[str, int]) -> tuple[Comparison, ...]:
+    """By benchmark, in the order in which the report has them."""
+    return tuple(sorted(comparisons, key=lambda c: rank[c.point.benchmark]))
 
 
 def _alone(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from assay.analyse.gate import Judged
+from assay.analyse.sides import OpenQuestion
 from assay.records import Point
 from assay.report import figures
 
@@ -14,28 +15,38 @@ from assay.report import figures
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit(name: str, judged: Sequence[Judged], missing: Sequence[tuple[Point, str]]) -> str:
+def junit(
+    name: str,
+    judged: Sequence[Judged],
+    missing: Sequence[tuple[Point, str]],
+    open_questions: Sequence[OpenQuestion] = (),
+) -> str:
     """One test case a comparison: a failure where it is worse, an error where it is undecided or missing."""
+    lacking = [(_place(point), point.benchmark, why) for point, why in missing]
+    lacking += [(figures.metric(one.metric), one.benchmark, str(one)) for one in open_questions]
     worse = sum(one.answer == "worse" for one in judged)
-    open_ = sum(one.answer == "undecided" for one in judged) + len(missing)
-    counts = {"tests": str(len(judged) + len(missing)), "failures": str(worse), "errors": str(open_)}
+    open_ = sum(one.answer == "undecided" for one in judged) + len(lacking)
+    counts = {"tests": str(len(judged) + len(lacking)), "failures": str(worse), "errors": str(open_)}
     suites = Element("testsuites", {"name": "assay gate", **counts})
     suite = SubElement(suites, "testsuite", {"name": _plain(name), **counts, "skipped": "0"})
     for one in judged:
-        case = _case(suite, one.comparison.point)
+        case = _case(suite, one.comparison.point.benchmark, _place(one.comparison.point))
         if one.answer != "holds":
             kind = "failure" if one.answer == "worse" else "error"
             SubElement(case, kind, {"type": one.answer, "message": _plain(one.reason)})
         SubElement(case, "system-out").text = _plain(_told(one))
-    for point, why in missing:
-        SubElement(_case(suite, point), "error", {"type": "missing", "message": _plain(why)})
+    for place, benchmark, why in lacking:
+        SubElement(_case(suite, benchmark, place), "error", {"type": "missing", "message": _plain(why)})
     indent(suites)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(suites, encoding="unicode") + "\n"
 
 
-def _case(suite: Element, point: Point) -> Element:
-    name = f"{figures.metric(point.metric)} on {figures.where(point)}"
-    return SubElement(suite, "testcase", {"classname": _plain(point.benchmark), "name": _plain(name)})
+def _case(suite: Element, benchmark: str, name: str) -> Element:
+    return SubElement(suite, "testcase", {"classname": _plain(benchmark), "name": _plain(name)})
+
+
+def _place(point: Point) -> str:
+    return f"{figures.metric(point.metric)} on {figures.where(point)}"
 
 
 def _told(one: Judged) -> str:

@@ -16,6 +16,8 @@ def lead(contents: Contents) -> str:
         asked = contents.questions
         parts = (sentences.headline(asked), sentences.resolution(asked))
         return " ".join(filter(None, parts))
+    if contents.open:
+        return "".join(f"{one}. " for one in contents.open).rstrip()
     if contents.rankings:
         best = ", ".join(f"{r.best().name} ({r.benchmark})" for r in contents.rankings[:MOST_LED])
         more = len(contents.rankings) - MOST_LED

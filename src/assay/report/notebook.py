@@ -10,6 +10,7 @@ from assay.analyse.decompose import Decomposition
 from assay.analyse.rules import NOT_VERIFIED
 from assay.analyse.scaling_study import Study
 from assay.analyse.score import ScoredSet
+from assay.analyse.sides import OpenQuestion
 from assay.records import Comparison, Doubt
 from assay.report import figures, scaling_words, split
 from assay.report.recommendation import advised
@@ -23,11 +24,12 @@ def comparisons(
     found: Sequence[Comparison],
     splits: Sequence[Decomposition] = (),
     convergences: Sequence[Convergence] = (),
+    open_questions: Sequence[OpenQuestion] = (),
 ) -> str:
     """What to do, each pair of sides as a sentence and a table, the doubts, then times to train, split."""
     parts = []
-    if found:
-        first = advised(found)
+    if found or open_questions:
+        first = advised(found, open_questions=open_questions)
         parts.append(_lead(f"{first.action}. {first.sentence}"))
     for of_pair in gathered(found, lambda c: (c.a, c.b)):
         parts += [_lead(headline(questions(of_pair))), _table(comparison(of_pair))]

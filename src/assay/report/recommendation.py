@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from assay.analyse import explanations
 from assay.analyse.obstacles import more_runs_may_decide, obstacle
+from assay.analyse.sides import OpenQuestion
 from assay.records import Comparison, Doubt, Requirement
 from assay.report import figures, undecided_words
 from assay.report.contents import Contents
@@ -35,16 +36,24 @@ def recommendation(contents: Contents) -> Recommendation:
             "Choose from the rankings",
             "No baseline was named, so nothing is accepted or rejected; compare two with assay compare A B.",
         )
-    if not comparisons and not contents.requirements and contents.studies and len(contents.sides) > 1:
+    if (
+        not (comparisons or contents.open or contents.requirements)
+        and contents.studies
+        and len(contents.sides) > 1
+    ):
         return _sizes(contents)
-    return advised(comparisons, contents.requirements)
+    return advised(comparisons, contents.requirements, contents.open)
 
 
-def advised(comparisons: Sequence[Comparison], requirements: Sequence[Requirement] = ()) -> Recommendation:
+def advised(
+    comparisons: Sequence[Comparison],
+    requirements: Sequence[Requirement] = (),
+    open_questions: Sequence[OpenQuestion] = (),
+) -> Recommendation:
     """What the verdicts and their doubts come to; a doubt of invalid figures outweighs every verdict."""
     found = [d for c in comparisons for d in c.doubts] + [d for r in requirements for d in r.doubts]
     severity = gravest(found)
-    action, why = _decided(requirements, comparisons)
+    action, why = _decided(requirements, comparisons, open_questions)
     codes = ", ".join(_codes(found, severity))
     if severity == "invalid":
         first = next(doubt for doubt in found if _severity(doubt) == severity)
@@ -73,7 +82,11 @@ def _codes(doubts: Sequence[Doubt], severity: str) -> list[str]:
     return list(dict.fromkeys(doubt.code for doubt in doubts if _severity(doubt) == severity))
 
 
-def _decided(requirements: Sequence[Requirement], comparisons: Sequence[Comparison]) -> tuple[str, str]:
+def _decided(
+    requirements: Sequence[Requirement],
+    comparisons: Sequence[Comparison],
+    open_questions: Sequence[OpenQuestion],
+) -> tuple[str, str]:
     slower = [c for c in comparisons if c.verdict == "slower"]
     failing = [r for r in requirements if r.verdict == "fails"]
     if slower or failing:
@@ -83,7 +96,7 @@ def _decided(requirements: Sequence[Requirement], comparisons: Sequence[Comparis
         return "Do not accept", f"{_capital('; '.join(parts))}."
     open_ones = [c for c in comparisons if c.verdict == "undecided"]
     unmet = [r for r in requirements if r.verdict == "undecided"]
-    if open_ones or unmet:
+    if open_ones or unmet or open_questions:
         parts = [
             _count(len(undecided), len(of), noun, "is undecided", "are undecided")
             for undecided, of, noun in (
@@ -92,7 +105,10 @@ def _decided(requirements: Sequence[Requirement], comparisons: Sequence[Comparis
             )
             if undecided
         ]
-        text = "; ".join(filter(None, [*parts, undecided_words.why(open_ones)]))
+        parts += [undecided_words.why(open_ones), *map(str, open_questions)]
+        text = "; ".join(filter(None, parts))
+        if not (open_ones or unmet):
+            return "Measure it on both sides", f"{text}."
         return _remedy(open_ones if not unmet else ()), f"{_capital(text)}."
     if comparisons:
         met = _count(len(requirements), len(requirements), "requirement", "holds", "hold")

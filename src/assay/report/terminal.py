@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from assay.analyse import bands, explanations
+from assay.analyse.sides import OpenQuestion
 from assay.records import (
     Comparison,
     Doubt,
@@ -44,14 +45,27 @@ _STYLES = {
     "holds": "green",
     "fails": "bold red",
 }
+_PLAIN_WIDTH = 100  # columns of what is shown where there is no terminal
 _WIDEST_NAME = 12  # of a system, in a column's heading; a longer one is broken at its dashes
 Labels = Mapping[str, Scalar]
 Row = tuple[str | Text, ...]  # the place first, then one cell a column
 
 
-def advice(comparisons: Sequence[Comparison], requirements: Sequence[Requirement] = ()) -> RenderableType:
+def plain(what: RenderableType) -> str:
+    """What a command would print, without colour."""
+    console = Console(width=_PLAIN_WIDTH, no_color=True, force_terminal=False, highlight=False)
+    with console.capture() as captured:
+        console.print(what)
+    return captured.get()
+
+
+def advice(
+    comparisons: Sequence[Comparison],
+    requirements: Sequence[Requirement] = (),
+    open_questions: Sequence[OpenQuestion] = (),
+) -> RenderableType:
     """What to do, in one sentence: the first line of what a command finds."""
-    first = advised(comparisons, requirements)
+    first = advised(comparisons, requirements, open_questions)
     style = {"invalid": "bold red", "biased": "bold yellow"}.get(first.severity, "bold")
     return Group(_text(f"{first.action}. {first.sentence}", style=style), Text())
 

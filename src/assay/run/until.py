@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from assay import plan
-from assay.analyse.compare import compare
-from assay.analyse.families import corrected
 from assay.analyse.groups import Metrics
 from assay.analyse.obstacles import more_runs_may_decide
 from assay.analyse.sequential import looks
+from assay.analyse.sides import Judgement, against, baseline_of, judge, led_by, primary_metrics
 from assay.errors import InputError, Problem
 from assay.records import Comparison, Plan, Result, Run, digest_of
 from assay.suite import Suite, Systems
@@ -124,32 +123,23 @@ def undecided(
     planned: Plan, results: Sequence[Result], metrics: Metrics
 ) -> tuple[list[Comparison], list[str]]:
     """Primary comparisons that these results leave open, and those that can't be made at all, as text."""
-    baseline = planned.baseline if planned.baseline in planned.systems else planned.systems[0]
+    baseline = baseline_of(planned.systems, planned.baseline)
     sides: dict[str, list[Result]] = {system: [] for system in planned.systems}
     for result in results:
         sides[result.run.trial.system].append(result)
-    compared = [
-        comparison
-        for system in planned.systems
-        if system != baseline
-        for comparison in compare(
-            sides[baseline],
-            sides[system],
-            margin=planned.margin,
-            names=(baseline, system),
-            metrics=metrics,
-        )
-        if comparison.point.metric == planned.primary_metric.get(comparison.point.benchmark)
-    ]
-    open_ = [c for c in corrected(compared) if c.verdict == "undecided"]
-    return open_, list(_missing(planned, compared, baseline))
+    metrics = led_by(planned.primary_metric, metrics)
+    primary = primary_metrics(results, metrics, planned.primary_metric)
+    found = judge(against(sides, baseline), metrics, margin=planned.margin, primary=primary)
+    open_ = [c for c in found.primary if c.verdict == "undecided"]
+    return open_, [*map(str, found.open), *_missing(planned, found, baseline)]
 
 
-def _missing(planned: Plan, compared: Sequence[Comparison], baseline: str) -> Iterator[str]:
+def _missing(planned: Plan, found: Judgement, baseline: str) -> Iterator[str]:
     """Places of the sweep where a system has no comparison at all, for want of results."""
-    made = {(c.b, c.point.benchmark, c.point.shape) for c in compared}
+    made = {(c.b, c.point.benchmark, c.point.shape) for c in found.primary}
+    explained = {(one.b, one.benchmark) for one in found.open}
     for trial in planned.trials:
-        if trial.block == 1 and trial.system != baseline:
+        if trial.block == 1 and trial.system != baseline and (trial.system, trial.benchmark) not in explained:
             place = (trial.system, trial.benchmark, str(trial.shape))
             if place not in made:
                 where = f"{trial.benchmark} {trial.shape}, {trial.system} against {baseline}"

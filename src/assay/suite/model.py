@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from assay import units
-from assay.records import Price, Shape
+from assay.records import DEFAULT_MARGIN, Price, Shape
 from assay.suite.document import Document, Key
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$"
@@ -169,7 +169,7 @@ class SuiteFile(BaseModel):
         default=5, description="Runs of each point on each system: the sample that the interval is made from."
     )
     margin: Margin = Field(
-        default=0.02, description="How far from 1 a ratio may be and still count as equal: 2%."
+        default=DEFAULT_MARGIN, description="How far from 1 a ratio may be and still count as equal: 2%."
     )
     seed: Annotated[int, Field(ge=0, lt=2**53)] = Field(
         default=1, description="Orders the trials and seeds the programs."

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from assay.analyse.doubts.case import Case, Side, counted, percent
-from assay.analyse.doubts.timing import DEFAULT_MARGIN
-from assay.records import Doubt, NodeCounts, Result
+from assay.records import DEFAULT_MARGIN, Doubt, NodeCounts, Result
 from assay.units import human
 
 # A count in steps of 10 ms, cut off at both ends, is off by 8 ms or less in 95 % of cases; a CPU's busy time

@@ -5,11 +5,10 @@ from __future__ import annotations
 from statistics import fmean
 
 from assay.analyse.doubts.case import Case, Side, percent
-from assay.records import Doubt, Result
+from assay.records import DEFAULT_MARGIN, Doubt, Result
 from assay.units import human, significant
 
 LARGEST_LAG = 0.1  # of the median time to first token; a share of the figure that the client's own lag may be
-DEFAULT_MARGIN = 0.02
 
 
 def client_late(case: Case) -> Doubt | None:

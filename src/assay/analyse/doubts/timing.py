@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from assay.analyse.doubts.case import Case, percent
-from assay.records import Doubt, Result
+from assay.records import DEFAULT_MARGIN, Doubt, Result
 from assay.units import human
 
 SHORTEST_S = 0.1  # below, one time slice of another process (some ms) is several per cent
 STAMP_S = 1e-3  # MLLOG stamps are whole milliseconds
-DEFAULT_MARGIN = 0.02
 
 
 def too_short(case: Case) -> Doubt | None:

@@ -1,24 +1,31 @@
-"""What commands about finished runs need: a readable index, the runs behind a reference, what was planned."""
+"""What questions about runs need: a readable index, the runs behind a reference, what was planned."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from assay.errors import BusyError, HostError, InputError
 
 if TYPE_CHECKING:
-    from assay.records import Metric, Plan, Result, Run
+    from collections.abc import Iterable
 
-DEFAULT_MARGIN = 0.02
+    from assay.analyse.groups import Metrics
+    from assay.records import Plan, Result
+
+_log = logging.getLogger("assay")
+
+
+def runs_directory(path: str | os.PathLike[str] | None = None) -> Path:
+    """Where runs are kept: the path, else $ASSAY_RUNS, else `runs/` here."""
+    return Path(os.environ.get("ASSAY_RUNS", "runs") if path is None else path)
 
 
 def ready(runs_dir: Path) -> None:
-    """Make sure that the index can be read, making it again where it can't, and saying so.
+    """Make sure that the index can be read, making it again where it can't, and logging so.
 
     Raises InputError where there is no runs directory.
     """
@@ -33,13 +40,13 @@ def ready(runs_dir: Path) -> None:
         )
     from assay.run.index import update_index
 
-    click.echo(f"assay: {store.index_path(runs_dir)}: {why}; reading the run directories again", err=True)
+    _log.info("%s: %s; reading the run directories again", store.index_path(runs_dir), why)
     for problem in update_index(runs_dir):
-        click.echo(f"assay: {problem}", err=True)
+        _log.warning("%s", problem)
 
 
 def up_to_date(runs_dir: Path, suite: str | None, session: str | None = None) -> None:
-    """Make sure that the index has these runs as their directories are, and say where it had not.
+    """Make sure that the index has these runs as their directories are, and log where it had not.
 
     suite, session  what is asked about; None: all
 
@@ -56,22 +63,40 @@ def up_to_date(runs_dir: Path, suite: str | None, session: str | None = None) ->
     if not changed:
         return
     what = f"{changed[0]} has" if len(changed) == 1 else f"{changed[0]} and {len(changed) - 1} more have"
-    click.echo(f"assay: {what} changed since the index was made; reading what changed", err=True)
+    _log.info("%s changed since the index was made; reading what changed", what)
     try:
         problems = update_index(runs_dir)
     except (HostError, BusyError) as error:
-        click.echo(f"assay: {error}; what follows is as the index has it", err=True)
+        _log.warning("%s; what follows is as the index has it", error)
         return
     unknown = set(changed) & set(outdated(runs_dir, concerned)) - store.known(runs_dir).keys()
     if unknown:
         left = f"{min(unknown)}: can't be taken into the index; make it again with `assay index --rebuild`"
         raise InputError(problems or left)
     for problem in problems:
-        click.echo(f"assay: {problem}", err=True)
+        _log.warning("%s", problem)
+
+
+def reindex(runs_dir: Path) -> None:
+    """Bring the index up to date, or log why not: it can be made again, and the results are there anyway."""
+    from assay import store
+    from assay.run.index import update_index
+
+    path, why = store.index_path(runs_dir), store.trouble(runs_dir)
+    if why is not None and path.exists():
+        _log.info("%s: %s; it is made again", path, why)
+    try:
+        problems = update_index(runs_dir)
+    except (HostError, BusyError) as error:
+        _log.warning("%s", error)
+        _log.warning("the index is not up to date; `assay index` mends it")
+        return
+    for problem in problems:
+        _log.warning("%s", problem)
 
 
 @dataclass(frozen=True)
-class Named:
+class RunSet:
     """What a reference names: its runs, and the plan of the newest session among them where it has one."""
 
     reference: str
@@ -85,24 +110,29 @@ class Named:
             found.setdefault(result.run.trial.system, []).append(result)
         return {system: results for system, results in found.items() if results}
 
-    def metrics(self) -> Callable[[Run], Mapping[str, Metric]]:
+    def metrics(self) -> Metrics:
         """What a run's workload declares, led by the metric that the suite calls primary."""
+        from assay.analyse.sides import led_by
         from assay.read import metrics
 
-        chosen = self.plan.primary_metric if self.plan else {}
-
-        def primary_first(run: Run) -> Mapping[str, Metric]:
-            declared = metrics(run)
-            first = chosen.get(run.trial.benchmark)
-            if first is None or first not in declared:
-                return declared
-            return {first: declared[first], **declared}
-
-        return primary_first
+        return led_by(self.plan.primary_metric if self.plan else {}, metrics)
 
 
-def named(runs_dir: Path, reference: str) -> Named:
-    """The runs that a reference names. Raises InputError with the nearest names where nothing fits."""
+def run_sets(runs_dir: Path, references: Iterable[str]) -> list[RunSet]:
+    """The runs that each reference names, from an index that has them as their directories are.
+
+    Raises InputError with the nearest names where nothing fits one.
+    """
+    ready(runs_dir)
+    return [_run_set(runs_dir, reference) for reference in references]
+
+
+def run_set(runs_dir: Path, reference: str) -> RunSet:
+    """The runs that one reference names, as `run_sets`."""
+    return run_sets(runs_dir, [reference])[0]
+
+
+def _run_set(runs_dir: Path, reference: str) -> RunSet:
     from assay import store
     from assay.rundir.session import Session
 
@@ -115,4 +145,4 @@ def named(runs_dir: Path, reference: str) -> Named:
     newest = max(results, key=lambda result: result.run.session).run
     session = Session(runs_dir / newest.suite / newest.session)
     has_plan = (session.path / "plan.json").is_file()
-    return Named(reference, results, session.plan() if has_plan else None)
+    return RunSet(reference, results, session.plan() if has_plan else None)

@@ -1,0 +1,63 @@
+"""Whether something is still as good as its baseline, for CI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assay.api.comparisons import compare
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from os import PathLike
+
+    from assay.analyse.gate import Answer, Judged
+    from assay.analyse.sides import OpenQuestion
+    from assay.records import Point
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """What came of `gate`.
+
+    answer   `holds`, `worse` or `undecided`
+    judged   each primary comparison, A as its B, and whether A is worse there by more than the margin
+    missing  points of the primary metrics that one side lacks, each with the reason as text
+    open     benchmarks without a verdict, although other metrics were compared
+    margin   share that counts as equal: 0.02
+    """
+
+    answer: Answer
+    judged: tuple[Judged, ...]
+    missing: tuple[tuple[Point, str], ...]
+    open: tuple[OpenQuestion, ...]
+    margin: float
+
+
+def gate(
+    a: str,
+    *,
+    baseline: str,
+    margin: str | float | None = None,
+    metric: str | None = None,
+    runs: str | PathLike[str] | None = None,
+) -> GateResult:
+    """Whether A is no worse than its baseline, but for a margin, as `assay gate A --baseline B`.
+
+    margin  share that counts as equal, `"2%"` or 0.02; None is the suite's, or 2 %
+    metric  only this one, instead of each benchmark's primary one
+    runs    directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+
+    Raises InputError where a name fits nothing, a margin is invalid, or nothing can be compared.
+    """
+    from assay.analyse.gate import judge, overall
+
+    found = compare(baseline, a, margin=margin, metric=metric, runs=runs)
+    judged = tuple(map(judge, found.primary))
+    missing = tuple((point, why) for point, why in found.not_compared if _leads(point, found.leading))
+    answer = overall(judged, len(missing) + len(found.open))
+    return GateResult(answer, judged, missing, found.open, found.margin)
+
+
+def _leads(point: Point, leading: Mapping[str, str]) -> bool:
+    return leading.get(point.benchmark) == point.metric
