@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from assay.checks import data
 from assay.cli import assay
-from assay.cluster import data, programs
+from assay.launch import programs
 from assay.records import Scalar
 from conftest import require
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from assay.checks import machine, software
+from assay.checks.check import PLACE, Check, placed
+from assay.checks.examine import CHECKS, examine
 from assay.cli import assay, doctor
 from assay.cli.systems import named
-from assay.cluster import machine, software
-from assay.cluster.check import PLACE, Check, placed
-from assay.cluster.doctor import CHECKS, examine
-from assay.cluster.probe_here import facts_here
 from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, InputError
+from assay.launch.local.facts import facts_here
 from assay.records import Scalar
 
 GB = 10**9
@@ -305,7 +305,7 @@ def test_what_is_wrong_comes_with_a_remedy(case: tuple[object, dict[str, Scalar]
             {**PYTHON, "python.virtual_environment": False, "torch.import_error": "ModuleNotFoundError"},
             {
                 "ssh": "on that host: /env/bin/python -m venv",
-                "slurm": "once, on a disk that the nodes share: /env/bin/python -m venv",
+                "node": "once, on a disk that the nodes share: /env/bin/python -m venv",
                 "container": "assay stack containerfile",
                 "pod": "assay stack containerfile",
             },
@@ -340,7 +340,7 @@ def test_what_is_wrong_comes_with_a_remedy(case: tuple[object, dict[str, Scalar]
             {"cpu.governor": "powersave"},
             {
                 "ssh": "on that host, as root",
-                "slurm": "on that node, as root",
+                "node": "on that node, as root",
                 "container": "outside of the container, as root",
                 "pod": "on the node, as root",
             },

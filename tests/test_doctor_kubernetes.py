@@ -14,16 +14,16 @@ import pytest
 from click.testing import CliRunner
 
 import kubernetes_cluster as cluster
+from assay.checks.check import Check
 from assay.cli import assay
-from assay.cluster import rbac
-from assay.cluster.check import Check
-from assay.cluster.kubernetes import access, places, room, settings
-from assay.cluster.kubernetes.doctor import CHECKS
-from assay.cluster.kubernetes.platform import is_openshift
-from assay.cluster.kubernetes.seen import Refused, Seen, Unreadable
+from assay.launch.kubernetes import rbac
 from assay.launch.kubernetes.client import Object
 from assay.launch.kubernetes.connection import connect
+from assay.launch.kubernetes.doctor import access, places, room, settings
+from assay.launch.kubernetes.doctor.checks import CHECKS
+from assay.launch.kubernetes.doctor.seen import Refused, Seen, Unreadable
 from assay.launch.kubernetes.manifests import as_yaml
+from assay.launch.kubernetes.openshift_detection import is_openshift
 from assay.launch.kubernetes.options import KubernetesSystem
 from test_kubernetes_rights import kubeconfig
 
@@ -662,7 +662,8 @@ def test_deep_tells_what_only_a_pod_can_and_leaves_nothing(
     assert checks["python"].state == "ok"
     assert checks["pod's clock"].state == "ok"
     assert checks["/dev/shm"].state == "ok"
-    monkeypatch.setattr("assay.cluster.kubernetes.pod.START_WITHIN_S", 40.0)  # no registry: it never comes
+    # no registry: it never comes
+    monkeypatch.setattr("assay.launch.kubernetes.doctor.pod.START_WITHIN_S", 40.0)
     _, refused = as_account.doctor("--deep", runAsUser=1000, image="assay-test/none:1")
     assert refused["test pod"].state == "fail"
     assert "image" in refused["test pod"].evidence

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from assay.cli import assay
-from assay.cluster.slurm import examine
+from assay.launch.slurm.doctor import examine
 from assay.records import Scalar
 from slurm_cluster import slurm_cluster  # noqa: F401  (a fixture)
 

@@ -17,7 +17,8 @@ from assay.analyse.doubts import Case, Side, of
 from assay.analyse.doubts.meanwhile import time_to_neighbours
 from assay.analyse.groups import group
 from assay.launch.kept import joined
-from assay.launch.local import LocalLauncher, LocalSystem
+from assay.launch.local.launcher import LocalLauncher
+from assay.launch.local.options import LocalSystem
 from assay.records import Doubt, Estimate, JobState, JobStatus, NodeCounts, Provenance, Result
 from launcher_contract import job, python, run
 from stated_runs import metrics, result

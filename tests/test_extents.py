@@ -15,7 +15,7 @@ import pytest
 from assay import durable
 from assay.errors import EXIT_ENVIRONMENT, LaunchError, PlatformError
 from assay.launch.launcher import JobRefused
-from assay.launch.local import LocalLauncher
+from assay.launch.local.launcher import LocalLauncher
 from assay.launch.slurm.refusals import extent_of as refused_by_slurm
 from assay.records import Extent, Handle, Job, JobState, JobStatus, RankExit, Run, RunState, Task
 from assay.run.asked import Asked

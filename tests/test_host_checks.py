@@ -14,9 +14,9 @@ import pytest
 import host_check
 import host_pci
 import node_hardware
-from assay.cluster import programs
-from assay.cluster.check import Check
-from assay.cluster.host import checks
+from assay.checks.check import Check
+from assay.checks.host import checks
+from assay.launch import programs
 from assay.records import Scalar
 from file_tree import Tree
 from recorded_host import BANNER, DRIVER, GPU0, GPU1, LIMITS, NIC0, SPEC, Host

@@ -10,9 +10,8 @@ import pytest
 
 import kubernetes_cluster as cluster
 from assay import launch
-from assay.cluster import rbac
-from assay.cluster.rbac import needed
 from assay.errors import LaunchError
+from assay.launch.kubernetes import rbac
 from assay.launch.kubernetes.chosen import Chosen
 from assay.launch.kubernetes.client import Cluster
 from assay.launch.kubernetes.connection import connect
@@ -20,6 +19,7 @@ from assay.launch.kubernetes.launcher import KubernetesLauncher
 from assay.launch.kubernetes.manifests import as_yaml
 from assay.launch.kubernetes.offered import Offered
 from assay.launch.kubernetes.options import KubernetesSystem
+from assay.launch.kubernetes.rbac import needed
 from assay.records import JobState, Shape
 from launcher_contract import job, python
 from launcher_contract import run as run_job

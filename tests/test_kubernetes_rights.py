@@ -20,10 +20,8 @@ from ruamel.yaml import YAML
 import kubernetes_cluster as cluster
 from assay import launch
 from assay.cli import assay as assay_group
-from assay.cluster import rbac
-from assay.cluster.pod_security import pod_of
-from assay.cluster.rbac import Right, needed
 from assay.errors import LaunchError
+from assay.launch.kubernetes import rbac
 from assay.launch.kubernetes.client import Cluster
 from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.kinds import KINDS
@@ -31,6 +29,8 @@ from assay.launch.kubernetes.launcher import KubernetesLauncher
 from assay.launch.kubernetes.manifests import as_yaml, render
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import LABEL_TOKEN, labels_of
+from assay.launch.kubernetes.pod_security import pod_of
+from assay.launch.kubernetes.rbac import Right, needed
 from assay.records import Job, RunState, Shape, Task
 from cli_contract import runs
 from conftest import long_but

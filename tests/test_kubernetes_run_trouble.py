@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import kubernetes_cluster as cluster
-from assay.cluster import rbac
+from assay.launch.kubernetes import rbac
 from assay.launch.kubernetes.order import MANAGED_BY
 from assay.records import Extent, JobState, Run, RunState
 from assay.rundir import session as rundir

@@ -18,7 +18,8 @@ from assay import launch
 from assay.errors import InputError, LaunchError
 from assay.launch import processes
 from assay.launch.launcher import Launcher
-from assay.launch.local import LocalLauncher, LocalSystem
+from assay.launch.local.launcher import LocalLauncher
+from assay.launch.local.options import LocalSystem
 from assay.payloads import keeper as keeper_program
 from assay.records import Handle, JobState, Shape
 from launcher_contract import (

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 import kubernetes_cluster as cluster
-from assay.cluster import rbac
-from assay.cluster.kubernetes.members import is_ours, suits, use
-from assay.cluster.kubernetes.places import away
-from assay.cluster.member import Member
 from assay.cluster.members import members
 from assay.errors import InputError
+from assay.launch.kubernetes import rbac
 from assay.launch.kubernetes.client import Object
+from assay.launch.kubernetes.doctor.places import away
 from assay.launch.kubernetes.manifests import as_yaml
+from assay.launch.kubernetes.members import is_ours, suits, use
 from assay.launch.kubernetes.options import KubernetesSystem
+from assay.launch.nodes import Member
 from assay.launch.slurm.options import SlurmSystem
 from slurm_cluster import slurm_cluster  # noqa: F401  (a fixture)
 from test_kubernetes_rights import kubeconfig
@@ -159,7 +159,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(named: tuple[str, ...] = (), *, idle: bool = False, by: str = "", **options: Any) -> list[Member]:
-    return list(members(SlurmSystem.model_validate(options), named=named, idle=idle, by=by)())
+    return list(members("slurm", SlurmSystem.model_validate(options), named=named, idle=idle, by=by)())
 
 
 def names(found: list[Member]) -> list[str]:
@@ -226,7 +226,7 @@ def test_a_node_with_somebodys_job_is_in_use_and_there_are_no_switches() -> None
 
 
 def on_cluster(namespace: str, **asked: Any) -> dict[str, Member]:
-    return {member.name: member for member in members(cluster.system(namespace), **asked)()}
+    return {member.name: member for member in members("kubernetes", cluster.system(namespace), **asked)()}
 
 
 @pytest.mark.kubernetes

@@ -13,12 +13,12 @@ from click.testing import CliRunner, Result
 
 import kubernetes_cluster as cluster
 from assay.cli import assay
-from assay.cluster import marks, openshift, pod_security, prepare
+from assay.cluster import marks, prepare
 from assay.cluster.components import Preparation
 from assay.cluster.components.part import Target
 from assay.cluster.components.pods import Pods
 from assay.errors import InputError
-from assay.launch.kubernetes import client
+from assay.launch.kubernetes import client, openshift, pod_security
 from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.refusals import ApiError, Unreachable

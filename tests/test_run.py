@@ -22,7 +22,7 @@ import pytest
 from assay import store
 from assay.cli.run import _done_again
 from assay.errors import BusyError, HostError, InputError, InterruptedRun
-from assay.launch.local import LocalLauncher
+from assay.launch.local.launcher import LocalLauncher
 from assay.records import Extent, Job, JobState, RunState, to_json
 from assay.run.asked import Asked
 from assay.run.drive import Completed, run_suite

@@ -18,10 +18,10 @@ import pytest
 from click.testing import CliRunner
 
 import kubernetes_cluster as cluster
+from assay.checks.check import Check
 from assay.cli import assay
-from assay.cluster import programs
-from assay.cluster.check import Check
-from assay.cluster.kubernetes import smoke
+from assay.launch import programs
+from assay.launch.kubernetes.doctor import smoke
 from assay.launch.kubernetes.launcher import KubernetesLauncher
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.records import Scalar

@@ -18,7 +18,7 @@ from assay.cli import init
 from assay.cli.init import Machine
 from assay.errors import InputError
 from assay.launch import SYSTEM_MODELS
-from assay.launch.local import LocalLauncher
+from assay.launch.local.launcher import LocalLauncher
 from assay.records import Plan
 from assay.suite import load
 from assay.suite.schema import suite_schema, systems_schema

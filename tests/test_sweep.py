@@ -23,7 +23,7 @@ from assay.cluster.members import members
 from assay.cluster.rounds import Group
 from assay.errors import EXIT_UNDECIDED, InputError
 from assay.launch import SYSTEM_MODELS
-from assay.launch.local import LocalSystem
+from assay.launch.local.options import LocalSystem
 from assay.launch.ssh.options import SshSystem
 from assay.records import Point
 from assay.report import sweep_terminal
@@ -69,15 +69,15 @@ def test_a_bound_system_is_one_of_its_launcher_and_tells_its_nodes(
 
 def test_a_system_of_one_machine_is_refused() -> None:
     with pytest.raises(InputError, match="this system is one machine; name several as `hosts`"):
-        members(LocalSystem())
+        members("local", LocalSystem())
 
 
 def test_hosts_by_ssh_tell_nobody_who_uses_them() -> None:
     with pytest.raises(InputError, match="--idle: hosts that are reached by ssh"):
-        members(SshSystem(hosts=("a", "b")), idle=True)()
+        members("ssh", SshSystem(hosts=("a", "b")), idle=True)()
     with pytest.raises(InputError, match="the system has no x; it has a, b"):
-        members(SshSystem(hosts=("a", "b")), named=["b", "x"])()
-    assert [member.name for member in members(SshSystem(hosts=("a", "b")), named=["b"])()] == ["b"]
+        members("ssh", SshSystem(hosts=("a", "b")), named=["b", "x"])()
+    assert [member.name for member in members("ssh", SshSystem(hosts=("a", "b")), named=["b"])()] == ["b"]
 
 
 def test_a_margin_that_is_none_is_refused_before_anything_runs(tmp_path: Path) -> None:

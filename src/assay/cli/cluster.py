@@ -53,7 +53,7 @@ def rbac(system: str | None, systems_file: Path | None, doctor: bool, as_json: b
     \b
     Exit codes: 0 printed; 4 no such system, or no kubeconfig that says its namespace.
     """
-    from assay.cluster import rbac
+    from assay.launch.kubernetes import rbac
     from assay.launch.kubernetes.manifests import as_yaml
 
     chosen = on_kubernetes(system, systems_file)

@@ -12,11 +12,11 @@ import click
 
 from assay.cli import options
 from assay.cli.systems import SYSTEMS, named, on_command_line
-from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, HostError, InputError
+from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, HostError
 
 if TYPE_CHECKING:
-    from assay.cluster.check import Check
-    from assay.launch.kubernetes.options import KubernetesSystem
+    from assay.checks.check import Check
+    from assay.launch.platform import Examination
     from assay.suite.model import System
 
 _SYMBOLS = {
@@ -86,74 +86,36 @@ def command(
         raise click.UsageError("--at-least: of what is read by --data DIR; name that too")
     if data is not None and not data.startswith("/"):
         raise click.UsageError(f"--data: found {data!r}; expected an absolute path, as the trials see it")
-    facts, checks = _examined(named(system, systems_file), systems_file, _existing(runs_dir), deep, data)
-    if data is not None:
-        checks = (*checks, *_data_speed(facts, at_least))
+    where = named(system, systems_file)
+    found = _examined(where, on_command_line(where.name, systems_file), _existing(runs_dir), data, deep)
+    checks = found.checks if data is None else (*found.checks, *_data_speed(found.facts, at_least))
     if as_json:
         document = {"schema": "assay.doctor/1", "system": system, "checks": [*map(asdict, checks)]}
-        options.echo_json({**document, "facts": facts})
+        options.echo_json({**document, "facts": found.facts})
     else:
         _show(checks)
     sys.exit(EXIT_ENVIRONMENT if any(check.state == "fail" for check in checks) else EXIT_OK)
 
 
-def _examined(
-    system: System, systems_file: Path | None, directory: Path, deep: bool, data: str | None
-) -> tuple[Mapping[str, Any], Sequence[Check]]:
-    """What was found out about a system, and what the checks make of it."""
-    from assay.launch.kubernetes.options import KubernetesSystem
-    from assay.launch.local import LocalSystem
-    from assay.launch.podman.options import ContainerSystem
-    from assay.launch.slurm.options import SlurmSystem
-    from assay.launch.ssh.options import SshSystem
+def _examined(system: System, words: str, directory: Path, data: str | None, deep: bool) -> Examination:
+    """What its platform finds out about a system, with a line on the terminal meanwhile."""
+    from rich.console import Console
 
-    asked = system.options
-    if isinstance(asked, SlurmSystem):
-        from assay.cluster import slurm, slurm_facts
+    from assay import launch
+    from assay.launch.platform import DoctorRequest
 
-        with _progress("Asking Slurm, running a short job …"):
-            told, seen = slurm_facts.facts_of(asked, directory, data)
-        return {**told, **seen}, slurm.examine(told, seen)
-    if isinstance(asked, KubernetesSystem):
-        return _cluster(asked, on_command_line(system.name, systems_file), deep, data)
-    if isinstance(asked, ContainerSystem):
-        from assay.cluster import container, container_facts
-
-        with _progress(f"Asking {system.launcher}, importing torch in a container …"):
-            told = container_facts.facts_of(system.launcher, asked, directory, data)
-        return told, container.examine(told)
-    if isinstance(asked, SshSystem):
-        from assay.cluster import host_facts, hosts
-
-        with _progress("Looking at all hosts, importing torch there …"):
-            tables = host_facts.facts_of(asked, data)
-        return tables, hosts.examine(tables)
-    if isinstance(asked, LocalSystem):
-        from assay.cluster import doctor, probe_here
-        from assay.secret_reference import texts
-
-        with _progress("Looking at this machine, importing torch …"):
-            told = probe_here.facts_here(asked.python or sys.executable, texts(asked.env), directory, data)
-        return told, doctor.examine(told)
-    raise InputError(f"{system.name} is reached through {system.launcher}; doctor has no checks for it")
-
-
-def _cluster(
-    asked: KubernetesSystem, words: str, deep: bool, data: str | None
-) -> tuple[Mapping[str, Any], Sequence[Check]]:
-    from assay.cluster.kubernetes import doctor
-
-    running = ", running pods" if deep or data is not None else ""
-    with _progress(f"Asking the cluster{running} …"):
-        return doctor.examine(asked, words, deep, data)
+    with Console(stderr=True).status("") as line:  # shows nothing where standard error is a file
+        request = DoctorRequest(words, directory, data, deep, report=line.update)
+        return launch.PLATFORMS[system.launcher].doctor(system.options, request)
 
 
 def _data_speed(facts: Mapping[str, Any], at_least: float | None) -> tuple[Check, ...]:
     """The speed as it was found here, or as each of several hosts found it."""
-    from assay.cluster import data, hosts
+    from assay.checks import data
+    from assay.checks.side_by_side import each
 
     tables = {name: table for name, table in facts.items() if isinstance(table, Mapping)}
-    return tuple(hosts.each(tables or {"here": facts}, lambda table: (data.speed(table, at_least),)))
+    return tuple(each(tables or {"here": facts}, lambda table: (data.speed(table, at_least),)))
 
 
 def _existing(directory: Path) -> Path:
@@ -163,13 +125,6 @@ def _existing(directory: Path) -> Path:
         if candidate.is_dir():
             return candidate
     raise HostError(f"{absolute}: no directory above it exists")
-
-
-def _progress(words: str) -> Any:
-    """A line on the terminal while work goes on; nothing where standard error is a file."""
-    from rich.console import Console
-
-    return Console(stderr=True).status(words)
 
 
 def _show(checks: Sequence[Check]) -> None:

@@ -67,8 +67,8 @@ def look_here() -> Machine:
     """What the probe tells of this machine. Raises HostError where it doesn't come to its end."""
     import math
 
-    from assay.cluster.check import number
-    from assay.cluster.probe_here import node_here
+    from assay.checks.check import number
+    from assay.launch.local.facts import node_here
 
     facts = node_here()
     limits = (number(facts, name) for name in ("cpu.allowed", "cpu.quota"))

@@ -97,8 +97,8 @@ def prepare(
     Exit codes: 0 done; 1 --check: something is missing; 2 wrong usage; 4 no such system or part, or a field
     is another's, or the server refuses; 5 the cluster does not answer; 130 the answer was no.
     """
-    from assay.cluster import openshift
     from assay.cluster.components import Preparation
+    from assay.launch.kubernetes import openshift
     from assay.launch.kubernetes.connection import connect
 
     action = _action(does)
@@ -161,8 +161,8 @@ def _parts(
 def _target(system: KubernetesSystem, platform: Platform | None) -> Target:
     """The cluster is asked only for what is not said here."""
     from assay.cluster.components.part import Target
-    from assay.cluster.kubernetes.platform import is_openshift
     from assay.launch.kubernetes.connection import connect
+    from assay.launch.kubernetes.openshift_detection import is_openshift
 
     namespace = system.namespace or connect(system.context).namespace
     if platform is None:
@@ -271,7 +271,7 @@ def _show(cluster: Cluster, wanted: Preparation | None, steps: Sequence[Step]) -
 
 
 def _checked(cluster: Cluster, wanted: Preparation, words: str, as_json: bool) -> int:
-    from assay.cluster.check import for_system
+    from assay.checks.check import for_system
     from assay.cluster.components.requirements import check_all
 
     found = [(part, for_system(one, words)) for part, one in check_all(cluster, wanted)]

@@ -34,9 +34,9 @@ def smoke(system: str | None, systems_file: Path | None, validate: bool, as_json
     import sys
     import tempfile
 
-    from assay.cluster.kubernetes import smoke as pods
-    from assay.cluster.kubernetes.look import look
     from assay.errors import EXIT_ENVIRONMENT, EXIT_OK
+    from assay.launch.kubernetes.doctor import smoke as pods
+    from assay.launch.kubernetes.doctor.look import look
     from assay.launch.kubernetes.launcher import KubernetesLauncher
 
     shown, refused = [], []

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from assay.analyse.rings import Ring
     from assay.analyse.sweep import Figures, Nodes, Pairs
     from assay.cli.sweep_runs import Swept
-    from assay.cluster.keep_off import Way
+    from assay.launch.keep_off import Way
 
 _MOST_COMMANDS = 8  # that the terminal shows of each kind
 

@@ -22,8 +22,8 @@ from assay.inputs import read_json
 
 if TYPE_CHECKING:
     from assay.analyse.sweep import Figure, Figures, Measured
-    from assay.cluster.member import Member
     from assay.cluster.rounds import Group
+    from assay.launch.nodes import Member
     from assay.records import Metric, Result, Run
     from assay.run.asked import Asked
     from assay.run.drive import Completed
@@ -97,7 +97,9 @@ class Sweep:
         from assay.cluster.members import members
 
         self._wanted = wanted
-        self._ask = members(wanted.where.options, named=wanted.named, idle=wanted.idle, by=wanted.by)
+        self._ask = members(
+            wanted.where.launcher, wanted.where.options, named=wanted.named, idle=wanted.idle, by=wanted.by
+        )
         self._definition = {
             "launcher": wanted.where.launcher,
             # what is left out is the default: a sweep has thousands of systems, and each is read again

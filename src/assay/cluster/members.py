@@ -1,4 +1,4 @@
-"""The nodes of a system: which there are, which are away, and who else uses them, asked of its platform."""
+"""The nodes of a system: which there are, which are away, and who else uses them."""
 
 from __future__ import annotations
 
@@ -6,45 +6,37 @@ from collections.abc import Callable, Sequence
 
 from pydantic import BaseModel
 
-from assay.cluster import slurm_members
-from assay.cluster.member import Member, chosen
+from assay import launch
 from assay.errors import InputError
-from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.slurm.options import SlurmSystem
-from assay.launch.ssh.options import SshSystem
+from assay.launch.nodes import Member, NodeQuery
+from assay.launch.platform import NodeAccess
 
-Ask = Callable[[], Sequence[Member]]
-"""The nodes as they are at this moment, by name. Raises LaunchError where the platform gives no answer."""
+NodeList = Callable[[], Sequence[Member]]
+"""Lists the nodes as they are at this moment, by name. Raises LaunchError where the platform is silent."""
 
 
-def members(options: BaseModel, *, named: Sequence[str] = (), idle: bool = False, by: str = "") -> Ask:
-    """Who tells the nodes of a system with these options.
+def access(launcher: str) -> NodeAccess[BaseModel]:
+    """The nodes of systems with this launcher. Raises InputError where such a system is one machine."""
+    nodes = launch.PLATFORMS[launcher].nodes
+    if nodes is None:
+        raise InputError(
+            "a sweep binds each job to its nodes, and this system is one machine; name several as `hosts` of "
+            "a system with launcher ssh, or sweep a Kubernetes or Slurm cluster"
+        )
+    return nodes
+
+
+def members(
+    launcher: str, options: BaseModel, *, named: Sequence[str] = (), idle: bool = False, by: str = ""
+) -> NodeList:
+    """What lists the nodes of a system with these options.
 
     named  only these, as the user wrote them
-    idle   tell what uses each
-    by     tell what it shares by this label
+    idle   find out what uses each
+    by     find out what it shares by this label
 
-    Raises InputError for a system of one node, or one whose platform can't tell what is asked; `Ask` does
-    so for a right that is missing, and for a name that no node has.
+    Raises InputError for a system of one node; `NodeList` does so for a query that the platform can't
+    answer, a right that is missing, and a name that no node has.
     """
-    from assay.cluster.kubernetes import members as kubernetes_members
-
-    if isinstance(options, KubernetesSystem):
-        return lambda: kubernetes_members.ask(options, named, idle=idle)
-    if isinstance(options, SlurmSystem):
-        return lambda: slurm_members.ask(options, named, idle=idle, by=by)
-    if isinstance(options, SshSystem):
-        return lambda: _hosts(options, named, idle=idle, by=by)
-    raise InputError(
-        "a sweep binds each job to its nodes, and this system is one machine; name several as `hosts` of a "
-        "system with launcher ssh, or sweep a Kubernetes or Slurm cluster"
-    )
-
-
-def _hosts(system: SshSystem, named: Sequence[str], *, idle: bool, by: str) -> list[Member]:
-    if idle or by:
-        raise InputError(
-            f"{'--idle' if idle else '--by'}: hosts that are reached by ssh tell neither who uses them nor "
-            "what they share; leave it out, and name the hosts to take with --nodes"
-        )
-    return [Member(host) for host in chosen(system.hosts, named)]
+    nodes, query = access(launcher), NodeQuery(named, idle, by)
+    return lambda: nodes.members(options, query)

@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from assay.cluster.members import access
 from assay.cluster.rounds import Group
 
 NODES, PAIRS, RINGS = "sweep-nodes", "sweep-pairs", "sweep-rings"  # the suites' names
 GROUPS_FILE = "groups.json"  # of a session: node → what it shares with others
-BY_NODES = {"kubernetes": "nodes", "slurm": "nodelist", "ssh": "hosts"}  # launcher → the option that binds
 _MOST_LETTERS = 40  # of a system's name
 _PAYLOAD_BYTES = 2**24
 _MOST_PAYLOAD_BYTES = 2**28
@@ -25,20 +25,14 @@ _ALONE: Mapping[str, Mapping[str, Any]] = {"matmul": {"sizes": [_SIZE], "dtypes"
 
 
 def systems(definition: Mapping[str, Any], groups: Sequence[Group]) -> dict[str, dict[str, Any]]:
-    """Group of nodes → the same system bound to these, by a name that tells them. `bound` reads it back.
-
-    A pair meets at its first host's own address: ssh's `master_address` is that of the system's first host.
-    """
-    own = {key: value for key, value in definition.items() if key != "master_address"}
-    option = BY_NODES[definition["launcher"]]
-    as_text = definition["launcher"] == "slurm"
-    return {_name(group): {**own, option: ",".join(group) if as_text else [*group]} for group in groups}
+    """Group of nodes → the same system bound to these, by a name that tells them. `bound` reads it back."""
+    binding = access(definition["launcher"]).binding
+    return {_name(group): binding.bind(definition, group) for group in groups}
 
 
 def bound(definition: Mapping[str, Any]) -> Group:
-    """The nodes that `systems` bound a system to."""
-    nodes = definition[BY_NODES[definition["launcher"]]]
-    return tuple(nodes.split(",") if isinstance(nodes, str) else nodes)
+    """The nodes that `systems` bound a system to. Raises InputError or KeyError where that is not so."""
+    return access(definition["launcher"]).binding.nodes(definition)
 
 
 def nodes_suite(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from assay.cluster import openshift, pod_security
 from assay.cluster.components.part import Part, Target
-from assay.cluster.rbac import head
+from assay.launch.kubernetes import openshift, pod_security
 from assay.launch.kubernetes.order import Manifest
+from assay.launch.kubernetes.rbac import head
 
 
 class Pods(Part):

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from assay.cluster.components.part import Part, Target, bare
-from assay.cluster.rbac import AUTHORIZATION
 from assay.launch.kubernetes.order import Manifest
+from assay.launch.kubernetes.rbac import AUTHORIZATION
 
 
 class Registry(Part):

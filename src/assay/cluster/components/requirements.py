@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from assay.cluster.check import Check
+from assay.checks.check import Check
 from assay.cluster.components import Preparation, objects, single
 from assay.cluster.components.part import Labelled, Offers, Requirement, Rolled, Says
 from assay.launch.kubernetes.client import NODES, Cluster, Object, Resource

@@ -1,1 +1,42 @@
-"""Jobs on Kubernetes and OpenShift: what is sent is rendered here, how it runs is watched here."""
+"""A Kubernetes or OpenShift cluster as a platform."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from assay.launch.keep_off import Losses, Way
+from assay.launch.kubernetes.options import KubernetesSystem
+from assay.launch.launcher import Launcher
+from assay.launch.nodes import Binding, Member, NodeQuery
+from assay.launch.platform import DoctorRequest, Examination, NodeAccess, Platform
+
+
+def _launcher(system: KubernetesSystem, directory: Path) -> Launcher:
+    from assay.launch.kubernetes.launcher import KubernetesLauncher
+
+    return KubernetesLauncher(system, directory)
+
+
+def _doctor(system: KubernetesSystem, request: DoctorRequest) -> Examination:
+    from assay.launch.kubernetes.doctor.checks import examine
+
+    running = ", running pods" if request.deep or request.data is not None else ""
+    request.report(f"Asking the cluster{running} …")
+    return Examination(*examine(system, request.system, request.deep, request.data))
+
+
+def _members(system: KubernetesSystem, query: NodeQuery) -> Sequence[Member]:
+    from assay.launch.kubernetes.members import members
+
+    return members(system, query)
+
+
+def _keep_off(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> Sequence[Way]:
+    from assay.launch.kubernetes.keep_off import ways
+
+    return ways(definition, slow)
+
+
+PLATFORM = Platform(KubernetesSystem, _launcher, _doctor, NodeAccess(_members, Binding("nodes"), _keep_off))

@@ -1,1 +1,45 @@
-"""Jobs on a list of hosts, by OpenSSH."""
+"""Hosts that are reached by ssh as a platform."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from assay.errors import InputError
+from assay.launch.launcher import Launcher
+from assay.launch.nodes import Binding, Member, NodeQuery, chosen
+from assay.launch.platform import DoctorRequest, Examination, NodeAccess, Platform
+from assay.launch.ssh.options import SshSystem
+
+
+def _launcher(system: SshSystem, _directory: Path) -> Launcher:
+    from assay.launch.ssh.launcher import SshLauncher
+
+    return SshLauncher(system)
+
+
+def _doctor(system: SshSystem, request: DoctorRequest) -> Examination:
+    from assay.launch.ssh.doctor import examine
+    from assay.launch.ssh.facts import facts_of
+
+    request.report("Looking at all hosts, importing torch there …")
+    tables = facts_of(system, request.data)
+    return Examination(tables, examine(tables))
+
+
+def _members(system: SshSystem, query: NodeQuery) -> Sequence[Member]:
+    if query.idle or query.by:
+        raise InputError(
+            f"{'--idle' if query.idle else '--by'}: hosts that are reached by ssh tell neither who uses them "
+            "nor what they share; leave it out, and name the hosts to take with --nodes"
+        )
+    return [Member(host) for host in chosen(system.hosts, query.named)]
+
+
+PLATFORM = Platform(
+    SshSystem,
+    _launcher,
+    _doctor,
+    # `master_address` is that of the system's first host: a group meets at its own first host's
+    NodeAccess(_members, Binding("hosts", without=("master_address",)), lambda _definition, _slow: ()),
+)

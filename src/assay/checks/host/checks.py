@@ -1,0 +1,42 @@
+"""All checks of a host, in the order in which people mend things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from assay.checks.check import Check, Facts, text
+from assay.checks.host import confinement, containers, driver, fabric, kernel, pci, virtual
+
+CHECKS: tuple[Callable[[Facts], Check | None], ...] = (
+    driver.loaded,
+    driver.versions,
+    driver.devices,
+    driver.persistence,
+    containers.toolkit,
+    containers.runtime,
+    containers.specifications,
+    confinement.selinux,
+    confinement.services,
+    kernel.numa_balancing,
+    kernel.transparent_hugepages,
+    kernel.reclaim,
+    kernel.hugepages,
+    pci.links,
+    pci.translation,
+    pci.redirects,
+    fabric.ports,
+    fabric.manager,
+    fabric.verbs,
+    fabric.direct,
+    fabric.affinity,
+    pci.near_cpus,
+    virtual.hypervisor,
+)
+
+
+def examine(facts: Facts) -> tuple[Check, ...]:
+    """All that arise; where the host was not looked at, only why."""
+    if not facts.get("host.checked"):
+        why = text(facts, "host.error") or "it was not looked at"
+        return (Check("host", "unknown", why),)
+    return tuple(made for check in CHECKS if (made := check(facts)) is not None)

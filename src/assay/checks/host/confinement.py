@@ -1,0 +1,67 @@
+"""Checks of what keeps a process from the hardware: SELinux types, the locked memory services pass on."""
+
+from __future__ import annotations
+
+from assay.checks.check import Check, Facts, text
+from assay.checks.host import fabric
+from assay.units import human
+
+# Types that confined containers may use, and what else lets them at a device, the narrower first
+# Source: container-selinux, container.te
+FOR_CONTAINERS = ("container_file_t", "container_device_t")
+OPENED_BY = {
+    "gpu": ("container_use_xserver_devices", "container_use_devices"),
+    "verbs": ("container_use_devices",),
+}
+UNIT = {"crio": "crio", "containerd": "containerd", "dockerd": "docker", "slurmd": "slurmd", "sshd": "sshd"}
+
+
+def selinux(facts: Facts) -> Check | None:
+    """SELinux's mode; where it enforces, whether containers may use the devices."""
+    mode = text(facts, "selinux.mode")
+    if mode is None:
+        return Check("SELinux", "unknown", "/sys/fs/selinux/enforce can't be read")
+    types = {what: text(facts, f"selinux.{what}_device") for what in OPENED_BY}
+    told = ", ".join(f"the {what} device is {kind}" for what, kind in types.items() if kind)
+    evidence = f"{mode}{f'; {told}' if told else ''}"
+    odd = [what for what, kind in types.items() if kind is not None and kind not in FOR_CONTAINERS]
+    if mode != "enforcing" or not odd:
+        return Check("SELinux", "ok", evidence)
+    known, on = ((text(facts, f"selinux.{name}") or "").split(",") for name in ("booleans", "booleans_on"))
+    refused = [what for what in odd if not {*OPENED_BY[what]} & {*on}]
+    if not refused:
+        return Check("SELinux", "ok", f"{evidence}; {', '.join(on)} on: containers may use them")
+    mends = [next((name for name in OPENED_BY[what] if name in known), None) for what in refused]
+    if None in mends:
+        return Check("SELinux", "unknown", f"{evidence}; this policy has no boolean that tells of it")
+    evidence += f"; confined containers are refused the {' and the '.join(refused)} device"
+    remedy = "; ".join(f"setsebool -P {name} on" for name in dict.fromkeys(mends))
+    return Check("SELinux", "warn", evidence, f"as root: {remedy}; or a policy module of the device's maker")
+
+
+def services(facts: Facts) -> Check | None:
+    """Memory that the services which start trials let them lock; only fabrics need it."""
+    name = "locked memory of services"
+    limits = {of.removeprefix("memlock."): value for of, value in facts.items() if of.startswith("memlock.")}
+    if not limits or not fabric.devices(facts):
+        return None
+    short = {of: value for of, value in limits.items() if value != "unlimited"}
+    told = ", ".join(f"{of} {_amount(value)}" for of, value in limits.items())
+    if not short:
+        return Check(name, "ok", told)
+    if "crio" in short:
+        remedy = (
+            'a file in /etc/crio/crio.conf.d with [crio.runtime] and default_ulimits = ["memlock=-1:-1"], '
+            "then as root: systemctl restart crio"
+        )
+    else:
+        units = " ".join(UNIT.get(of, of) for of in short)
+        remedy = (
+            f"as root, for each of {units}: systemctl edit UNIT, [Service] LimitMEMLOCK=infinity, restart"
+        )
+    # a warning: what a service passes on may be raised again before the trial
+    return Check(name, "warn", f"{told}: what they start registers no more, and RDMA fails", remedy)
+
+
+def _amount(value: object) -> str:
+    return human(float(value), "B") if isinstance(value, int | float) else str(value)

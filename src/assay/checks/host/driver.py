@@ -1,0 +1,85 @@
+"""Checks of NVIDIA's driver: loaded, one version everywhere, its device files, kept awake."""
+
+from __future__ import annotations
+
+from assay.checks.check import Check, Facts, State, number, text
+from assay.checks.software import gpu_for_container
+
+NOUVEAU_OFF = (
+    "as root: printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' > /etc/modprobe.d/nouveau.conf, "
+    "rebuild the initramfs (dracut --force, or update-initramfs -u), reboot"
+)
+
+
+def loaded(facts: Facts) -> Check | None:
+    """Which of NVIDIA's kernel modules serves the GPUs."""
+    name, modules = "driver module", (text(facts, "driver.modules") or "").split(",")
+    version = text(facts, "driver.loaded")
+    if not number(facts, "pci.nvidia_gpus") and version is None:
+        return None
+    if "nouveau" in modules:
+        evidence = "nouveau has the GPU (/sys/module/nouveau): NVIDIA's driver can't, and CUDA needs that"
+        return Check(name, "fail", evidence, NOUVEAU_OFF)
+    if version is None and text(facts, "container") is not None:
+        remedy = "load it on the host; or start the container with the GPUs"
+        return Check(name, "fail", "no module nvidia in the host's kernel (/sys/module/nvidia)", remedy)
+    if version is None:
+        remedy = "as root: modprobe nvidia; where there is none: https://www.nvidia.com/drivers"
+        return Check(name, "fail", "no module nvidia in the kernel (/sys/module/nvidia)", remedy)
+    flavor = text(facts, "driver.flavor")
+    if flavor is None:
+        return Check(name, "unknown", f"nvidia {version}; whether it is the open one is not told")
+    return Check(name, "ok", f"nvidia {version}, {flavor} (/proc/driver/nvidia/version)")
+
+
+def versions(facts: Facts) -> Check | None:
+    """Whether the loaded module, the one on the disk and the libraries are of one version."""
+    name, version = "driver versions", text(facts, "driver.loaded")
+    if version is None:
+        return None
+    disk, libraries = text(facts, "driver.on_disk"), text(facts, "driver.library")
+    if libraries is None:
+        evidence = f"{version} is loaded; no libnvidia-ml.so in the usual folders to hold against it"
+        return Check(name, "unknown", evidence, "ldconfig -p | grep libnvidia-ml")
+    evidence = f"loaded {version}, on the disk {disk or 'not told'}, libraries {libraries}"
+    if version not in libraries.split(","):
+        remedy = "reboot; or as root, with no process on the GPUs: rmmod nvidia_uvm nvidia && modprobe nvidia"
+        why = "every call fails with a driver/library version mismatch"
+        return Check(name, "fail", f"{evidence}: {why}", remedy)
+    if disk not in (None, version) or "," in libraries:
+        remedy = "reboot now rather than in the middle of a run; remove what is left of the other version"
+        return Check(name, "warn", f"{evidence}: the next boot changes the driver", remedy)
+    return Check(name, "ok", evidence)
+
+
+def devices(facts: Facts) -> Check | None:
+    """Whether the device files are there that programs open."""
+    if text(facts, "driver.loaded") is None:
+        return None
+    there, missing = number(facts, "driver.devices") or 0, text(facts, "driver.devices_missing")
+    evidence = f"{there:g} of /dev/nvidiaN for {number(facts, 'pci.nvidia_gpus') or 0:g} GPUs on the bus"
+    if not there or missing:
+        lacks = ", ".join(f"/dev/{one}" for one in (missing or "").split(",") if one)
+        remedy = "as root: nvidia-modprobe -c 0 -u"
+        if text(facts, "container") is not None:
+            remedy = gpu_for_container(facts)
+        state: State = "fail" if not there or "nvidiactl" in lacks else "warn"
+        return Check("GPU devices", state, f"{evidence}; missing: {lacks or 'all'}", remedy)
+    return Check("GPU devices", "ok", evidence)
+
+
+def persistence(facts: Facts) -> Check | None:
+    """Whether the driver keeps the GPUs' state while nobody uses them."""
+    modes = [facts.get(f"gpu.{n}.persistence") for n in range(int(number(facts, "gpu.count") or 0))]
+    if not modes:
+        return None
+    if None in modes:
+        return Check("persistence mode", "unknown", "the driver does not tell it for each GPU")
+    off = modes.count(False)
+    if off:
+        evidence = f"off on {off} of {len(modes)}: the first program pays seconds, and clocks start low"
+        remedy = (
+            "as root: systemctl enable --now nvidia-persistenced; or nvidia-smi -pm 1 until the next boot"
+        )
+        return Check("persistence mode", "warn", evidence, remedy)
+    return Check("persistence mode", "ok", f"on for all {len(modes)}")

@@ -1,0 +1,80 @@
+"""Checks of kernel parameters that move memory about while a trial runs."""
+
+from __future__ import annotations
+
+import re
+
+from assay.checks.check import Check, Facts, number, text
+from assay.checks.host.virtual import is_virtual
+from assay.units import human
+
+MOST_SWAPPINESS = 60  # the kernel's default
+PERSIST = "and the same line in /etc/sysctl.d/90-trials.conf"
+UNUSED_SHARE = 0.05  # of memory set aside as huge pages that nobody uses
+
+
+def numa_balancing(facts: Facts) -> Check | None:
+    """Whether the kernel takes pages away to see who uses them."""
+    name, value, nodes = "NUMA balancing", number(facts, "kernel.numa_balancing"), number(facts, "numa.nodes")
+    if nodes == 1:
+        return None
+    if value is None:
+        return Check(name, "unknown", "/proc/sys/kernel/numa_balancing is not there")
+    if not value:
+        return Check(name, "ok", "off (/proc/sys/kernel/numa_balancing)")
+    evidence = f"on: pages are unmapped and moved between {nodes or 0:g} nodes while ranks run"
+    return Check(name, "warn", evidence, f"as root: sysctl -w kernel.numa_balancing=0, {PERSIST}")
+
+
+def transparent_hugepages(facts: Facts) -> Check:
+    """Whether programs can get huge pages without asking the administrator."""
+    name, mode = "huge pages by themselves", text(facts, "memory.transparent_hugepages")
+    place, defrag = "/sys/kernel/mm/transparent_hugepage", text(facts, "kernel.transparent_hugepage_defrag")
+    if mode is None:
+        return Check(name, "unknown", f"{place}/enabled can't be read")
+    evidence = f"{mode}, defrag {defrag or 'not told'} ({place})"
+    if mode == "never":
+        why = f"{evidence}: every translation of an address covers 4 KiB"
+        return Check(name, "warn", why, f"as root: echo madvise > {place}/enabled")
+    if defrag == "always" and mode == "always":
+        why = f"{evidence}: a process waits while the kernel puts pages together"
+        return Check(name, "warn", why, f"as root: echo madvise > {place}/defrag")
+    return Check(name, "ok", evidence)
+
+
+def reclaim(facts: Facts) -> Check:
+    """Whether the kernel frees memory near a process before it takes some farther off, and swaps eagerly."""
+    name, near = "memory reclaim", number(facts, "kernel.zone_reclaim_mode")
+    swappiness, swap = number(facts, "kernel.swappiness"), number(facts, "memory.swap_bytes")
+    if near is None or swappiness is None:
+        return Check(name, "unknown", "/proc/sys/vm/zone_reclaim_mode or swappiness is not there")
+    evidence = f"vm.zone_reclaim_mode {near:g}, vm.swappiness {swappiness:g}"
+    if near:
+        why = f"{evidence}: file caches of a node are dropped while others have room"
+        return Check(name, "warn", why, f"as root: sysctl -w vm.zone_reclaim_mode=0, {PERSIST}")
+    if swap and swappiness > MOST_SWAPPINESS:
+        why = f"{evidence}: programs are swapped out early to keep files cached"
+        return Check(name, "warn", why, f"as root: sysctl -w vm.swappiness=10, {PERSIST}")
+    return Check(name, "ok", evidence)
+
+
+def hugepages(facts: Facts) -> Check:
+    """Huge pages that are set aside, and whether someone uses them."""
+    name, total = "huge pages set aside", number(facts, "memory.total_bytes")
+    pools = {}
+    for fact in facts:
+        match = re.fullmatch(r"hugepages\.(\d+)kB\.nr", fact)
+        if match is not None:
+            pools[int(match[1]) * 1024] = number(facts, fact) or 0, number(facts, f"{fact[:-2]}free") or 0
+    if not pools:
+        return Check(name, "unknown", "/sys/kernel/mm/hugepages can't be read")
+    held = {size: counts for size, counts in pools.items() if counts[0]}
+    backing = "; what backs this memory on its host can't be seen from here" if is_virtual(facts) else ""
+    if not held:
+        return Check(name, "ok", f"none (/sys/kernel/mm/hugepages){backing}")
+    told = ", ".join(f"{nr:g} of {human(size, 'B')}, {free:g} free" for size, (nr, free) in held.items())
+    idle = sum(size * free for size, (_, free) in held.items())
+    if total and idle > UNUSED_SHARE * total:
+        remedy = "as root, where nothing asks for them: sysctl -w vm.nr_hugepages=0"
+        return Check(name, "warn", f"{told}: {human(idle, 'B')} that no trial can use otherwise", remedy)
+    return Check(name, "ok", told + backing)

@@ -1,0 +1,125 @@
+"""Checks of the PCI bus: links slower than they could be, translated addresses, detours through the CPU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from assay.checks.check import Check, Facts, State, number, text
+from assay.checks.host import virtual
+
+MOST_TOLD = 4
+_KIND = re.compile(r"pci\.(.+)\.kind")
+_LABELS = {"gpu": "GPU", "nic": "adapter", "nvme": "NVMe"}
+
+
+def devices(facts: Facts, *kinds: str) -> list[str]:
+    """Addresses of the devices of these kinds; of all where none is given."""
+    found = {match[1]: kind for name, kind in facts.items() if (match := _KIND.fullmatch(name))}
+    return sorted(address for address, kind in found.items() if not kinds or kind in kinds)
+
+
+def called(facts: Facts, address: str) -> str:
+    """A device as a person knows it: `GPU 0000:01:00.0`, `mlx5_0`."""
+    kind = _LABELS.get(text(facts, f"pci.{address}.kind") or "", "device")
+    return text(facts, f"pci.{address}.called") or f"{kind} {address}"
+
+
+def links(facts: Facts) -> Check | None:
+    """Whether each link has the lanes and the speed that the device and its slot could."""
+    name, all_of = "PCIe links", devices(facts)
+    told = [address for address in all_of if number(facts, f"pci.{address}.width") is not None]
+    if not all_of:
+        return None
+    if not told:
+        return Check(name, "unknown", f"{len(all_of)} devices, and none tells its link: a virtual bus")
+    narrow = [words for address in told for words in _short(facts, address, "width", "x{:g}")]
+    idle: list[str] = []
+    slow: list[str] = []
+    for address in told:
+        words = _short(facts, address, "speed", "{:g} GT/s")
+        (idle if text(facts, f"pci.{address}.kind") == "gpu" else slow).extend(words)
+    if narrow or slow:
+        remedy = "seat the card anew or in another slot; then as root: lspci -vv | grep -E 'LnkCap|LnkSta'"
+        return Check(name, "warn", few(narrow + slow), remedy)
+    if idle:
+        evidence = f"{few(idle)}, which an idle GPU has too: it lowers its link's speed"
+        return Check(name, "unknown", evidence, "look again while a trial runs")
+    return Check(name, "ok", f"{len(told)} devices at the lanes and speed that they and their slots have")
+
+
+def _short(facts: Facts, address: str, what: str, form: str) -> Iterator[str]:
+    """Words on one device whose link has less of it than it could, and whose fault it is."""
+    now = number(facts, f"pci.{address}.{what}")
+    own, slot = number(facts, f"pci.{address}.{what}_max"), number(facts, f"pci.{address}.slot_{what}_max")
+    if now is None or own is None:
+        return
+    could = min(own, slot) if slot is not None else own
+    if now < could:
+        yield f"{called(facts, address)} at {form.format(now)} of {form.format(could)}"
+    elif could < own:
+        yield f"{called(facts, address)} in a slot of {form.format(could)}, it could {form.format(own)}"
+
+
+def translation(facts: Facts) -> Check | None:
+    """Whether the IOMMU translates what GPUs and adapters address."""
+    kinds = {address: text(facts, f"pci.{address}.iommu") for address in devices(facts, "gpu", "nic")}
+    if not kinds or text(facts, "container") is not None:
+        return None
+    if not number(facts, "kernel.iommu_groups"):
+        return Check("IOMMU", "ok", "off (/sys/kernel/iommu_groups is empty): nothing is translated")
+    translated = [address for address, kind in kinds.items() if kind is not None and kind.startswith("DMA")]
+    if translated:
+        what = few([called(facts, address) for address in translated])
+        evidence = f"translates for {what}: each transfer between them is looked up, and GPUDirect may fail"
+        remedy = "as root: grubby --update-kernel=ALL --args=iommu=pt (or GRUB_CMDLINE_LINUX), reboot"
+        return Check("IOMMU", "warn", evidence, remedy)
+    if None in kinds.values():
+        return Check("IOMMU", "unknown", "on, and whether it translates is not told for each device")
+    return Check(
+        "IOMMU", "ok", f"on and passes through: {', '.join(sorted({str(k) for k in kinds.values()}))}"
+    )
+
+
+def redirects(facts: Facts) -> Check | None:
+    """Whether bridges send traffic between GPUs and adapters through the CPU, by access control services."""
+    if not devices(facts, "gpu") or text(facts, "container") is not None:
+        return None
+    bridges, unread = text(facts, "pci.acs_redirects"), number(facts, "pci.acs_unread")
+    if bridges is not None:
+        evidence = f"on at {few(bridges.split(','))}: GPU to GPU and GPU to adapter go through the CPU"
+        remedy = "as root, where no virtual machine gets devices: setpci -s ADDRESS ECAP_ACS+0x6.w=0000"
+        return Check("ACS", "warn", evidence, remedy)
+    if unread:
+        evidence = f"{unread:g} bridges keep their settings to root"
+        return Check("ACS", "unknown", evidence, "as root: lspci -vvv | grep -i acsctl")
+    return Check("ACS", "ok", "no bridge above a GPU or an adapter redirects")
+
+
+def near_cpus(facts: Facts) -> Check | None:
+    """Whether each GPU lies on a NUMA node whose CPUs this process may use."""
+    name, gpus = "GPUs beside CPUs", devices(facts, "gpu")
+    if not gpus or (text(facts, "container") is not None and number(facts, "gpu.count") != len(gpus)):
+        return None  # a container sees the whole bus and does not tell which of the GPUs are its own
+    allowed = [int(node) for node in (text(facts, "numa.allowed") or "").split(",") if node]
+    nodes = {gpu: number(facts, f"pci.{gpu}.numa_node") for gpu in gpus}
+    known = {gpu: int(node) for gpu, node in nodes.items() if node is not None}
+    remedy = "give the trial cores of the GPU's node: numactl --cpunodebind, or the static CPU manager"
+    if virtual.is_virtual(facts):
+        remedy = (
+            "openstack flavor set --property hw:pci_numa_affinity_policy=required --property hw:numa_nodes=N "
+            "FLAVOR, as `assay cluster openstack` renders it, and make the machine anew"
+        )
+    if len(known) < len(gpus) or not allowed:
+        evidence = f"{len(gpus) - len(known)} of {len(gpus)} GPUs name no NUMA node (numa_node is -1)"
+        return Check(name, "unknown", evidence, remedy)
+    told = ", ".join(f"{called(facts, gpu)} on node {node}" for gpu, node in known.items())
+    evidence = f"{told}; CPUs of node {', '.join(map(str, allowed))} allowed"
+    state: State = "ok" if set(known.values()) <= {*allowed} else "warn"
+    return Check(name, state, evidence, "" if state == "ok" else remedy)
+
+
+def few(words: Sequence[str]) -> str:
+    """The first of them, and how many more."""
+    more = len(words) - MOST_TOLD
+    return ", ".join(words[:MOST_TOLD]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,7 @@
+"""Containers on this machine as a platform, started by docker."""
+
+from __future__ import annotations
+
+from assay.launch.podman import containers
+
+PLATFORM = containers("docker")

@@ -1,0 +1,58 @@
+"""Every check of a Kubernetes or OpenShift cluster, in the order in which people mend things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from assay.checks.check import Check, Facts, for_system
+from assay.launch.kubernetes.doctor import access, places, room, settings
+from assay.launch.kubernetes.doctor import deep as inside
+from assay.launch.kubernetes.doctor.look import look
+from assay.launch.kubernetes.doctor.seen import Seen
+from assay.launch.kubernetes.options import KubernetesSystem
+from assay.launch.kubernetes.refusals import ApiError
+
+CHECKS: tuple[Callable[[Seen], Check], ...] = (
+    access.server,
+    access.rights,
+    access.admission,
+    access.operator,
+    access.level,
+    access.constraints,
+    access.account,
+    room.quota,
+    room.claims,
+    room.dns,
+    places.nodes,
+    places.devices,
+    places.labels,
+    places.alike,
+    settings.cpu_manager,
+    settings.server_clock,
+    settings.node_clocks,
+)
+
+
+def examine(
+    system: KubernetesSystem, words: str, deep: bool = False, data: str | None = None
+) -> tuple[Facts, tuple[Check, ...]]:
+    """What the cluster tells, and what the checks make of it; where nothing answers, only that.
+
+    words  that name the system on a command line, for the commands in remedies
+    deep   also run pods and look from inside; data: directory there whose files are to be read
+    """
+    facts, checks = _examined(system, deep, data)
+    return facts, tuple(for_system(check, words) for check in checks)
+
+
+def _examined(system: KubernetesSystem, deep: bool, data: str | None) -> tuple[Facts, tuple[Check, ...]]:
+    try:
+        seen = look(system)
+    except ApiError as error:
+        return {}, (Check("API server", "fail", str(error), "kubectl cluster-info"),)
+    facts = {"kubernetes.version": seen.version, **places.facts(seen)}
+    checks = tuple(check(seen) for check in CHECKS)
+    if not (deep or data is not None):
+        return facts, (*checks, inside.not_looked_into(seen))
+    told, more = inside.examine(seen, data)
+    return {**facts, **told}, (*checks, *more)

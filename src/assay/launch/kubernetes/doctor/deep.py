@@ -1,0 +1,48 @@
+"""Pods of the system's own, which tell what only pods can: image, interpreter, limits, clock, devices.
+
+They go the way of every trial; the doctor's programs tell the facts, and the checks are those of a machine.
+"""
+
+from __future__ import annotations
+
+from assay.checks import examine as machine
+from assay.checks.check import PLACE, Check, Facts
+from assay.launch import programs
+from assay.launch.kubernetes.doctor import pod, smoke
+from assay.launch.kubernetes.doctor.seen import Seen
+from assay.launch.kubernetes.doctor.settings import offset
+
+NAME = "test pod"
+
+
+def not_looked_into(seen: Seen) -> Check:
+    """That nothing is known of what is in the image."""
+    image = seen.system.image or "the workload's image"
+    remedy = "assay doctor SYSTEM --deep runs a pod that tells"
+    return Check("image", "unknown", f"{image}: not checked whether it has Python and torch", remedy)
+
+
+def examine(seen: Seen, data: str | None = None) -> tuple[Facts, tuple[Check, ...]]:
+    """Run a pod of one rank; where it came to run, all that is asked of a machine, and the devices' pods.
+
+    data  directory in the pod whose files are to be read
+    """
+    system = seen.system
+    if system.image is None:
+        remedy = "write `image:` in the system, so that it can be tried"
+        return {}, (Check(NAME, "unknown", "the system names no image", remedy),)
+    ran = pod.run(system, pod.job(*programs.asked(data)))
+    if ran.problem:
+        return {}, (Check(NAME, "fail", ran.problem, "kubectl describe pod; see what fails above"),)
+    facts = {**programs.all_told(programs.sections(ran.said)), PLACE: "pod"}
+    if "python.version" not in facts:
+        return facts, (Check(NAME, "fail", str(facts.get("unreadable"))),)
+    fine = Check(NAME, "ok", "ran with the system's options; what follows is seen from inside")
+    return facts, (fine, *_clock(ran), *machine.examine(facts), *smoke.examine(seen, facts))
+
+
+def _clock(ran: pod.Ran) -> tuple[Check, ...]:
+    started_at = ran.status.started_at if ran.status else None
+    if started_at is None or ran.first_at is None:
+        return ()
+    return (offset("pod's clock", started_at - ran.first_at, started_at - ran.began),)

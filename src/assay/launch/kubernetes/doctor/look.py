@@ -1,0 +1,198 @@
+"""Asks a cluster for all that the checks want to see. Changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from assay.launch.kubernetes import openshift, pod_security, rbac
+from assay.launch.kubernetes.client import NODES, PODS, Cluster, Object, Resource
+from assay.launch.kubernetes.connection import connect
+from assay.launch.kubernetes.doctor.places import hindrance
+from assay.launch.kubernetes.doctor.seen import Refused, Seen, Unreadable
+from assay.launch.kubernetes.kinds import KINDS
+from assay.launch.kubernetes.openshift_detection import NAMESPACES, is_openshift
+from assay.launch.kubernetes.options import KubernetesSystem
+from assay.launch.kubernetes.refusals import FORBIDDEN, ApiError
+from assay.launch.kubernetes.times import moment
+
+QUOTAS = Resource("v1", "resourcequotas")
+CLAIMS = Resource("v1", "persistentvolumeclaims")
+ACCOUNTS = Resource("v1", "serviceaccounts")
+DEPLOYMENTS = Resource("apps/v1", "deployments")
+CLASSES = Resource("storage.k8s.io/v1", "storageclasses")
+LEASES = Resource("coordination.k8s.io/v1", "leases")
+CONSTRAINTS = Resource(f"{openshift.SECURITY}/v1", "securitycontextconstraints")
+HEARTBEATS = "metadata.namespace=kube-node-lease"
+MISSING_RIGHT = 'cannot create resource "pods"'
+STILL_THERE = "status.phase!=Succeeded,status.phase!=Failed"
+MOST_KUBELETS = 16  # asked one by one: each answer comes from its node
+# verb, group, resource: what lets a program in a pod reach beyond its own work
+WIDE = (("get", "", "secrets"), ("create", "", "pods"), ("create", "", "pods/exec"), ("*", "*", "*"))
+
+T = TypeVar("T")
+
+
+def look(system: KubernetesSystem) -> Seen:
+    """All of it. Raises InputError for a kubeconfig that can't be used, ApiError where nothing answers."""
+    cluster = connect(system.context, system.namespace)
+    version = cluster.version()
+    wide = "get securitycontextconstraints.security.openshift.io"
+    openshift_answers = is_openshift(cluster)
+    nodes = _told("list nodes", lambda: cluster.list(NODES, everywhere=True).items)
+    leases = _told(
+        "list leases.coordination.k8s.io",
+        lambda: cluster.list(LEASES, fields=HEARTBEATS, everywhere=True).items,
+    )
+    usable = [] if isinstance(nodes, Unreadable) else [node for node in nodes if not hindrance(node, system)]
+    return Seen(
+        read_at=time.time(),
+        system=system,
+        context=cluster.context,
+        namespace=cluster.namespace,
+        version=version,
+        rights={right: _may(cluster, right) for right in rbac.needed(system.kind)},
+        kinds={name: _is_known(cluster, name) for name in rbac.kinds_of(system.kind)},
+        admitted=_admitted(cluster, system),
+        is_openshift=openshift_answers,
+        space=_one("get namespaces", cluster, NAMESPACES, cluster.namespace, everywhere=True),
+        quotas=_told("list resourcequotas", lambda: cluster.list(QUOTAS).items),
+        account=_one("get serviceaccounts", cluster, ACCOUNTS, _account(system)),
+        account_may=_told(_REVIEW, lambda: _wide(cluster, _account(system))),
+        constraints=_one(wide, cluster, CONSTRAINTS, _scc(cluster), everywhere=True)
+        if openshift_answers
+        else None,
+        may_use_scc=_told(_REVIEW, lambda: _may_use(cluster, _account(system)))
+        if openshift_answers
+        else False,
+        nodes=nodes,
+        pods=_told("list pods in all namespaces", lambda: _pods(cluster)),
+        deployments=_told(
+            "list deployments.apps in all namespaces",
+            lambda: cluster.list(DEPLOYMENTS, everywhere=True).items,
+        ),
+        leases=leases,
+        storage_classes=_told(
+            "list storageclasses.storage.k8s.io", lambda: cluster.list(CLASSES, everywhere=True).items
+        ),
+        server_ahead_s=_told("create configmaps", lambda: _server_ahead_s(cluster)),
+        claims={
+            name: _one("get persistentvolumeclaims", cluster, CLAIMS, name)
+            for volume in system.volumes
+            if (name := volume.persistentVolumeClaim) is not None
+        },
+        kubelets=_told("get nodes/proxy", lambda: _kubelets(cluster, usable)),
+    )
+
+
+_REVIEW = "create localsubjectaccessreviews.authorization.k8s.io"
+
+
+def _told(tried: str, ask: Callable[[], T]) -> T | Unreadable:
+    try:
+        return ask()
+    except ApiError as error:
+        return Unreadable(tried, str(error), error.code == FORBIDDEN)
+
+
+def _one(
+    tried: str, cluster: Cluster, resource: Resource, name: str, *, everywhere: bool = False
+) -> Object | Unreadable | None:
+    return _told(tried, lambda: cluster.find(resource, name, everywhere=everywhere))
+
+
+def _may(cluster: Cluster, right: rbac.Right) -> bool:
+    name, _, sub = right.resource.partition("/")
+    return cluster.may(right.verb, name, group=right.group, sub=sub)
+
+
+def _is_known(cluster: Cluster, kind: str) -> bool:
+    ref = KINDS[kind].job_ref
+    return ref.kind in cluster.kinds(ref.api_version)
+
+
+def _account(system: KubernetesSystem) -> str:
+    return system.serviceAccountName or "default"
+
+
+def _scc(cluster: Cluster) -> str:
+    return openshift.scc_name(cluster.namespace)
+
+
+def _pods(cluster: Cluster) -> list[Object]:
+    return cluster.list(PODS, fields=STILL_THERE, everywhere=True).items
+
+
+def _wide(cluster: Cluster, account: str) -> list[str]:
+    found = []
+    for verb, group, resource in WIDE:
+        if _account_may(cluster, account, {"verb": verb, "group": group, "resource": resource}):
+            found.append("everything" if verb == "*" else f"{verb} {resource}")
+    return found
+
+
+def _may_use(cluster: Cluster, account: str) -> bool:
+    of = {"group": CONSTRAINTS.api_version.partition("/")[0], "resource": CONSTRAINTS.plural}
+    return _account_may(cluster, account, {"verb": "use", **of, "name": _scc(cluster)})
+
+
+def _account_may(cluster: Cluster, account: str, attributes: dict[str, str]) -> bool:
+    """Whether a ServiceAccount may do so in this namespace, as the API server decides it."""
+    space = cluster.namespace
+    resource, _, sub = attributes["resource"].partition("/")
+    what = {**attributes, "namespace": space, "resource": resource, "subresource": sub}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "LocalSubjectAccessReview",
+        "metadata": {"name": "", "namespace": space},
+        "spec": {
+            "user": f"system:serviceaccount:{space}:{account}",
+            "groups": [
+                "system:serviceaccounts", f"system:serviceaccounts:{space}", "system:authenticated",
+            ],
+            "resourceAttributes": what,
+        },
+    }  # fmt: skip
+    return bool(cluster.create(review)["status"]["allowed"])
+
+
+def _server_ahead_s(cluster: Cluster) -> tuple[float, float]:
+    """From the time that the server gives an object which is not made; it tells whole seconds."""
+    nothing = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "assay-doctor"}}
+    began = time.time()
+    made: dict[str, Any] = cluster.create(nothing, dry_run=True)
+    ended = time.time()
+    at = moment(made["metadata"]["creationTimestamp"])
+    assert at is not None
+    return at - ended, at + 1.0 - began
+
+
+def _admitted(cluster: Cluster, system: KubernetesSystem) -> Object | Refused | Unreadable:
+    """A pod as a trial sends it, by a dry run, on which quota, LimitRange, Pod Security and webhooks act."""
+    template = pod_security.template_of(system)
+    metadata = {**template["metadata"], "name": "assay-doctor", "namespace": cluster.namespace}
+    sent = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+    try:
+        return cluster.create(sent, dry_run=True)
+    except ApiError as error:
+        if MISSING_RIGHT in str(error):
+            return Unreadable("create pods", str(error), forbidden=True)
+        if 400 <= error.code < 500:
+            return Refused(str(error))
+        return Unreadable("create pods", str(error), forbidden=False)
+
+
+def _kubelets(cluster: Cluster, nodes: list[Object]) -> dict[str, Object]:
+    """Settings by node, of the first few. A kubelet that does not answer is left out."""
+    found = {}
+    for node in nodes[:MOST_KUBELETS]:
+        name = node["metadata"]["name"]
+        try:
+            told = cluster.get(NODES, f"{name}/proxy/configz", everywhere=True, patience_s=0.0)
+        except ApiError as error:
+            if error.code == FORBIDDEN:
+                raise
+            continue  # a node that is down, or only simulated
+        found[name] = told["kubeletconfig"]
+    return found

@@ -1,0 +1,232 @@
+"""Checks of the nodes that a system's pods may lie on: which, with what, and whether they are alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from assay.checks.check import Check, Facts
+from assay.launch.kubernetes import quantities
+from assay.launch.kubernetes.client import Object
+from assay.launch.kubernetes.doctor.seen import Seen, Unreadable
+from assay.launch.kubernetes.options import KubernetesSystem, Toleration
+from assay.records import Scalar
+from assay.units import human
+
+GPU = "nvidia.com/gpu"
+GPU_LABEL = "nvidia.com/gpu.product"
+BYTES = ("memory", "ephemeral-storage")
+FEATURE = "feature.node.kubernetes.io/"
+MOST_NAMED = 4
+STATE_TAINT = "tainted node.kubernetes.io/"  # what the cluster itself says of a node's state
+DRIVER_LABELS = ("nvidia.com/cuda.driver-version.full", "nvidia.com/gpu.product", "nvidia.com/mig.strategy")
+ALIKE = ("architecture", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion")
+
+
+def nodes(seen: Seen) -> Check:
+    """How many nodes can take the pods, and what keeps the others from it."""
+    if isinstance(seen.nodes, Unreadable):
+        return seen.nodes.check("nodes")
+    why = {_name(node): hindrance(node, seen.system) for node in seen.nodes}
+    good = [name for name, what in why.items() if not what]
+    kept = Counter(what for what in why.values() if what)
+    others = "; ".join(f"{count} {what}" for what, count in kept.most_common())
+    evidence = f"{len(good)} of {len(why)} can take the pods" + (f"; {others}" if others else "")
+    if good:
+        return Check("nodes", "ok", evidence)
+    remedy = "correct nodeSelector and tolerations of the system; or kubectl uncordon NODE"
+    return Check("nodes", "fail", evidence, remedy)
+
+
+def hindrance(node: Object, system: KubernetesSystem) -> str:
+    """What keeps the system's pods from a node, affinity aside; "" where nothing does."""
+    return away(node, system) or foreign(node, system)
+
+
+def away(node: Object, system: KubernetesSystem) -> str:
+    """Why a node takes no new pods just now: its state, and the taints that the cluster sets for it."""
+    ready = {c["type"]: c["status"] for c in node["status"].get("conditions", ())}.get("Ready")
+    if ready != "True":
+        return "not ready"
+    if node["spec"].get("unschedulable"):
+        return "cordoned"
+    return next((words for words in _unborne(node, system) if STATE_TAINT in words), "")
+
+
+def foreign(node: Object, system: KubernetesSystem) -> str:
+    """What of its name, its labels and the taints that people set makes a node none of the system's."""
+    if system.nodes and _name(node) not in system.nodes:
+        return "not one of the system's nodes"
+    labels = node["metadata"].get("labels", {})
+    for name, value in system.nodeSelector.items():
+        if labels.get(name) != value:
+            return f"without label {name}={value}"
+    return next((words for words in _unborne(node, system) if STATE_TAINT not in words), "")
+
+
+def _unborne(node: Object, system: KubernetesSystem) -> Iterator[str]:
+    """Taints that keep the system's pods away."""
+    for taint in node["spec"].get("taints", ()):
+        if taint["effect"] != "PreferNoSchedule" and not any(_bears(t, taint) for t in system.tolerations):
+            value = f"={taint['value']}" if taint.get("value") else ""
+            yield f"tainted {taint['key']}{value}:{taint['effect']}"
+
+
+def devices(seen: Seen) -> Check:
+    """Whether what a rank asks for is announced, and how much of it is free."""
+    asked = {**seen.system.resources.accelerator, **seen.system.resources.pod}
+    if isinstance(seen.nodes, Unreadable):
+        return seen.nodes.check("devices")
+    usable = _usable(seen)
+    extended = {name for node in usable for name in node["status"].get("allocatable", {}) if is_device(name)}
+    others = f"announced and not asked for: {', '.join(sorted(extended - asked.keys()))}"
+    more = f"; {others}" if extended - asked.keys() else ""
+    if not asked:
+        return Check("devices", "ok", f"the system asks for none under resources{more}")
+    used = None if isinstance(seen.pods, Unreadable) else in_use(seen.pods)
+    told, worst = [], ""
+    for name, amount in sorted(asked.items()):
+        words, trouble = _offer(name, quantities.number(amount), usable, used)
+        told.append(words)
+        worst = "fail" if "fail" in (worst, trouble) else worst or trouble
+    evidence = "; ".join(told) + more
+    if worst == "fail":
+        remedy = "ask for less under resources, or install what announces it (device plugin, GPU Operator)"
+        return Check("devices", "fail", evidence, remedy)
+    if worst == "warn":
+        return Check(
+            "devices", "warn", evidence, "trials wait until some is free: kubectl get pods -A -o wide"
+        )
+    if isinstance(seen.pods, Unreadable):
+        return Check("devices", "unknown", f"{evidence}; how much is free: {seen.pods.check('').evidence}")
+    return Check("devices", "ok", evidence)
+
+
+def _offer(
+    name: str, wanted: float, usable: Sequence[Object], used: Mapping[tuple[str, str], float] | None
+) -> tuple[str, str]:
+    """Words on one resource, and `fail` or `warn` where one accelerator's share is not to be had."""
+    offered = {
+        _name(node): quantities.number(amount)
+        for node in usable
+        if (amount := node["status"].get("allocatable", {}).get(name)) is not None
+    }
+    total = sum(offered.values())
+    if max(offered.values(), default=0.0) < wanted:
+        return f"{name}: {_amount(name, wanted)} asked for one accelerator, and no node has so much", "fail"
+    if used is None:
+        return f"{name}: {_amount(name, total)} on {len(offered)} nodes", ""
+    free = {node: amount - used.get((node, name), 0.0) for node, amount in offered.items()}
+    words = (
+        f"{name}: {_amount(name, sum(free.values()))} of {_amount(name, total)} free on {len(offered)} nodes"
+    )
+    return words, "" if max(free.values()) >= wanted else "warn"
+
+
+def _amount(name: str, value: float) -> str:
+    return human(value, "B") if name in BYTES or name.startswith("hugepages-") else f"{value:g}"
+
+
+def in_use(pods: Iterable[Object]) -> dict[tuple[str, str], float]:
+    """What pods have been promised, by node and resource."""
+    used: Counter[tuple[str, str]] = Counter()
+    for pod in pods:
+        node = pod["spec"].get("nodeName")
+        for container in pod["spec"]["containers"] if node else ():
+            for name, amount in container.get("resources", {}).get("requests", {}).items():
+                used[node, name] += quantities.number(amount)  # type: ignore[assignment]
+    return dict(used)
+
+
+def labels(seen: Seen) -> Check:
+    """Whether GPUs are labelled by their model, which tells nodes of one cluster apart."""
+    if isinstance(seen.nodes, Unreadable):
+        return seen.nodes.check("labels")
+    usable = _usable(seen)
+    with_gpu = [node for node in usable if GPU in node["status"].get("allocatable", {})]
+    found = any(name.startswith(FEATURE) for node in usable for name in node["metadata"].get("labels", {}))
+    features = "node features are labelled" if found else "node features are not labelled (no NFD)"
+    bare = [_name(node) for node in with_gpu if GPU_LABEL not in node["metadata"].get("labels", {})]
+    if bare:
+        remedy = "install GPU feature discovery (part of NVIDIA's GPU Operator); it needs NFD"
+        evidence = f"{features}; GPUs without {GPU_LABEL} on {_few(bare)}: their model is not known"
+        return Check("labels", "warn", evidence, remedy)
+    models = Counter(node["metadata"]["labels"][GPU_LABEL] for node in with_gpu)
+    told = ", ".join(f"{model} on {count}" for model, count in models.most_common())
+    return Check("labels", "ok", f"{features}{f'; {told}' if told else ''}")
+
+
+def alike(seen: Seen) -> Check:
+    """Whether kernel, runtime and drivers are the same on all nodes that may be used."""
+    if isinstance(seen.nodes, Unreadable):
+        return seen.nodes.check("nodes alike")
+    usable = _usable(seen)
+    asked: list[tuple[str, Callable[[Object], str | None]]] = [
+        *((name, lambda node, name=name: node["status"]["nodeInfo"].get(name)) for name in ALIKE),
+        *(
+            (name, lambda node, name=name: node["metadata"].get("labels", {}).get(name))
+            for name in DRIVER_LABELS
+        ),
+    ]
+    differs = []
+    for name, of in asked:
+        found = Counter(str(of(node) or "none") for node in usable)
+        if len(found) > 1:
+            differs.append(
+                f"{name}: {', '.join(f'{value} on {count}' for value, count in found.most_common())}"
+            )
+    if differs:
+        remedy = "name nodes that are alike in nodeSelector, or bring them to one state"
+        return Check("nodes alike", "warn", "; ".join(differs), remedy)
+    if not usable:
+        return Check("nodes alike", "unknown", "no node can take the pods")
+    info = usable[0]["status"]["nodeInfo"]
+    same = (
+        f"kernel {info['kernelVersion']}, {info['containerRuntimeVersion']}, kubelet {info['kubeletVersion']}"
+    )
+    return Check("nodes alike", "ok", f"all {len(usable)}: {same}" if len(usable) > 1 else f"one: {same}")
+
+
+def facts(seen: Seen) -> Facts:
+    """Each node's devices in figures: `node.NAME.nvidia.com/gpu.announced`, `.allocated`, `.free`."""
+    if isinstance(seen.nodes, Unreadable):
+        return {}
+    used = None if isinstance(seen.pods, Unreadable) else in_use(seen.pods)
+    found: dict[str, Scalar] = {}
+    for node in seen.nodes:
+        for name, amount in node["status"].get("allocatable", {}).items():
+            key, offered = f"node.{_name(node)}.{name}", quantities.number(amount)
+            found[f"{key}.announced"] = offered
+            if used is not None:
+                found[f"{key}.allocated"] = used.get((_name(node), name), 0.0)
+                found[f"{key}.free"] = offered - used.get((_name(node), name), 0.0)
+    return found
+
+
+def _usable(seen: Seen) -> list[Object]:
+    assert not isinstance(seen.nodes, Unreadable)
+    return [node for node in seen.nodes if not hindrance(node, seen.system)]
+
+
+def _bears(toleration: Toleration, taint: Mapping[str, str]) -> bool:
+    """Source: kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration."""
+    if toleration.effect not in (None, taint["effect"]):
+        return False
+    if toleration.key is None:
+        return toleration.operator == "Exists"
+    same = toleration.operator == "Exists" or (toleration.value or "") == taint.get("value", "")
+    return toleration.key == taint["key"] and same
+
+
+def is_device(name: str) -> bool:
+    """Whether a resource is one that a device plugin announces."""
+    return "/" in name and not name.startswith("kubernetes.io/")
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _name(node: Object) -> str:
+    return str(node["metadata"]["name"])

@@ -1,0 +1,140 @@
+"""Checks of what a namespace has for the pods: quota, volumes, and names to find each other by."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from assay.checks.check import Check
+from assay.launch.kubernetes import pod_security, quantities
+from assay.launch.kubernetes.client import Object
+from assay.launch.kubernetes.doctor.seen import Seen, Unreadable
+
+COUNTED = {
+    "pods": 1.0,
+    "count/pods": 1.0,
+    "configmaps": 1.0,
+    "count/configmaps": 1.0,
+    "count/jobs.batch": 1.0,
+}
+DNS_SPACES = ("kube-system", "openshift-dns")
+DNS_PODS = re.compile(r"^(coredns|kube-dns|dns-default|node-local-dns|rke2-coredns)")
+
+
+def quota(seen: Seen) -> Check:
+    """Whether the namespace's quotas leave room for a pod of one accelerator, and for how many."""
+    if isinstance(seen.quotas, Unreadable):
+        return seen.quotas.check("quota")
+    if not seen.quotas:
+        return Check("quota", "ok", "none in the namespace")
+    lines = [line for of in seen.quotas for line in _left(seen, of)]
+    short = [words for words, fits in lines if not fits]
+    if short and not isinstance(seen.admitted, dict):  # else the server has said that they fit
+        remedy = f"free some, have it raised, or ask for less: kubectl -n {seen.namespace} describe quota"
+        return Check("quota", "fail", "; ".join(short), remedy)
+    return Check("quota", "ok", "; ".join(words for words, _ in lines) or "none that concerns the pods")
+
+
+def _left(seen: Seen, of: Object) -> Iterator[tuple[str, bool]]:
+    """What each line of a quota leaves, in words, and whether a pod of one accelerator fits."""
+    requests, limits = _stated(seen)
+    name, hard, used = of["metadata"]["name"], of["status"].get("hard", {}), of["status"].get("used", {})
+    for key, most in hard.items():
+        resource = key.removeprefix("requests.").removeprefix("limits.")
+        wanted = COUNTED.get(key, (limits if key.startswith("limits.") else requests).get(resource))
+        if wanted is None:
+            if resource in ("cpu", "memory"):
+                yield f"{name} wants {key} stated, and the pods don't state it", False
+            continue
+        free = quantities.number(most) - quantities.number(used.get(key, "0"))
+        fits = int(free // wanted) if wanted else 0
+        yield f"{name}: {key} has {free:g} of {most} left, for {fits} pods of one accelerator", free >= wanted
+
+
+def _stated(seen: Seen) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """Requests and limits of a pod, with what the cluster adds where that is known."""
+    admitted = seen.admitted
+    spec = admitted["spec"] if isinstance(admitted, dict) else pod_security.pod_of(seen.system)
+    requests, limits = Counter[str](), Counter[str]()
+    for container in spec["containers"]:
+        for total, stated in ((requests, "requests"), (limits, "limits")):
+            for resource, amount in container.get("resources", {}).get(stated, {}).items():
+                total[resource] += quantities.number(amount)  # type: ignore[assignment]
+    return requests, limits
+
+
+def claims(seen: Seen) -> Check:
+    """Whether the claims that the system mounts are bound."""
+    name = "claims"
+    if not seen.claims:
+        return Check(name, "ok", "the system mounts none")
+    bound = []
+    for called, claim in seen.claims.items():
+        if isinstance(claim, Unreadable):
+            return claim.check(name)
+        if claim is None:
+            remedy = f"create it: kubectl -n {seen.namespace} apply -f CLAIM.yaml; or correct volumes"
+            return Check(name, "fail", f"{called} is not there", remedy)
+        phase = claim["status"].get("phase", "Pending")
+        kind = _provisioned(seen, claim)
+        if phase == "Pending" and _waits_for_a_pod(seen, claim["spec"].get("storageClassName")):
+            bound.append(f"{called} is made when its first pod comes ({kind}, WaitForFirstConsumer)")
+            continue
+        if phase != "Bound":
+            remedy = f"kubectl -n {seen.namespace} describe pvc {called}; kubectl get storageclass"
+            return Check(name, "fail" if phase == "Lost" else "warn", f"{called} is {phase} ({kind})", remedy)
+        bound.append(f"{called} is bound ({kind}, {', '.join(claim['spec']['accessModes'])})")
+    return Check(name, "ok", "; ".join(bound))
+
+
+def _provisioned(seen: Seen, claim: Object) -> str:
+    """Whether a claim's volume is made for it, by whom, or was there before; and its storage class."""
+    kind = _class(seen, claim["spec"].get("storageClassName"))
+    driver = claim["metadata"].get("annotations", {}).get("volume.kubernetes.io/storage-provisioner")
+    if driver is not None:
+        return f"dynamic by {driver}, {kind}"
+    volume = claim["spec"].get("volumeName")
+    return kind if volume is None else f"static volume {volume}, {kind}"
+
+
+def _waits_for_a_pod(seen: Seen, name: str | None) -> bool:
+    """Whether a storage class makes volumes only when a pod wants them."""
+    if isinstance(seen.storage_classes, Unreadable):
+        return False
+    modes = {of["metadata"]["name"]: of.get("volumeBindingMode") for of in seen.storage_classes}
+    return name is not None and modes.get(name) == "WaitForFirstConsumer"
+
+
+def _class(seen: Seen, name: str | None) -> str:
+    """A claim's storage class, and whether it is there."""
+    if not name:
+        return "no storage class"
+    if isinstance(seen.storage_classes, Unreadable):
+        return f"storage class {name}"
+    there = any(of["metadata"]["name"] == name for of in seen.storage_classes)
+    return f"storage class {name}" + ("" if there else ", which is not there")
+
+
+def dns(seen: Seen) -> Check:
+    """Whether something answers for the names by which workers find each other."""
+    if isinstance(seen.pods, Unreadable):
+        return seen.pods.check("DNS")
+    found = [
+        pod
+        for pod in seen.pods
+        if pod["metadata"]["namespace"] in DNS_SPACES and DNS_PODS.match(pod["metadata"]["name"])
+    ]
+    ready = sum(_is_ready(pod) for pod in found)
+    if not found:
+        return Check("DNS", "unknown", f"no pod of a known name in {' or '.join(DNS_SPACES)}")
+    where = found[0]["metadata"]["namespace"]
+    if not ready:
+        remedy = f"kubectl -n {where} describe pods; until then only shapes of one worker run"
+        return Check("DNS", "fail", f"none of its {len(found)} pods in {where} is ready", remedy)
+    return Check("DNS", "ok", f"{ready} of {len(found)} pods in {where} are ready")
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = pod["status"].get("conditions", ())
+    return any(told["type"] == "Ready" and told["status"] == "True" for told in conditions)

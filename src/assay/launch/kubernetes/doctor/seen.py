@@ -1,0 +1,81 @@
+"""What was seen of a cluster, or the right that it would have taken to see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from assay.checks.check import Check
+from assay.launch.kubernetes.client import Object
+from assay.launch.kubernetes.options import KubernetesSystem
+from assay.launch.kubernetes.rbac import Right
+
+GRANT = "an administrator shows it: assay cluster rbac --doctor SYSTEM | kubectl apply -f -"
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """What could not be read: by which verb on what, and what the API server said."""
+
+    tried: str
+    said: str
+    forbidden: bool
+
+    def check(self, name: str) -> Check:
+        """The check that rests on it: not known, and why."""
+        if self.forbidden:
+            return Check(name, "unknown", f"not readable: this user may not {self.tried}", GRANT)
+        return Check(name, "unknown", f"not readable: {self.said}")
+
+
+@dataclass(frozen=True)
+class Refused:
+    """That the API server does not admit the system's pods, in its own words."""
+
+    said: str
+
+
+Objects = Sequence[Object] | Unreadable
+Maybe = Object | None | Unreadable
+"""An object, None where there is none of its name."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A cluster as one user sees it.
+
+    rights         each that a run needs, and whether this user has it
+    kinds          job kinds that the system may send → whether the API server knows them
+    admitted       a pod of the system's as the API server would take it, with what it adds; from a dry run
+    is_openshift   OpenShift itself answers, not a cluster that only has some of its kinds
+    space          the namespace; account: the pods' ServiceAccount; claims: those that are mounted
+    account_may    what the pods' ServiceAccount may do, of what a benchmark never needs
+    may_use_scc    whether that account may use the prepared constraints
+    kubelets       settings of each node's kubelet, of as many nodes as were asked
+    server_ahead_s the API server's clock minus ours, seconds: it lies between these
+    read_at        by our clock, when the leases were read
+    """
+
+    system: KubernetesSystem
+    context: str
+    namespace: str
+    version: str
+    rights: Mapping[Right, bool]
+    kinds: Mapping[str, bool]
+    admitted: Object | Refused | Unreadable
+    is_openshift: bool
+    space: Maybe
+    quotas: Objects
+    account: Maybe
+    account_may: Sequence[str] | Unreadable
+    constraints: Maybe
+    may_use_scc: bool | Unreadable
+    nodes: Objects
+    pods: Objects
+    deployments: Objects
+    storage_classes: Objects
+    leases: Objects
+    server_ahead_s: tuple[float, float] | Unreadable
+    read_at: float
+    claims: Mapping[str, Maybe] = field(default_factory=dict)
+    kubelets: Mapping[str, Object] | Unreadable = field(default_factory=dict)

@@ -1,0 +1,84 @@
+"""Checks of how the nodes are set: whose CPUs are whose, and what their clocks say."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from assay.checks.check import Check
+from assay.launch.kubernetes.client import Object
+from assay.launch.kubernetes.doctor.seen import Seen, Unreadable
+from assay.launch.kubernetes.times import moment
+
+SLIGHT_S = 0.5  # NTP keeps a data centre's clocks within milliseconds
+HEARTBEAT_S = 10.0  # a kubelet renews its lease so often
+LATE_S = 40.0  # and is given up after so long
+STATIC = (
+    "in the nodes' KubeletConfiguration: cpuManagerPolicy: static, topologyManagerPolicy: single-numa-node; "
+    "on OpenShift a PerformanceProfile; then drain, remove cpu_manager_state, restart the kubelet"
+)
+
+
+def cpu_manager(seen: Seen) -> Check:
+    """Whether pods that ask for CPUs of their own get them, beside their devices."""
+    name = "CPU manager"
+    if isinstance(seen.kubelets, Unreadable):
+        told = seen.kubelets.check(name)
+        if not seen.kubelets.forbidden:
+            return told
+        # the right is not in what `assay cluster rbac` prints: it lets its holder run commands in any pod
+        remedy = "an administrator looks: kubectl get --raw /api/v1/nodes/NODE/proxy/configz"
+        return Check(name, told.state, told.evidence, remedy)
+    if isinstance(seen.nodes, Unreadable):
+        return seen.nodes.check(name)
+    if not seen.kubelets:
+        return Check(name, "unknown", "no kubelet told its settings")
+    policies = Counter(_policy(told) for told in seen.kubelets.values())
+    evidence = ", ".join(f"{policy} on {count}" for policy, count in policies.most_common())
+    evidence += f", of {len(seen.kubelets)} nodes that were asked"
+    if seen.system.pin_cpus and any(not policy.startswith("static") for policy in policies):
+        return Check(name, "fail", f"{evidence}, and pin_cpus asks for CPUs of its own", STATIC)
+    if len(policies) > 1:
+        return Check(name, "warn", f"{evidence}: nodes are not alike", STATIC)
+    return Check(name, "ok", evidence)
+
+
+def _policy(told: Object) -> str:
+    cpus, topology = (told.get(f"{of}ManagerPolicy", "none") for of in ("cpu", "topology"))
+    return f"{cpus} with topology manager {topology}"
+
+
+def server_clock(seen: Seen) -> Check:
+    """Whether the API server's clock is ours."""
+    if isinstance(seen.server_ahead_s, Unreadable):
+        return seen.server_ahead_s.check("API server's clock")
+    return offset("API server's clock", *seen.server_ahead_s)
+
+
+def offset(name: str, low_s: float, high_s: float) -> Check:
+    """A check on a clock that is ahead of ours by something between `low_s` and `high_s` seconds."""
+    evidence = f"between {low_s:+.1f} and {high_s:+.1f} s ahead of ours"
+    if low_s > SLIGHT_S or high_s < -SLIGHT_S:
+        return Check(name, "warn", evidence, "on both machines: chronyc tracking; times of events don't fit")
+    return Check(name, "ok", evidence)
+
+
+def node_clocks(seen: Seen) -> Check:
+    """When each node was last heard of, by its own clock: one that runs ahead, or behind, shows."""
+    name = "nodes' clocks"
+    if isinstance(seen.leases, Unreadable):
+        return seen.leases.check(name)
+    ages = {
+        lease["metadata"]["name"]: seen.read_at - at
+        for lease in seen.leases
+        if (at := moment(lease["spec"].get("renewTime"))) is not None
+    }
+    if not ages:
+        return Check(name, "unknown", "no node renews a lease")
+    ahead = {node: -age for node, age in ages.items() if age < -SLIGHT_S}
+    late = {node: age for node, age in ages.items() if age > LATE_S}
+    if ahead or late:
+        told = [f"{node} is at least {by:.1f} s ahead of ours" for node, by in ahead.items()]
+        told += [f"{node} was last heard of {by:.0f} s ago by its own clock" for node, by in late.items()]
+        return Check(name, "warn", "; ".join(told[:4]), "on those nodes: chronyc tracking; kubectl get nodes")
+    evidence = f"last heard of {min(ages.values()):.1f} to {max(ages.values()):.1f} s ago by their own clocks"
+    return Check(name, "ok", f"{evidence}, of {HEARTBEAT_S:g} s that may lie between")

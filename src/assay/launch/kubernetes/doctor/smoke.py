@@ -1,0 +1,139 @@
+"""The smallest pods that use a device: a vector added on a GPU, the RDMA devices listed and opened.
+
+Each runs with the system's own options, and with one of the resource by which the cluster gives the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from assay.checks.check import Check, Facts, number, text
+from assay.checks.host import fabric
+from assay.launch import programs
+from assay.launch.kubernetes import quantities
+from assay.launch.kubernetes.doctor import pod
+from assay.launch.kubernetes.doctor.places import hindrance
+from assay.launch.kubernetes.doctor.seen import Seen, Unreadable
+from assay.launch.kubernetes.options import KubernetesSystem, Resources
+from assay.records import Job
+from assay.units import human
+
+GPU = "nvidia.com/gpu"
+RDMA = "rdma/"  # how the device plugins' resources begin
+VECTOR_ADD, RDMA_CHECK = "vector_add.py", "rdma_check.py"
+START_WITHIN_S = 120.0  # the system's image is on a node by now
+
+
+def examine(seen: Seen, inside: Facts) -> tuple[Check, Check]:
+    """Run those pods for which the cluster announces a device; `inside` is what a pod without one told."""
+    offered = announced(seen)
+    if isinstance(offered, Unreadable):
+        return offered.check("GPU pod"), offered.check("RDMA pod")
+    gpu, rdma = resource(seen.system, offered, GPU), resource(seen.system, offered, RDMA)
+    told_gpu = _told(seen.system, gpu, VECTOR_ADD) if gpu in offered else None
+    told_rdma = _told(seen.system, rdma, RDMA_CHECK) if rdma in offered else None
+    return vector_add(gpu, told_gpu, _asks(seen.system, gpu)), rdma_devices(rdma, told_rdma, inside)
+
+
+def announced(seen: Seen) -> Mapping[str, float] | Unreadable:
+    """Resource → how much of it the node with most announces, of those that can take the system's pods."""
+    if isinstance(seen.nodes, Unreadable):
+        return seen.nodes
+    most: dict[str, float] = {}
+    for node in (node for node in seen.nodes if not hindrance(node, seen.system)):
+        for name, amount in node["status"].get("allocatable", {}).items():
+            most[name] = max(most.get(name, 0.0), quantities.number(amount))
+    return {name: amount for name, amount in most.items() if amount >= 1}
+
+
+def resource(system: KubernetesSystem, offered: Mapping[str, float], prefix: str) -> str:
+    """The resource by which a device is given: the one the system asks for, else one that is announced."""
+    asked = [*system.resources.accelerator, *system.resources.pod]
+    return next((name for name in (*asked, *sorted(offered)) if name.startswith(prefix)), prefix)
+
+
+def jobs(seen: Seen) -> list[tuple[KubernetesSystem, Job]]:
+    """Both pods, whether or not the cluster announces their devices: what is shown and checked, not sent."""
+    offered = announced(seen)
+    told: Mapping[str, float] = {} if isinstance(offered, Unreadable) else offered
+    made = []
+    for prefix, program in ((GPU, VECTOR_ADD), (RDMA, RDMA_CHECK)):
+        name = resource(seen.system, told, prefix)
+        made.append((_with(seen.system, name if name != RDMA else f"{RDMA}hca"), _job(program)))
+    return made
+
+
+def _job(program: str) -> Job:
+    return pod.job((program,), name=program.removesuffix(".py").replace("_", "-"))
+
+
+def _with(system: KubernetesSystem, device: str) -> KubernetesSystem:
+    """The system, whose pods get one of the device, and no other device that a rank would."""
+    asked = {**system.resources.accelerator, **system.resources.pod}
+    plain = {name: amount for name, amount in asked.items() if "/" not in name}
+    return system.model_copy(update={"resources": Resources(accelerator={**plain, device: "1"})})
+
+
+def _asks(system: KubernetesSystem, name: str) -> bool:
+    return name in system.resources.accelerator or name in system.resources.pod
+
+
+def _told(system: KubernetesSystem, device: str, program: str) -> Facts:
+    ran = pod.run(_with(system, device), _job(program), START_WITHIN_S)
+    if ran.problem:
+        return {"smoke.error": ran.problem}
+    return programs.all_told(programs.sections(ran.said))
+
+
+def vector_add(resource: str, told: Facts | None, is_asked: bool) -> Check:
+    """Whether a pod with one GPU added two vectors on it."""
+    name = "GPU pod"
+    if told is None:
+        evidence = f"not announced: no node has {resource}"
+        if not is_asked:
+            return Check(name, "ok", f"{evidence}, and the system asks for none")
+        remedy = "install what announces it: assay cluster prepare (GPU Operator, or the device plugin)"
+        return Check(name, "fail", evidence, remedy)
+    error = text(told, "smoke.error")
+    if error is None and told.get("smoke.vector_add") is True:
+        return Check(
+            name, "ok", f"{text(told, 'smoke.device')} added two vectors in a pod with {resource}: 1"
+        )
+    remedy = (
+        "give the pod the driver: NVIDIA's container runtime on the node, runtimeClassName: nvidia in the "
+        "system, and an image whose torch is built with CUDA"
+    )
+    return Check(
+        name, "fail", f"a pod with {resource}: 1 added nothing: {error or 'it told nothing'}", remedy
+    )
+
+
+def rdma_devices(resource: str, told: Facts | None, inside: Facts) -> Check:
+    """Whether a pod with an RDMA resource lists devices, opens them and may lock memory."""
+    name = "RDMA pod"
+    if told is None:
+        wanted = resource if resource != RDMA else f"{RDMA}…"
+        there = number(inside, "fabric.devices")
+        listed = f"a pod lists {there:g} devices" if there else "a pod lists no device"
+        evidence = f"not announced: no node has {wanted}; {listed} (/sys/class/infiniband)"
+        verbs = fabric.verbs(inside)
+        if verbs is not None and verbs.state != "ok":
+            remedy = "install an RDMA device plugin (assay cluster prepare), and ask for its resource"
+            return Check(name, "warn", f"{evidence}, and gets none of them", remedy)
+        return Check(name, "ok", evidence)
+    error = text(told, "smoke.error")
+    if error is not None:
+        remedy = f"kubectl describe node; what the device plugin gives with {resource}"
+        return Check(name, "fail", f"a pod with {resource}: 1: {error}", remedy)
+    verbs = fabric.verbs(told)
+    if verbs is None:
+        evidence = f"a pod with {resource}: 1 sees no device in /sys/class/infiniband"
+        return Check(name, "fail", evidence, "see the device plugin's log and its selectors")
+    if verbs.state != "ok":
+        return Check(name, verbs.state, f"a pod with {resource}: 1: {verbs.evidence}", verbs.remedy)
+    refused = text(told, "memory.lock_refused")
+    if refused is not None:
+        remedy = "capabilities: [IPC_LOCK] in the system; the runtime's memlock limit (assay cluster prepare)"
+        return Check(name, "fail", f"a pod with {resource}: 1: {verbs.evidence}, but {refused}", remedy)
+    locked = human(number(told, "memory.locked_bytes") or 0.0, "B")
+    return Check(name, "ok", f"a pod with {resource}: 1: {verbs.evidence}; {locked} locked")

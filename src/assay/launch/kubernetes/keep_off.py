@@ -1,0 +1,51 @@
+"""Slow nodes of a cluster as kubectl's commands that keep pods off them. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from assay.launch.keep_off import Losses, Way
+
+KEY = "assay.dev/slow"  # of labels and taints
+_MOST_LETTERS = 63  # of a label's value
+
+
+def ways(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[Way, ...]:
+    """Labels, taints and cordons, each with what takes it back."""
+    context = definition.get("context")
+
+    def said(*words: str) -> str:
+        return shlex.join(["kubectl", *(["--context", context] if context else []), *words])
+
+    pairs = {node: f"{KEY}={_label(losses)}" for node, losses in slow.items()}
+    return (
+        Way(
+            "labels",
+            "for a job's nodeAffinity to avoid",
+            tuple(said("label", "node", "--overwrite", node, pair) for node, pair in pairs.items()),
+            tuple(said("label", "node", node, f"{KEY}-") for node in slow),
+        ),
+        Way(
+            "taints",
+            "pods go elsewhere while there is room",
+            tuple(
+                said("taint", "node", "--overwrite", node, f"{pair}:PreferNoSchedule")
+                for node, pair in pairs.items()
+            ),
+            tuple(said("taint", "node", node, f"{KEY}:PreferNoSchedule-") for node in slow),
+        ),
+        Way(
+            "drain",
+            "no new pods; those that run stay",
+            tuple(said("cordon", node) for node in slow),
+            tuple(said("uncordon", node) for node in slow),
+        ),
+    )
+
+
+def _label(losses: Losses) -> str:
+    """What a node is slow in, as a label's value: letters, digits and `-_.`, at most 63."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", ".".join(losses))[:_MOST_LETTERS].strip("-_.")

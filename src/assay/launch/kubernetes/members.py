@@ -1,0 +1,120 @@
+"""The nodes that a system's pods may lie on, and whose pods are there. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from assay.errors import InputError
+from assay.launch.kubernetes import quantities
+from assay.launch.kubernetes.client import NODES, PODS, Cluster, Object
+from assay.launch.kubernetes.connection import connect
+from assay.launch.kubernetes.doctor.look import STILL_THERE
+from assay.launch.kubernetes.doctor.places import away, foreign, is_device
+from assay.launch.kubernetes.doctor.seen import GRANT
+from assay.launch.kubernetes.options import KubernetesSystem
+from assay.launch.kubernetes.order import LABEL_TOKEN
+from assay.launch.kubernetes.refusals import ApiError
+from assay.launch.kubernetes.scheduling import REQUIRED
+from assay.launch.nodes import Member, NodeQuery, chosen
+
+LITTLE_CPU = 0.5  # CPUs that others may have been promised on a node that counts as idle,
+LITTLE_SHARE = 0.05  # or this share of the node's, where that is more
+_EVERYWHERE = {"DaemonSet", "Node"}  # owners of pods that each node has, busy or not
+
+
+def members(system: KubernetesSystem, query: NodeQuery) -> list[Member]:
+    """The nodes by name. Raises InputError where a right is missing, ApiError where nothing answers."""
+    cluster = connect(system.context, system.namespace)
+    named, idle = query.named or system.nodes, query.idle
+    try:
+        nodes = cluster.list(NODES, everywhere=True).items
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        if named and not idle:
+            return [Member(name) for name in named]
+        raise InputError(
+            "which nodes there are can't be asked: this user may not list nodes. Name them with --nodes "
+            f"(without --idle), or have it allowed: {GRANT}"
+        ) from None
+    own = {node["metadata"]["name"]: node for node in nodes if suits(node, system)}
+    used = _used(cluster, own) if idle else {}
+    return [
+        Member(name, away(own[name], system), used.get(name, ""), own[name]["metadata"].get("labels", {}))
+        for name in sorted(chosen(own, named))
+    ]
+
+
+def suits(node: Object, system: KubernetesSystem) -> bool:
+    """Whether the system's pods may ever lie on a node, by its labels, its taints and what affinity asks."""
+    required = (system.affinity.nodeAffinity or {}).get(REQUIRED)
+    return not foreign(node, system) and (required is None or _any_term(node, required))
+
+
+# Who uses them -------------------------------------------------------------------------------------------
+
+
+def _used(cluster: Cluster, nodes: Mapping[str, Object]) -> dict[str, str]:
+    """What keeps nodes from being idle, by node: pods with devices, or with more than a little CPU."""
+    try:
+        pods = cluster.list(PODS, fields=STILL_THERE, everywhere=True).items
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        raise InputError(
+            f"--idle: this user may not list pods in all namespaces, so who uses a node is not known: {GRANT}"
+        ) from None
+    there: dict[str, list[Object]] = {}
+    for pod in pods:
+        node = pod["spec"].get("nodeName")
+        if node in nodes and not is_ours(pod, cluster.namespace):
+            there.setdefault(node, []).append(pod)
+    return {name: words for name, found in there.items() if (words := use(nodes[name], found))}
+
+
+def is_ours(pod: Object, namespace: str) -> bool:
+    """Whether a pod is one of Assay's in this namespace: of this very sweep, gone on with."""
+    about = pod["metadata"]
+    return about["namespace"] == namespace and LABEL_TOKEN in about.get("labels", {})
+
+
+def use(node: Object, pods: Iterable[Object]) -> str:
+    """What others' pods were promised on a node, in words; "" where it is little enough."""
+    cpus = 0.0
+    for pod in pods:
+        called = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        requests = [of.get("resources", {}).get("requests", {}) for of in pod["spec"]["containers"]]
+        if devices := sorted({name for of in requests for name in of if is_device(name)}):
+            return f"{called} has {', '.join(devices)}"
+        if not _EVERYWHERE & {owner["kind"] for owner in pod["metadata"].get("ownerReferences", ())}:
+            cpus += sum(quantities.number(of["cpu"]) for of in requests if "cpu" in of)
+    offered = quantities.number(node["status"].get("allocatable", {}).get("cpu", "0"))
+    little = max(LITTLE_CPU, LITTLE_SHARE * offered)
+    return f"others' pods have {cpus:g} of {offered:g} CPUs" if cpus > little else ""
+
+
+# Required node affinity ----------------------------------------------------------------------------------
+
+
+def _any_term(node: Object, required: Mapping[str, list[Object]]) -> bool:
+    """Whether one of the terms holds. Source: kubernetes.io/docs/concepts/scheduling-eviction/
+    assign-pod-node, node affinity: terms are alternatives, an empty one holds nowhere.
+    """
+    labels, fields = node["metadata"].get("labels", {}), {"metadata.name": node["metadata"]["name"]}
+    for term in required.get("nodeSelectorTerms", ()):
+        asked = [(labels, one) for one in term.get("matchExpressions", ())]
+        asked += [(fields, one) for one in term.get("matchFields", ())]
+        if asked and all(_holds(of.get(one["key"]), one) for of, one in asked):
+            return True
+    return False
+
+
+def _holds(value: str | None, expression: Object) -> bool:
+    values, operator = expression.get("values", ()), expression["operator"]
+    if operator in ("In", "Exists"):
+        return value is not None and (operator == "Exists" or value in values)
+    if operator in ("NotIn", "DoesNotExist"):
+        return value is None or (operator == "NotIn" and value not in values)
+    if value is None or not value.lstrip("-").isdigit():  # Gt and Lt hold for whole numbers only
+        return False
+    return int(value) > int(values[0]) if operator == "Gt" else int(value) < int(values[0])

@@ -1,0 +1,120 @@
+"""What OpenShift has to be given before pods of a system may run: the objects, and what each is for. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.launch.kubernetes import pod_security
+from assay.launch.kubernetes.options import KubernetesSystem
+from assay.launch.kubernetes.order import Manifest
+from assay.launch.kubernetes.rbac import AUTHORIZATION, head
+
+ACCOUNT = "assay-ranks"
+SECURITY = "security.openshift.io"
+RDMA_CAPABILITY = "IPC_LOCK"  # an RDMA device reads and writes memory that must not be moved
+ENFORCE = "pod-security.kubernetes.io/enforce"
+# OpenShift sets a namespace's Pod Security level by the SCCs that its accounts may use, unless told not to
+LABEL_SYNC = f"{SECURITY}/scc.podSecurityLabelSync"
+
+
+def with_rdma(options: KubernetesSystem) -> KubernetesSystem:
+    """The same system, its pods allowed to lock memory."""
+    wanted = tuple(dict.fromkeys((*options.capabilities, RDMA_CAPABILITY)))
+    return options.model_copy(update={"capabilities": wanted})
+
+
+def account_of(options: KubernetesSystem) -> str:
+    """The ServiceAccount that the pods run as."""
+    return options.serviceAccountName or ACCOUNT
+
+
+def lacks(written: KubernetesSystem, prepared: KubernetesSystem) -> str:
+    """What the system's entry has to say so that its pods use what was prepared; "" for nothing."""
+    lines = []
+    if written.serviceAccountName is None:
+        lines.append(f"serviceAccountName: {ACCOUNT}")
+    if written.capabilities != prepared.capabilities:
+        lines.append(f"capabilities: [{', '.join(prepared.capabilities)}]")
+    return ", ".join(lines)
+
+
+def scc_name(namespace: str) -> str:
+    """Of the SecurityContextConstraints that belong to a namespace's pods."""
+    return f"assay-{namespace}"
+
+
+def objects(options: KubernetesSystem, namespace: str) -> list[Manifest]:
+    """In the order in which they are made.
+
+    Always Namespace and ServiceAccount; SecurityContextConstraints with Role and RoleBinding only where the
+    pods ask for more than `restricted-v2`, which every account of OpenShift may use.
+    """
+    spec = pod_security.pod_of(options)
+    labels = {ENFORCE: pod_security.level(spec), LABEL_SYNC: "false"}
+    space = head("v1", "Namespace", namespace)
+    space["metadata"]["labels"] |= labels
+    made = [space, head("v1", "ServiceAccount", account_of(options), namespace)]
+    if beyond_restricted_v2(spec):
+        made += [_constraints(spec, namespace), *_use(account_of(options), namespace)]
+    return made
+
+
+def beyond_restricted_v2(spec: dict[str, Any]) -> tuple[str, ...]:
+    """What the pod asks for that OpenShift's `restricted-v2` refuses, in words."""
+    user = spec.get("securityContext", {}).get("runAsUser")
+    fixed = () if user is None else (f"user id {user}, which is not of the namespace's range",)
+    return (*(ask.what for ask in pod_security.asks(spec)), *fixed)
+
+
+def _constraints(spec: dict[str, Any], namespace: str) -> Manifest:
+    """As strict as the pods allow. Those for RDMA differ from restricted-v2 in one capability."""
+    contexts = [container["securityContext"] for container in spec["containers"]]
+    drops = all("ALL" in context.get("capabilities", {}).get("drop", ()) for context in contexts)
+    volumes = {kind for volume in spec["volumes"] for kind in volume.keys() - {"name"}}
+    return {
+        **head(f"{SECURITY}/v1", "SecurityContextConstraints", scc_name(namespace)),
+        "allowHostDirVolumePlugin": "hostPath" in volumes,
+        "allowHostIPC": bool(spec.get("hostIPC")),
+        "allowHostNetwork": bool(spec.get("hostNetwork")),
+        "allowHostPID": bool(spec.get("hostPID")),
+        "allowHostPorts": bool(spec.get("hostNetwork")),
+        "allowPrivilegeEscalation": any(context["allowPrivilegeEscalation"] for context in contexts),
+        "allowPrivilegedContainer": any(context.get("privileged") for context in contexts),
+        "allowedCapabilities": list(pod_security.capabilities(spec)),
+        "defaultAddCapabilities": [],
+        "fsGroup": {"type": "MustRunAs"},
+        "priority": None,
+        "readOnlyRootFilesystem": False,
+        "requiredDropCapabilities": ["ALL"] if drops else [],
+        "runAsUser": _user(spec),
+        "seLinuxContext": {"type": "MustRunAs"},
+        "seccompProfiles": ["runtime/default"],
+        "supplementalGroups": {"type": "RunAsAny"},
+        "volumes": sorted(volumes | pod_security.RESTRICTED_VOLUMES),
+    }
+
+
+def _user(spec: dict[str, Any]) -> Manifest:
+    context = spec.get("securityContext", {})
+    if "runAsUser" in context:
+        return {"type": "MustRunAs", "uid": context["runAsUser"]}
+    return {"type": "MustRunAsRange" if context.get("runAsNonRoot") else "RunAsAny"}
+
+
+def _use(account: str, namespace: str) -> list[Manifest]:
+    """Role and RoleBinding by which the pods' account may use the constraints."""
+    name, version = f"{scc_name(namespace)}-scc", f"{AUTHORIZATION}/v1"
+    rule = {
+        "apiGroups": [SECURITY],
+        "resources": ["securitycontextconstraints"],
+        "resourceNames": [scc_name(namespace)],
+        "verbs": ["use"],
+    }
+    return [
+        {**head(version, "Role", name, namespace), "rules": [rule]},
+        {
+            **head(version, "RoleBinding", name, namespace),
+            "roleRef": {"apiGroup": AUTHORIZATION, "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        },
+    ]

@@ -1,0 +1,73 @@
+"""The facts that the doctor judges, of this machine: its programs run here, one after the other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from assay import shell
+from assay.errors import HostError
+from assay.launch.programs import DATA, ERRORS, HOST, PROBE, TORCH, Words, asked, told
+from assay.records import Scalar
+
+# A cold import of torch from a network file system takes minutes
+TIMEOUT_S = {PROBE: 30.0, HOST: 60.0, TORCH: 180.0, DATA: 60.0}
+
+
+def facts_here(
+    python: str, env: Mapping[str, str], directory: Path, data: str | None = None
+) -> dict[str, Scalar]:
+    """What the doctor's programs tell of this machine and of an interpreter on it.
+
+    python     interpreter that the trials use
+    env        variables that its system adds
+    directory  an existing directory on the disk that will hold the runs
+    data       directory whose files are to be read
+
+    Never raises for an interpreter that can't run: `python.error` says why, and the machine's own facts
+    come through the interpreter that runs Assay.
+    """
+    try:
+        facts = _said((PROBE,), python, env, directory)
+        if "python.version" in facts:
+            return facts | _others(python, env, directory, data)
+        error = f"{python}: {facts['unreadable']}"
+    except HostError as failure:
+        error = str(failure)
+    facts = _said((PROBE,), sys.executable, env, directory)
+    own = {name: value for name, value in facts.items() if not name.startswith(("python.", "package."))}
+    others = _others(sys.executable, env, directory, data)
+    return {
+        **own,
+        **{name: value for name, value in others.items() if not name.startswith("torch.")},
+        "python.error": error,
+    }
+
+
+def node_here() -> dict[str, Scalar]:
+    """What the probe alone tells, by the interpreter that runs Assay. Raises HostError in its own words."""
+    facts = _said((PROBE,), sys.executable, {}, Path())
+    if "python.version" not in facts:
+        raise HostError(f"this machine can't be looked at: {facts['unreadable']}")
+    return facts
+
+
+def _others(python: str, env: Mapping[str, str], directory: Path, data: str | None) -> dict[str, Scalar]:
+    """What the other programs tell; where one did not come to its end, why."""
+    found: dict[str, Scalar] = {}
+    for words in asked(data)[1:]:
+        try:
+            found |= _said(words, python, env, directory)
+        except HostError as failure:
+            found[ERRORS[words[0]]] = str(failure)
+    return found
+
+
+def _said(words: Words, python: str, env: Mapping[str, str], directory: Path) -> dict[str, Scalar]:
+    with as_file(files("assay.payloads") / words[0]) as path:
+        argv = [python, str(path), *words[1:]]
+        done = shell.run(argv, env=env, cwd=directory, timeout_s=TIMEOUT_S[words[0]])
+    how = "" if done.ok else f"\n{done.stderr.strip() or f'it ended with exit code {done.exit_code}'}"
+    return told(words[0], done.stdout + how)

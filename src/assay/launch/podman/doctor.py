@@ -1,0 +1,51 @@
+"""Checks of a system whose trials run in containers on this machine. Pure; the facts: facts.py."""
+
+from __future__ import annotations
+
+from assay.checks import examine as machine
+from assay.checks.check import PLACE, Check, Facts, text
+
+
+def examine(facts: Facts) -> tuple[Check, ...]:
+    """Engine, image and start; then, of a container that started, all that is asked of a machine."""
+    made: list[Check] = []
+    for check in (engine, image, start):
+        made.append(check(facts))
+        if made[-1].state != "ok":  # nothing after it was looked at
+            return tuple(made)
+    return (*made, *machine.examine({**facts, PLACE: "container"}))
+
+
+def engine(facts: Facts) -> Check:
+    """Whether podman or docker is here."""
+    missing = text(facts, "container.missing")
+    if missing is not None:
+        return Check("engine", "fail", missing, _remedy(facts))
+    return Check("engine", "ok", text(facts, "container.engine") or "there")
+
+
+def image(facts: Facts) -> Check:
+    """Whether the image is here: no trial pulls it."""
+    wrong, name = text(facts, "container.image_error"), text(facts, "container.image")
+    if wrong is not None:
+        return Check("image", "fail", wrong, _remedy(facts))
+    if name is None:
+        remedy = "write `image:` in the system, so that it can be looked at"
+        return Check("image", "unknown", "the system names none", remedy)
+    digest = (text(facts, "container.image_id") or "").removeprefix("sha256:")[:12]
+    return Check("image", "ok", f"{name}, {digest}")
+
+
+def start(facts: Facts) -> Check:
+    """Whether a container with the system's options starts and its interpreter runs."""
+    refused = text(facts, "container.refused")
+    if refused is not None:
+        return Check("container", "fail", refused, _remedy(facts))
+    if text(facts, "python.version") is None:
+        why = text(facts, "unreadable") or "the probe said nothing"
+        return Check("container", "fail", why, "name in `python` an interpreter of 3.9 or newer")
+    return Check("container", "ok", "starts with the system's options; what follows is seen from inside")
+
+
+def _remedy(facts: Facts) -> str:
+    return text(facts, "container.remedy") or ""

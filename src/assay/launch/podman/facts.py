@@ -1,0 +1,71 @@
+"""What the doctor asks of podman or docker: the engine, the image, and what its programs tell inside."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from assay import shell
+from assay.errors import HostError, LaunchError
+from assay.launch import programs
+from assay.launch.podman import refusals
+from assay.launch.podman.engine import INSTALL, Engine
+from assay.launch.podman.options import ContainerSystem, flags, with_host_python
+from assay.records import Scalar
+from assay.secret_reference import texts
+
+CHECK_TIMEOUT_S = 240.0  # a cold import of torch from a network file system takes minutes
+
+
+def facts_of(
+    program: str, asked: ContainerSystem, directory: Path, data: str | None = None
+) -> dict[str, Scalar]:
+    """`container.…` of the engine and the image; with them, what the probe tells inside a container.
+
+    directory  an existing directory on the disk that will hold the runs; the container sees it
+    data       directory in the container whose files are to be read
+
+    `container.missing`, `container.image_error` and `container.refused` say why it came to no container,
+    `container.remedy` what to do.
+    """
+    system, engine = with_host_python(asked), Engine(program)
+    try:
+        facts: dict[str, Scalar] = {"container.engine": engine.version}
+        if system.image is None:
+            return facts
+        image = engine.ask("image", "inspect", "--format={{.Id}}", system.image)
+    except LaunchError as error:
+        return {"container.missing": str(error), "container.remedy": INSTALL[program]}
+    if not image.ok:
+        refusal = refusals.why(image, system, system.image)
+        return {**facts, "container.image_error": refusal.cause, "container.remedy": refusal.remedy}
+    facts |= {"container.image": system.image, "container.image_id": image.stdout.strip()}
+    return {**facts, **_inside(program, system, system.image, directory, data)}
+
+
+def _inside(
+    program: str, system: ContainerSystem, image: str, directory: Path, data: str | None
+) -> dict[str, Scalar]:
+    """What the doctor's programs tell, each in a container that is removed at once."""
+    found: dict[str, Scalar] = {}
+    with tempfile.TemporaryDirectory() as place:
+        for name, source in programs.files(*(words[0] for words in programs.asked(data))).items():
+            Path(place, name).write_bytes(source)
+        for name, *arguments in programs.asked(data):
+            argv = [program, "run", "--rm", *flags(system, program)]
+            argv += [f"--volume={place}:{place}:ro", f"--volume={directory}:{directory}:rw"]
+            argv += [
+                f"--env={variable}" for variable in texts(system.env)
+            ]  # its value travels in the environment
+            argv += [f"--workdir={directory}", f"--entrypoint={system.python}", image]
+            try:
+                said = shell.run(
+                    [*argv, f"{place}/{name}", *arguments], env=texts(system.env), timeout_s=CHECK_TIMEOUT_S
+                )
+            except HostError as error:
+                return {**found, "container.refused": str(error)}
+            if said.exit_code in (125, 126, 127):
+                refusal = refusals.why(said, system, image)
+                return {**found, "container.refused": refusal.cause, "container.remedy": refusal.remedy}
+            found |= programs.told(name, f"{said.stdout}\n{said.stderr}")
+    return found

@@ -1,0 +1,25 @@
+"""Slow nodes of a cluster as scontrol's commands that keep jobs off them. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from assay.launch.keep_off import Losses, Way, reason
+
+
+def ways(_definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[Way, ...]:
+    """Draining, with its reason."""
+
+    def said(node: str, *words: str) -> str:
+        return shlex.join(["scontrol", "update", f"NodeName={node}", *words])
+
+    return (
+        Way(
+            "drain",
+            "no new jobs; those that run stay",
+            tuple(said(node, "State=DRAIN", f"Reason={reason(found)}") for node, found in slow.items()),
+            tuple(said(node, "State=RESUME") for node in slow),
+        ),
+    )

@@ -1,0 +1,93 @@
+"""The nodes of a Slurm partition: which are up, which idle, and at which switch. Reads only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from assay.errors import InputError
+from assay.launch.nodes import Member, NodeQuery, chosen
+from assay.launch.slurm.options import SlurmSystem
+from assay.launch.slurm.states import Slurm, SlurmSilent
+
+SWITCH = "switch"  # what nodes share, as `--by` names it
+# Source: sinfo(1), NODE STATE CODES: what follows the word is a mark, of which * means: does not answer
+_STATE = re.compile(r"([a-z_]+)([^a-z_]*)")
+_TAKES_JOBS = {"idle", "mixed", "allocated", "completing", "planned"}
+_RESERVED = {"reserved", "maint"}
+_ALL_OF = re.compile(r"[A-Za-z0-9_.:+-]+(&[A-Za-z0-9_.:+-]+)*")
+
+
+def members(system: SlurmSystem, query: NodeQuery) -> list[Member]:
+    """The nodes by name.
+
+    Raises InputError for a system whose nodes Slurm can't tell, SlurmSilent where it does not answer.
+    """
+    slurm, by = Slurm(system.cluster), query.by
+    if by and by != SWITCH:
+        raise InputError(f"--by {by}: of Slurm's nodes only their switch is known; write --by {SWITCH}")
+    states = dict(sorted(_states(slurm, system)))
+    switches = dict(_switches(slurm)) if by else {}
+    names = chosen(states, _hosts(slurm, ",".join(query.named)) if query.named else ())
+    return [_member(name, states[name], switches.get(name), system, idle=query.idle) for name in names]
+
+
+def _member(name: str, state: str, switch: str | None, system: SlurmSystem, *, idle: bool) -> Member:
+    shared = {} if switch is None else {SWITCH: switch}
+    match = _STATE.fullmatch(state)
+    word, marks = (match[1], match[2]) if match else (state, "")
+    if "*" in marks or word not in _TAKES_JOBS | (_RESERVED if system.reservation else set()):
+        return Member(name, f"{state} for Slurm", shared=shared)
+    return Member(name, used=f"{state} for Slurm" if idle and word != "idle" else "", shared=shared)
+
+
+def _states(slurm: Slurm, system: SlurmSystem) -> Iterator[tuple[str, str]]:
+    """Each node that the system's jobs may be on, and its state."""
+    features = _features(system.constraint)
+    only = set(_hosts(slurm, system.nodelist)) if system.nodelist else None
+    never = set(_hosts(slurm, system.exclude)) if system.exclude else set()
+    for line in _said(slurm, "sinfo", "--noheader", "--Node", "--format=%N|%P|%T|%f"):
+        name, partition, state, has = line.split("|", 3)
+        if system.partition is None:
+            in_partition = partition.endswith("*")  # the default one
+        else:
+            in_partition = partition.rstrip("*") in system.partition.split(",")
+        in_lists = name not in never and (only is None or name in only)
+        if in_partition and in_lists and features <= {*has.split(",")}:
+            yield name, state
+
+
+def _features(constraint: str | None) -> set[str]:
+    """The features that all have to be there."""
+    if constraint is None:
+        return set()
+    if _ALL_OF.fullmatch(constraint) is None:
+        raise InputError(
+            f"constraint: which nodes have {constraint} is Slurm's to tell job by job; name them as "
+            "`nodelist` of the system instead"
+        )
+    return {*constraint.split("&")}
+
+
+def _switches(slurm: Slurm) -> Iterator[tuple[str, str]]:
+    """Each node and the leaf switch that it is at. Raises InputError where Slurm was told of none."""
+    said = slurm.run("scontrol", "show", "topology")
+    leaves = re.findall(r"^SwitchName=(\S+) Level=0 .*?\bNodes=(\S+)", said.stdout, re.MULTILINE)
+    if not leaves:
+        told = said.stderr.strip() or "it knows of no switches"
+        raise InputError(f"--by {SWITCH}: Slurm has no TopologyPlugin that tells them ({told})")
+    for switch, nodes in leaves:
+        for node in _hosts(slurm, nodes):
+            yield node, switch
+
+
+def _hosts(slurm: Slurm, nodes: str) -> list[str]:
+    """`gpu[01-02]` → gpu01, gpu02."""
+    return _said(slurm, "scontrol", "show", "hostnames", nodes)
+
+
+def _said(slurm: Slurm, *argv: str) -> list[str]:
+    said = slurm.run(*argv)
+    if not said.ok:
+        raise SlurmSilent(f"Slurm does not answer: {argv[0]}: {said.stderr.strip() or said.exit_code}")
+    return [line.strip() for line in said.stdout.splitlines() if line.strip()]

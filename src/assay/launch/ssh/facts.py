@@ -1,0 +1,36 @@
+"""What the doctor asks of each host that is reached by ssh: what its programs tell there, and the clock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from assay.errors import LaunchError
+from assay.launch import programs
+from assay.launch.ssh import clocks
+from assay.launch.ssh.connection import Connection
+from assay.launch.ssh.launcher import on_each
+from assay.launch.ssh.options import SshSystem
+from assay.records import Scalar
+from assay.secret_reference import texts
+
+TRY_OUT_S = 240.0  # a cold import of torch from a network file system takes minutes
+
+
+def facts_of(system: SshSystem, data: str | None = None) -> dict[str, Mapping[str, Scalar]]:
+    """Host → its facts; `ssh.error` says why there are no others. `data`: where files are to be read."""
+    tables = on_each(lambda n: _host(Connection(system.hosts[n], system), data), range(len(system.hosts)))
+    return dict(zip(system.hosts, tables, strict=True))
+
+
+def _host(connection: Connection, data: str | None) -> dict[str, Scalar]:
+    system, words = connection.system, programs.asked(data)
+    sources = programs.files(*(each[0] for each in words))
+    files = {name: source.decode() for name, source in sources.items()}
+    stdin = json.dumps({"files": files, "programs": words, "env": texts(system.env)}).encode()
+    try:
+        answer = connection.ask("try_out", system.directory, system.python, stdin=stdin, timeout_s=TRY_OUT_S)
+    except LaunchError as error:
+        return {"ssh.error": str(error)}
+    facts = programs.all_told(answer["said"])
+    return {**facts, "disk.free_bytes": answer["free_bytes"], **clocks.offset(connection)}
