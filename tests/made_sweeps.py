@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 
-from assay.analyse.sweep import Figure, Measured, judged_nodes, judged_pairs
+from assay.analyse.sweep import Figure, Measured
+from assay.analyse.sweep_verdicts import judge_sweep
 from assay.cluster import rounds
 from assay.records import Point
 from assay.report.contents import Failure, Recipe
@@ -25,7 +26,7 @@ def sweep(count: int, *, faults: bool = True, met: int = 5, prefix: str = "gpu-"
         if faults and benchmark == "matmul":
             values[names[1]] = [0.66 * value for value in values[names[1]]]
         figures[benchmark] = Figure(Point(benchmark, "1x1", metric, unit, "higher", {}), "higher", values)
-    nodes = judged_nodes(Measured("s1", figures, {name: (name,) for name in names}), None, 0.05)
+    alone = {name: (name,) for name in names}
     met = min(met, rounds.most_rounds(count))
     pairs = [pair for one in rounds.pairs(names, met) for pair in one]
     speeds = {
@@ -38,10 +39,13 @@ def sweep(count: int, *, faults: bool = True, met: int = 5, prefix: str = "gpu-"
     hosts = {"--".join(pair): pair for pair in pairs}
     return Swept(
         title=f"Sweep of {count} nodes",
-        nodes=nodes,
-        pairs=judged_pairs(Measured("s1", {"allreduce": exchange}, hosts)),
-        margin=0.05,
-        hosts={name: (name,) for name in names},
+        verdicts=judge_sweep(
+            Measured("s1", figures, alone),
+            Measured("s1", {"allreduce": exchange}, hosts),
+            [],
+            hosts=alone,
+            margin=0.05,
+        ),
         runs=3 * (3 * count + len(pairs)),
         about=[("Nodes", str(count)), ("Reached through", "kubernetes")],
         keep_off={"taints: pods go elsewhere while there is room": f"kubectl taint node {names[1]} …"}

@@ -13,15 +13,16 @@ from typing import Any
 import pytest
 
 from assay import durable
+from assay.cli.progress import Lines
 from assay.errors import EXIT_ENVIRONMENT, LaunchError, PlatformError
 from assay.launch.launcher import JobRefused
 from assay.launch.local.launcher import LocalLauncher
 from assay.launch.slurm.refusals import extent_of as refused_by_slurm
 from assay.records import Extent, Handle, Job, JobState, JobStatus, RankExit, Run, RunState, Task
-from assay.run.asked import Asked
 from assay.run.drive import Completed, run_suite
 from assay.run.extents import extent_of, narrowed, within
-from assay.run.progress import Lines, Silence
+from assay.run.progress import Silence
+from assay.run.request import RunRequest
 from assay.rundir import session as rundir
 from assay.rundir.session import Attempt
 from assay.workloads import WORKLOADS
@@ -43,7 +44,7 @@ def write(folder: Path, benchmarks: dict[str, Any], systems: dict[str, Any], rep
 
 
 def run(folder: Path, tell: Any = Silence, **more: Any) -> Completed:
-    return run_suite(Asked(folder / "suite.yaml", folder / "runs", **more), tell)
+    return run_suite(RunRequest(folder / "suite.yaml", folder / "runs", **more), tell)
 
 
 def attempts(folder: Path) -> list[Attempt]:

@@ -20,7 +20,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from assay.run.progress import Screen
+from assay.cli.progress import Screen
 from assay.rundir import session as rundir
 from test_rundir import header, plan, trial
 

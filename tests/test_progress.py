@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from assay.cli.progress import Lines, Screen
 from assay.records import Measurement, Output, RankExit, Reading, Rendered, Result, Run, RunState, Shape
 from assay.run.last_words import last_line, last_lines, own_cause
 from assay.run.pace import LastFigure, Pace, figure_of
-from assay.run.progress import Lines, Screen
 from assay.rundir import session as rundir
 from assay.workloads import WORKLOADS
 from script_workload import SCRIPT

@@ -20,14 +20,15 @@ from typing import Any
 import pytest
 
 from assay import store
+from assay.cli.progress import Lines
 from assay.cli.run import _done_again
 from assay.errors import BusyError, HostError, InputError, InterruptedRun
 from assay.launch.local.launcher import LocalLauncher
 from assay.records import Extent, Job, JobState, RunState, to_json
-from assay.run.asked import Asked
 from assay.run.drive import Completed, run_suite
 from assay.run.index import update_index
-from assay.run.progress import Lines, Silence
+from assay.run.progress import Silence
+from assay.run.request import RunRequest
 from assay.run.standing import Standing, standing
 from assay.run.stopping import StopRequest
 from assay.rundir import session as rundir
@@ -65,7 +66,7 @@ class Site:
         return path
 
     def run(self, suite: Path | None = None, tell: Any = Silence, **more: Any) -> Completed:
-        return run_suite(Asked(suite or self.folder / "suite.yaml", self.runs, **more), tell)
+        return run_suite(RunRequest(suite or self.folder / "suite.yaml", self.runs, **more), tell)
 
     def start(self, *more: str) -> subprocess.Popen[str]:
         """`assay run` as a process of its own, which can be killed."""

@@ -17,7 +17,7 @@ from rich.console import Console, RenderableType
 
 from assay import cli
 from assay.analyse.sweep import Figure, Measured, judged_nodes, judged_pairs
-from assay.cli.sweep_runs import by_reason
+from assay.api.sweep_runs import by_reason
 from assay.cluster import sweep
 from assay.cluster.members import members
 from assay.cluster.rounds import Group

@@ -17,7 +17,7 @@ from assay.analyse.links import Blame, Slow
 from assay.analyse.nodes import Change
 from assay.analyse.suspects import Suspect
 from assay.api.evidence import RunSet
-from assay.cli.sweep_report import sweep_of
+from assay.api.sweep_pages import sweep_of
 from assay.cluster import rounds
 from assay.cluster.sweep import GROUPS_FILE, PAIRS, systems
 from assay.errors import InputError
@@ -32,22 +32,22 @@ ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 def terminal(count: int, *, colour: bool, width: int = 80) -> str:
     made = sweep(count)
-    assert made.pairs is not None
+    assert made.verdicts.pairs is not None
     written = io.StringIO()
     console = Console(file=written, width=width, force_terminal=True, no_color=not colour)
-    console.print(sweep_terminal.pairs(made.pairs.ratios, made.pairs.blame))
+    console.print(sweep_terminal.pairs(made.verdicts.pairs.ratios, made.verdicts.pairs.blame))
     return written.getvalue()
 
 
 def test_the_page_names_the_slow_node_and_the_slow_link_and_tells_them_apart() -> None:
     made = sweep(16)
-    assert made.pairs is not None
-    (link,) = made.pairs.blame.links
+    assert made.verdicts.pairs is not None
+    (link,) = made.verdicts.pairs.blame.links
     found = {(a["verdict"], a["sentence"]) for a in sweep_page.plain(made)["answers"]}
     assert found == {
         (
             "slow node",
-            f"gpu-2: slow alone (matmul at {made.suspects[0].alone['matmul']:.2f}), "
+            f"gpu-2: slow alone (matmul at {made.verdicts.suspects[0].alone['matmul']:.2f}), "
             "and not in its pairs: not its network",
         ),
         ("slow link", f"{' – '.join(link.who)}: {link.ratio:.2f} of its like"),
@@ -80,11 +80,11 @@ def test_a_node_slow_with_every_partner_is_told_from_one_that_is_slow_alone_too(
 @pytest.mark.parametrize("count", [24, 1_000])
 def test_a_page_of_a_thousand_nodes_has_a_few_thousand_cells_and_every_slow_one(count: int) -> None:
     made = sweep(count)
-    assert made.pairs is not None
-    drawn = charts.pairs(made.pairs.ratios, made.pairs.blame, "the median pair")
+    assert made.verdicts.pairs is not None
+    drawn = charts.pairs(made.verdicts.pairs.ratios, made.verdicts.pairs.blame, "the median pair")
     cells = [cell for chart in drawn for cell in chart.spec["datasets"]["cells"]]
     assert len(cells) < 1_500
-    ((a, b),) = (slow.who for slow in made.pairs.blame.links)
+    ((a, b),) = (slow.who for slow in made.verdicts.pairs.blame.links)
     slow = [cell for cell in cells if cell["text"].startswith(("0.4", "0.5"))]
     assert {a, b} <= {word for cell in slow for word in (cell["row"], cell["column"], *cell["told"].split())}
     assert all(a in chart.words for chart in drawn)
@@ -113,11 +113,13 @@ def test_without_colour_no_cell_has_one_and_the_figures_stay() -> None:
 
 def test_two_nodes_against_their_baseline_show_what_they_lost_and_not_the_median_of_one_pair() -> None:
     made = sweep(2, faults=False)
-    assert made.pairs is not None
-    lost = replace(made.pairs, changes=(Change("gpu-1 – gpu-2", Estimate(0.5, 0.4, 0.6, 3, ""), True, ""),))
-    if [*made.pairs.ratios] == [("gpu-2", "gpu-1")]:
+    assert made.verdicts.pairs is not None
+    lost = replace(
+        made.verdicts.pairs, changes=(Change("gpu-1 – gpu-2", Estimate(0.5, 0.4, 0.6, 3, ""), True, ""),)
+    )
+    if [*made.verdicts.pairs.ratios] == [("gpu-2", "gpu-1")]:
         lost = replace(lost, ratios={("gpu-1", "gpu-2"): 1.0})
-    page = sweep_page.html(replace(made, pairs=lost))
+    page = sweep_page.html(replace(made, verdicts=replace(made.verdicts, pairs=lost)))
     assert "Each pair that met, over its own baseline" in page
     assert "gpu-1 with gpu-2 0.500" in page
     assert "pairs: each against its baseline; slower: by more than 5 %" in page
@@ -125,10 +127,12 @@ def test_two_nodes_against_their_baseline_show_what_they_lost_and_not_the_median
 
 def test_a_slow_node_in_a_pair_that_may_be_slow_by_it_is_not_said_to_have_a_sound_network() -> None:
     made = sweep(16)
-    assert made.pairs is not None
-    (slow,) = made.suspects
-    open_pair = replace(made.pairs.blame, pairs=(Slow((slow.node, "gpu-9"), 0.5),))
-    told = sweep_page.plain(replace(made, pairs=replace(made.pairs, blame=open_pair)))["answers"]
+    assert made.verdicts.pairs is not None
+    (slow,) = made.verdicts.suspects
+    open_pair = replace(made.verdicts.pairs.blame, pairs=(Slow((slow.node, "gpu-9"), 0.5),))
+    told = sweep_page.plain(
+        replace(made, verdicts=replace(made.verdicts, pairs=replace(made.verdicts.pairs, blame=open_pair)))
+    )["answers"]
     assert told[0]["sentence"] == f"{slow.node}: slow alone (matmul at {slow.alone['matmul']:.2f})"
 
 

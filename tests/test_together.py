@@ -17,9 +17,9 @@ import pytest
 
 from assay.errors import LaunchError
 from assay.records import Shape, Trial
-from assay.run.asked import Asked
 from assay.run.drive import Completed, run_suite
 from assay.run.progress import Silence
+from assay.run.request import RunRequest
 from assay.run.together import Together, run_stretch
 from assay.rundir.session import sessions
 
@@ -124,7 +124,7 @@ def written(folder: Path, *, seconds: float = 0.0) -> Path:
 
 def ran(suite: Path, **how: Any) -> Completed:
     together = Together({name: frozenset(name) for name in NODES}, **{"most_nodes": 4, **how})
-    return run_suite(Asked(suite, suite.parent / "runs", together=together), Silence)
+    return run_suite(RunRequest(suite, suite.parent / "runs", together=together), Silence)
 
 
 def of_systems(trials: Sequence[Any]) -> list[str]:

@@ -17,16 +17,27 @@ if TYPE_CHECKING:
     from assay.api.comparisons import compare, rank
     from assay.api.curves import scale
     from assay.api.gates import gate
+    from assay.api.plans import plan
+    from assay.api.runs import run
     from assay.api.scores import score
+    from assay.api.sweeps import sweep
+    from assay.run.request import make_suite, read_suite
 
-__all__ = ["compare", "gate", "rank", "scale", "score"]
+__all__ = [
+    "compare", "gate", "make_suite", "plan", "rank", "read_suite", "run", "scale", "score", "sweep",
+]  # fmt: skip
 
 _MODULES = {
-    "compare": "comparisons",
-    "gate": "gates",
-    "rank": "comparisons",
-    "scale": "curves",
-    "score": "scores",
+    "compare": "assay.api.comparisons",
+    "gate": "assay.api.gates",
+    "make_suite": "assay.run.request",
+    "plan": "assay.api.plans",
+    "rank": "assay.api.comparisons",
+    "read_suite": "assay.run.request",
+    "run": "assay.api.runs",
+    "scale": "assay.api.curves",
+    "score": "assay.api.scores",
+    "sweep": "assay.api.sweeps",
 }
 
 logging.getLogger("assay").addHandler(logging.NullHandler())
@@ -35,7 +46,7 @@ logging.getLogger("assay").addHandler(logging.NullHandler())
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

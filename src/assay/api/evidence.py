@@ -123,8 +123,10 @@ def run_sets(runs_dir: Path, references: Iterable[str]) -> list[RunSet]:
 
     Raises InputError with the nearest names where nothing fits one.
     """
-    ready(runs_dir)
-    return [_run_set(runs_dir, reference) for reference in references]
+    named = list(references)
+    if named:
+        ready(runs_dir)
+    return [_run_set(runs_dir, reference) for reference in named]
 
 
 def run_set(runs_dir: Path, reference: str) -> RunSet:

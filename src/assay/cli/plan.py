@@ -10,20 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import JSON, RUNS, echo_json
-from assay.cli.until import limits, until_options
-from assay.errors import InputError, LaunchError
+from assay.cli.until import check_limits, until_options
+from assay.errors import LaunchError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from assay.launch.check import Checked
-    from assay.launch.launcher import Launcher
-    from assay.records import Job, Plan, Rendered, Trial
+    from assay.records import Plan, Rendered, Trial
     from assay.run.duration import DurationEstimate
     from assay.run.until import Limits
-    from assay.suite import Systems
-
-TOKEN = "TOKEN"  # noqa: S105 stands where a run has a name of its own: what is shown is the same each time
 
 
 @click.command()
@@ -75,15 +71,24 @@ def command(
     """
     if validate and shown is None:
         raise click.UsageError("--validate checks one trial: name it with --show")
+    check_limits(until, max_repeats, max_time)
+    from assay.api.plans import plan
     from assay.records import to_plain
     from assay.run import duration
-    from assay.run.asked import Asked, plan_of
     from assay.rundir.files import without_secrets
 
-    asked = limits(until, max_repeats, max_time)
-    planned, where = plan_of(Asked(suite, runs_dir, systems_file, only=only, until=asked))
+    found = plan(
+        suite,
+        systems=systems_file,
+        system=only,
+        until="decided" if until else None,
+        max_repeats=max_repeats,
+        max_time=max_time,
+        runs=runs_dir,
+    )
+    planned, asked = found.plan, found.limits
     if shown is None:
-        durations = duration.estimates(planned, planned.trials, runs_dir)
+        durations = found.durations()
         if as_json:
             looked = None if asked is None else _until(planned, asked)
             document = {"schema": "assay.plan/1", **without_secrets(planned), "until": looked}
@@ -91,10 +96,9 @@ def command(
         else:
             _print_plan(planned, asked, duration.lines(planned, durations))
         return
-    trial = _trial(planned, shown)
-    launcher, job = _launcher(trial, where), _job(trial)
-    says = _checked(launcher, job) if validate else []
-    rendered = launcher.render(job)
+    trial = found.trial(shown)
+    says = found.checked(trial) if validate else []
+    rendered = found.sent(trial)
     if as_json:
         document = {"schema": "assay.trial/1", "trial": without_secrets(trial), "sends": to_plain(rendered)}
         echo_json({**document, "platform_says": to_plain(says)} if validate else document)
@@ -102,43 +106,6 @@ def command(
         click.echo("\n".join([_sent(trial, rendered), *(f"# {_said(one)}" for one in says)]))
     if any(one.refusal for one in says):
         raise LaunchError(f"trial {trial.id} would be refused")
-
-
-def _trial(planned: Plan, name: str) -> Trial:
-    from assay.suite.findings import suggestion
-
-    trials = {trial.id: trial for trial in planned.trials}
-    if name not in trials:
-        # every id would be too many to choose from
-        near = suggestion(name, trials)
-        hint = near if near.startswith("did you mean") else "`assay plan` without --show lists them"
-        raise InputError(f"--show: there is no trial {name}; {hint}")
-    return trials[name]
-
-
-def _launcher(trial: Trial, systems: Systems) -> Launcher:
-    """The trial's launcher. Nothing is written to its spool: rendering is pure."""
-    from assay import launch
-
-    system = systems.by_name[trial.system]
-    return launch.make(system.launcher, system.options, spool=Path("jobs"))
-
-
-def _job(trial: Trial) -> Job:
-    from assay.plan import job_of
-
-    return job_of(trial, TOKEN)
-
-
-def _checked(launcher: Launcher, job: Job) -> list[Checked]:
-    """What the platform says of the job. Raises InputError where there is nobody to ask."""
-    from assay.launch.check import Checker
-
-    if not isinstance(launcher, Checker):
-        raise InputError(
-            f"--validate: launcher {launcher.name} has no server that checks a job without running it"
-        )
-    return list(launcher.check(job))
 
 
 def _said(one: Checked) -> str:

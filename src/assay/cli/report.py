@@ -88,7 +88,7 @@ def command(
       assay report v3.0-ubuntu v3.1-openshift --margin 1%
       assay report sweep-nodes sweep-pairs                  slow nodes and links, as heat maps
     """
-    from assay.cli.sweep_report import is_sweep, sweep_of
+    from assay.api.sweep_pages import is_sweep, sweep_of
     from assay.durable import deliver
     from assay.report import markdown, page, sweep_page
 

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.api.evidence import RunSet, reindex
 from assay.cli.options import JSON, RUNS, echo_json, form_of
-from assay.cli.until import limits, until_options
+from assay.cli.until import check_limits, until_options
 from assay.errors import (
     EXIT_ENVIRONMENT,
     EXIT_OK,
     EXIT_UNDECIDED,
     EXIT_WORSE,
-    InterruptedRun,
 )
 
 if TYPE_CHECKING:
@@ -25,12 +23,18 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from assay.api.runs import Outcome, RunResult
     from assay.records import Comparison, Result
     from assay.report.contents import Contents
-    from assay.run.asked import Asked
     from assay.run.drive import Completed
-    from assay.run.progress import Tell
     from assay.run.until import Look
+
+EXIT_CODES: dict[Outcome, int] = {
+    "good": EXIT_OK,
+    "worse": EXIT_WORSE,
+    "undecided": EXIT_UNDECIDED,
+    "left": EXIT_ENVIRONMENT,
+}
 
 
 @click.command()
@@ -98,63 +102,30 @@ def command(
     if new and failed:
         raise click.UsageError("--failed repeats trials of a session that is there; --new begins another")
     form_of(report_file, None, {".html": "html"}, "html")
-    from assay.run.asked import Asked
+    check_limits(until, max_repeats, max_time)
+    from assay.api.runs import run
+    from assay.cli.progress import teller
 
-    asked = Asked(
-        suite_file=suite,
-        runs_dir=runs_dir,
-        systems_file=systems_file,
-        only=only,
+    found = run(
+        suite,
+        systems=systems_file,
+        system=only,
         new=new,
         failed=failed,
-        until=limits(until, max_repeats, max_time),
+        until="decided" if until else None,
+        max_repeats=max_repeats,
+        max_time=max_time,
+        runs=runs_dir,
+        progress=teller(quiet),
         command_line=("assay", *sys.argv[1:]),
     )
-    completed = _completed(asked, teller(quiet))
-    reindex(runs_dir)
-    contents = _contents(completed)
     if as_json:
-        echo_json(_document(completed, contents))
+        echo_json(_document(found))
     else:
-        _show(completed, contents)
+        _show(found)
     if report_file is not None:
-        _write_report(completed, report_file, runs_dir)
-    sys.exit(_exit_code(completed, contents))
-
-
-def _completed(asked: Asked, tell: Tell) -> Completed:
-    from assay.run.drive import run_suite
-
-    try:
-        return run_suite(asked, tell)
-    except KeyboardInterrupt:
-        raise InterruptedRun(
-            "interrupted at once: a job may still be ending; the same command goes on from there"
-        ) from None
-
-
-def _contents(completed: Completed) -> Contents:
-    """What is shown of it, without provenance and recipe."""
-    from assay.report.contents import gather
-
-    held = RunSet(completed.session.id, completed.results, completed.plan)
-    return gather(held.by_system(), held.metrics(), plan=completed.plan)
-
-
-def teller(quiet: bool) -> Tell:
-    """Who shows the progress, on standard error."""
-    from functools import partial
-
-    from assay.run.progress import Lines, Screen, Silence
-
-    if quiet:
-        return Silence
-    return partial(Screen if sys.stderr.isatty() else Lines, stream=sys.stderr)
-
-
-def _primary(contents: Contents) -> list[Comparison]:
-    """Comparisons that the verdicts rest on."""
-    return [c for question in contents.questions for c in question.comparisons]
+        _write_report(found.completed, report_file, runs_dir)
+    sys.exit(EXIT_CODES[found.outcome])
 
 
 def _show_verdicts(console: Console, primary: Sequence[Comparison], contents: Contents) -> None:
@@ -169,17 +140,17 @@ def _show_verdicts(console: Console, primary: Sequence[Comparison], contents: Co
         console.print()
 
 
-def _show(completed: Completed, contents: Contents) -> None:
+def _show(found: RunResult) -> None:
     """The verdicts first, then what they rest on, what failed, and what to do next."""
     from rich.console import Console
 
     from assay.report import terminal, transport_words
 
+    completed, contents, primary = found.completed, found.contents, found.primary
     console = Console(highlight=False)
     if otherwise := transport_words.first_line(completed.results):
         console.print(f"! other-transport: {otherwise}", style="bold red", markup=False, soft_wrap=True)
     console.print()
-    primary = _primary(contents)
     _show_verdicts(console, primary, contents)
     if contents.curves:
         console.print(terminal.scaling(contents.curves, doubted=False))
@@ -284,10 +255,12 @@ def _next_commands(completed: Completed) -> list[str]:
     return found
 
 
-def _document(completed: Completed, contents: Contents) -> dict[str, Any]:
+def _document(found: RunResult) -> dict[str, Any]:
     """What `--json` prints."""
     from assay.records import to_plain
     from assay.report import why_words
+
+    completed, contents = found.completed, found.contents
 
     return {
         "schema": "assay.run/1",
@@ -306,7 +279,7 @@ def _document(completed: Completed, contents: Contents) -> dict[str, Any]:
         ],
         "left": [trial.id for trial in completed.left],
         "comparisons": [to_plain(comparison) for comparison in contents.comparisons],
-        "slower": why_words.plain(_primary(contents), contents.sides, contents.margin),
+        "slower": why_words.plain(found.primary, contents.sides, contents.margin),
         "scaling": [to_plain(curve) for curve in contents.curves],
         "requirements": [to_plain(requirement) for requirement in contents.requirements],
     }
@@ -350,13 +323,3 @@ def _write_report(completed: Completed, file: Path, runs_dir: Path) -> None:
 
     deliver(file, page.html(gather([completed.session.id], runs_dir)).encode())
     click.echo(f"Report: {file}", err=True)
-
-
-def _exit_code(completed: Completed, contents: Contents) -> int:
-    verdicts = {requirement.verdict for requirement in contents.requirements}
-    if completed.left:
-        return EXIT_ENVIRONMENT
-    if completed.failures or "fails" in verdicts:
-        return EXIT_WORSE
-    still_open = completed.look is not None and bool(completed.look.open)
-    return EXIT_UNDECIDED if "undecided" in verdicts or still_open else EXIT_OK

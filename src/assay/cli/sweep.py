@@ -5,22 +5,21 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.api.sweep_runs import by_reason
 from assay.cli.options import JSON, RUNS, duration, echo_json
-from assay.cli.sweep_runs import by_reason, stored
 from assay.cli.systems import SYSTEMS, named
-from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
+from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 from assay.units import fraction, margin_of
 
 if TYPE_CHECKING:
-    from assay.analyse.rings import Ring
-    from assay.analyse.sweep import Figures, Nodes, Pairs
-    from assay.cli.sweep_runs import Swept
+    from assay.analyse.sweep import Pairs
+    from assay.api.sweeps import SweepResult
     from assay.launch.keep_off import Way
 
 _MOST_COMMANDS = 8  # that the terminal shows of each kind
@@ -50,7 +49,7 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     "--seconds", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Timed in each run."
 )
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
-@click.option("--nodes", "named", callback=_names, metavar="A,B,…", help="These nodes only.")
+@click.option("--nodes", callback=_names, metavar="A,B,…", help="These nodes only.")
 @click.option("--idle", is_flag=True, help="Begin nothing on nodes that others use now.")
 @click.option(
     "--share",
@@ -97,9 +96,11 @@ def command(
     runs_dir: Path,
     baseline: tuple[str, ...],
     margin: str,
+    nodes: tuple[str, ...],
     form: str | None,
+    quiet: bool,
     as_json: bool,
-    **asked: Any,
+    **wanted: Any,
 ) -> None:
     """Measure each node of SYSTEM alone, then pairs in rounds, then rings, and name those that are slow.
 
@@ -131,30 +132,33 @@ def command(
     or runs to judge, or not all of it is done; 4 the system can't be swept; 130 stopped by Ctrl-C, run again
     to go on.
     """
-    from assay.cli.sweep_runs import Sweep, Wanted
-    from assay.cluster.keep_off import way, ways
+    from assay.api.sweeps import sweep
+    from assay.cli.progress import teller
+    from assay.cluster.keep_off import way
 
     if form is not None and as_json:
         raise click.UsageError("--json has every way to keep jobs off: leave --print out")
     where = named(system, systems_file)
     if form is not None:
         way(where.definition, {}, form)  # known before hours are spent
-    borne = _margin(margin)
-    before, sessions = stored(runs_dir, baseline)
-    swept = Sweep(Wanted(where, runs_dir, **asked)).run()
-    if sessions & {measured.session for measured in swept.measured}:
-        raise InputError(
-            f"--baseline {', '.join(baseline)} is the sweep that went on here; add --new, or name another"
-        )
-    found = _judged(swept, before, borne)
-    off = ways(where.definition, _slow(swept, found))
+    found = sweep(
+        where,
+        nodes=nodes,
+        baseline=baseline,
+        margin=_margin(margin),
+        runs=runs_dir,
+        progress=teller(quiet),
+        noted=None if quiet else partial(click.echo, err=True),
+        command_line=("assay", *sys.argv[1:]),
+        **wanted,
+    )
     if as_json:
-        echo_json(_document(system, swept, found, off))
+        echo_json(_document(system, found))
     else:
-        _show(swept, found, borne, off, beside=form is not None)
-    for line in (line for one in off if one.form == form for line in one.apply):
+        _show(found, beside=form is not None)
+    for line in (line for one in found.keep_off if one.form == form for line in one.apply):
         click.echo(line)
-    sys.exit(_exit_code(swept, found))
+    sys.exit(_exit_code(found))
 
 
 def _margin(text: str) -> float:
@@ -164,45 +168,10 @@ def _margin(text: str) -> float:
         raise click.BadParameter(str(error), param_hint="--margin") from None
 
 
-@dataclass(frozen=True)
-class Found:
-    """The verdicts."""
-
-    nodes: Sequence[Nodes]
-    pairs: Pairs | None
-    rings: Sequence[Ring]
-
-    @property
-    def slow(self) -> bool:
-        """Whether anything is named."""
-        blame = None if self.pairs is None else self.pairs.blame
-        blamed = blame is not None and (blame.groups or blame.nodes or blame.links or blame.pairs)
-        return bool(blamed) or any(one.slow for one in self.nodes) or any(one.slower for one in self.rings)
-
-
-def _judged(swept: Swept, before: Figures | None, margin: float) -> Found:
-    from assay.analyse.sweep import judged_nodes, judged_pairs, judged_rings
-
-    alone, *together = swept.measured
-    nodes = judged_nodes(alone, before, margin)
-    if not together:
-        return Found(nodes, None, ())
-    pairs, *rings = together
-    judged = judged_pairs(pairs, swept.groups or None, before=before, margin=margin)
-    return Found(nodes, judged, judged_rings(rings, pairs, swept.groups))
-
-
-def _slow(swept: Swept, found: Found) -> dict[str, dict[str, float]]:
-    """Slow node → what it is slow in, and how; the slowest first."""
-    from assay.analyse.suspects import suspects
-
-    return {one.node: one.losses for one in suspects(found.nodes, found.pairs, swept.measured[0].hosts)}
-
-
 # Words ---------------------------------------------------------------------------------------------------
 
 
-def _show(swept: Swept, found: Found, margin: float, off: Sequence[Way], *, beside: bool) -> None:
+def _show(found: SweepResult, *, beside: bool) -> None:
     """All that was found; on standard error where something else is what was asked for."""
     from rich.console import Console
 
@@ -210,24 +179,25 @@ def _show(swept: Swept, found: Found, margin: float, off: Sequence[Way], *, besi
     from assay.report import sweep_rings, sweep_terminal, sweep_words
 
     console = Console(highlight=False, stderr=beside)
-    for one in found.nodes:
+    runs, verdicts, margin = found.runs, found.verdicts, found.verdicts.margin
+    for one in verdicts.nodes:
         console.print(sweep_terminal.crowd(one.point.benchmark, one.crowd))
         if one.changes:
             console.print(sweep_terminal.changes(one.changes, margin))
-    if found.pairs is not None:
-        if found.pairs.changes:
-            console.print(sweep_terminal.changes(found.pairs.changes, margin))
-        console.print(sweep_terminal.pairs(found.pairs.ratios, found.pairs.blame))
-    if found.rings:
-        console.print(sweep_rings.rings(found.rings))
-    told = sweep_words.told_apart(found.nodes, found.pairs, swept.measured[0].hosts)
+    if verdicts.pairs is not None:
+        if verdicts.pairs.changes:
+            console.print(sweep_terminal.changes(verdicts.pairs.changes, margin))
+        console.print(sweep_terminal.pairs(verdicts.pairs.ratios, verdicts.pairs.blame))
+    if verdicts.rings:
+        console.print(sweep_rings.rings(verdicts.rings))
+    told = sweep_words.told_apart(verdicts.nodes, verdicts.pairs, verdicts.hosts)
     said = [f"{node}: {words}" for node, words in told]
-    said += [] if beside else _ways(off)
-    said += [f"{result.run.trial.id} gave no figure: {cause(result)}" for result in swept.failures]
-    said += [f"left out, {words}" for words in by_reason(swept.left_out)]
-    said += [f"not run: {words}" for words in swept.too_wide]
-    said += [] if swept.complete else ["Not all of it is done: the same command goes on, --new begins again"]
-    kept = " ".join(dict.fromkeys(measured.session.partition("/")[0] for measured in swept.measured))
+    said += [] if beside else _ways(found.keep_off)
+    said += [f"{result.run.trial.id} gave no figure: {cause(result)}" for result in runs.failures]
+    said += [f"left out, {words}" for words in by_reason(runs.left_out)]
+    said += [f"not run: {words}" for words in runs.too_wide]
+    said += [] if runs.complete else ["Not all of it is done: the same command goes on, --new begins again"]
+    kept = " ".join(dict.fromkeys(measured.session.partition("/")[0] for measured in runs.measured))
     said.append(f"Kept: `assay show sweep-nodes`; as a page with heat maps: `assay report {kept}`")
     for line in said:
         console.print(line, markup=False, soft_wrap=True)
@@ -243,17 +213,18 @@ def _ways(off: Sequence[Way]) -> Iterator[str]:
             yield f"--print {way.form}: {len(way.apply)} commands that keep jobs off ({way.does})"
 
 
-def _document(system: str, swept: Swept, found: Found, off: Sequence[Way]) -> dict[str, Any]:
+def _document(system: str, found: SweepResult) -> dict[str, Any]:
     """What `--json` prints; a number that there is none of is null."""
     from assay.analyse.groups import cause
     from assay.records import to_plain
 
+    runs, verdicts = found.runs, found.verdicts
     return {
         "schema": "assay.sweep/1",
         "system": system,
-        "sessions": [measured.session for measured in swept.measured],
-        "complete": swept.complete,
-        "left_out": [{"node": node, "why": why} for node, why in sorted(swept.left_out.items())],
+        "sessions": [measured.session for measured in runs.measured],
+        "complete": runs.complete,
+        "left_out": [{"node": node, "why": why} for node, why in sorted(runs.left_out.items())],
         "nodes": [
             {
                 "benchmark": one.point.benchmark,
@@ -264,12 +235,12 @@ def _document(system: str, swept: Swept, found: Found, off: Sequence[Way]) -> di
                 "crowd": to_plain(one.crowd),
                 "changes": to_plain(one.changes),
             }
-            for one in found.nodes
+            for one in verdicts.nodes
         ],
-        "pairs": None if found.pairs is None else _pairs_plain(found.pairs),
-        "rings": to_plain(found.rings),
-        "keep_off": to_plain(off),
-        "failures": [{"trial": result.run.trial.id, "cause": cause(result)} for result in swept.failures],
+        "pairs": None if verdicts.pairs is None else _pairs_plain(verdicts.pairs),
+        "rings": to_plain(verdicts.rings),
+        "keep_off": to_plain(found.keep_off),
+        "failures": [{"trial": result.run.trial.id, "cause": cause(result)} for result in runs.failures],
     }
 
 
@@ -286,7 +257,7 @@ def _pairs_plain(pairs: Pairs) -> dict[str, Any]:
     }
 
 
-def _exit_code(swept: Swept, found: Found) -> int:
-    if swept.failures or found.slow:
+def _exit_code(found: SweepResult) -> int:
+    if found.runs.failures or found.verdicts.slow:
         return EXIT_WORSE
-    return EXIT_OK if swept.complete and all(one.judged for one in found.nodes) else EXIT_UNDECIDED
+    return EXIT_OK if found.runs.complete and found.verdicts.judged else EXIT_UNDECIDED

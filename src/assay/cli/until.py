@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from assay.cli.options import duration
-
-if TYPE_CHECKING:
-    from assay.run.until import Limits
-
 
 _OPTIONS = (
     click.option(
@@ -43,12 +39,7 @@ def until_options(command: _Command) -> _Command:
     return command
 
 
-def limits(until: str | None, max_repeats: int | None, max_time_s: float | None) -> Limits | None:
-    """What the options ask for; None without --until. Raises UsageError for limits without it."""
-    from assay.run.until import MAX_REPEATS, Limits
-
-    if until is not None:
-        return Limits(max_repeats or MAX_REPEATS, max_time_s)
-    if max_repeats or max_time_s:
+def check_limits(until: str | None, max_repeats: int | None, max_time_s: float | None) -> None:
+    """Raises UsageError for limits without --until."""
+    if until is None and (max_repeats or max_time_s):
         raise click.UsageError("--max-repeats and --max-time limit a run with --until decided; add that")
-    return None

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assay.analyse.links import Pair, called
-from assay.analyse.rings import Ring
-from assay.analyse.suspects import Suspect, suspects
 from assay.analyse.sweep import Nodes, Pairs
+from assay.analyse.sweep_verdicts import SweepVerdicts
 from assay.report import figures, sweep_words
 from assay.report.charts import sweep as charts
 from assay.report.charts.chart import Chart
@@ -26,47 +25,36 @@ class Swept:
     """One sweep, judged.
 
     title     whose it is
-    margin    loss against a baseline that is borne, as a share
-    hosts     system, by whose name a node was measured alone → the node, alone in a list
     runs      that it is about, failed ones too
     about     times and the like, each with its name
     keep_off  what a way to keep jobs off does → its commands and, below them, those that take them back
     """
 
     title: str
-    nodes: Sequence[Nodes]
-    pairs: Pairs | None
-    margin: float
-    hosts: Mapping[str, Sequence[str]]
+    verdicts: SweepVerdicts
     runs: int
     about: Sequence[tuple[str, str]]
     keep_off: Mapping[str, str] = field(default_factory=dict)
-    rings: Sequence[Ring] = ()
     failures: Sequence[Failure] = ()
     recipes: Sequence[Recipe] = ()
 
     @property
-    def suspects(self) -> tuple[Suspect, ...]:
-        """The slow nodes with all that they are slow in."""
-        return suspects(self.nodes, self.pairs, self.hosts)
-
-    @property
     def judged(self) -> bool:
         """Whether anything could have been named."""
-        pairs = self.pairs
+        pairs = self.verdicts.pairs
         paired = pairs is not None and bool(pairs.changes or pairs.blame.link_loss is not None)
-        return paired or any(one.judged for one in self.nodes)
+        return paired or any(one.judged for one in self.verdicts.nodes)
 
 
 def html(swept: Swept) -> str:
     """The page, complete."""
-    found = None if swept.pairs is None else swept.pairs.blame
+    found = None if swept.verdicts.pairs is None else swept.verdicts.pairs.blame
     return document(
         "sweep.html",
         kicker="Assay sweep",
         title=swept.title,
         swept=swept,
-        lead=sweep_words.lead(swept.suspects, found, swept.rings, judged=swept.judged),
+        lead=sweep_words.lead(swept.verdicts.suspects, found, swept.verdicts.rings, judged=swept.judged),
         about=swept.about,
         sections=_sections(swept),
         answers=_answers(swept),
@@ -98,42 +86,42 @@ def _sections(swept: Swept) -> list[tuple[str, str]]:
 
 def _answers(swept: Swept) -> list[tuple[str, str, str]]:
     """Kind, who, and what of it is known, of each that is slow."""
-    told = sweep_words.told_apart(swept.nodes, swept.pairs, swept.hosts)
+    told = sweep_words.told_apart(swept.verdicts.nodes, swept.verdicts.pairs, swept.verdicts.hosts)
     said = [("node", node, words) for node, words in told]
-    if swept.pairs is not None:
+    if swept.verdicts.pairs is not None:
         said += [
             (kind, called(slow.who), f"{slow.ratio:.2f} of its like")
-            for kind, slow in sweep_words.blamed(swept.pairs.blame)
+            for kind, slow in sweep_words.blamed(swept.verdicts.pairs.blame)
             if kind != "node"
         ]
     return said + [
         ("ring", ring.name, f"{figures.ratio(ring.ratio)} of its slowest pair: what its links share")
-        for ring in swept.rings
+        for ring in swept.verdicts.rings
         if ring.slower and ring.ratio is not None
     ]
 
 
 def _notes(swept: Swept) -> list[str]:
-    before = f"each against its baseline; {sweep_words.slower_than_before(swept.margin)}"
+    before = f"each against its baseline; {sweep_words.slower_than_before(swept.verdicts.margin)}"
     said = [
         f"{one.point.benchmark}: {before if one.changes else '; '.join(sweep_words.about(one.crowd))}"
-        for one in swept.nodes
+        for one in swept.verdicts.nodes
     ]
-    if swept.pairs is None:
+    if swept.verdicts.pairs is None:
         return said
-    untold = [f"pairs: {line}" for line in swept.pairs.blame.untold]
-    return said + ([f"pairs: {before}"] if swept.pairs.changes else []) + untold
+    untold = [f"pairs: {line}" for line in swept.verdicts.pairs.blame.untold]
+    return said + ([f"pairs: {before}"] if swept.verdicts.pairs.changes else []) + untold
 
 
 def _charts(swept: Swept) -> list[Chart]:
     made = []
-    if swept.nodes:
-        ratios = {one.point.benchmark: _ratios(one, swept.hosts) for one in swept.nodes}
-        against = _BASELINE if any(one.changes for one in swept.nodes) else "the median node"
-        made.append(charts.by_figure(ratios, sweep_words.names(swept.suspects), against))
-    if swept.pairs is not None:
-        against = _BASELINE if swept.pairs.changes else "the median pair"
-        made += charts.pairs(_pair_ratios(swept.pairs), swept.pairs.blame, against)
+    if swept.verdicts.nodes:
+        ratios = {one.point.benchmark: _ratios(one, swept.verdicts.hosts) for one in swept.verdicts.nodes}
+        against = _BASELINE if any(one.changes for one in swept.verdicts.nodes) else "the median node"
+        made.append(charts.by_figure(ratios, sweep_words.names(swept.verdicts.suspects), against))
+    if swept.verdicts.pairs is not None:
+        against = _BASELINE if swept.verdicts.pairs.changes else "the median pair"
+        made += charts.pairs(_pair_ratios(swept.verdicts.pairs), swept.verdicts.pairs.blame, against)
     return made
 
 
@@ -154,21 +142,23 @@ def _pair_ratios(pairs: Pairs) -> Mapping[Pair, float]:
 
 def _tables(swept: Swept) -> list[Table]:
     made = []
-    if swept.nodes:
-        bodies = tuple(Body(one.point.benchmark, _node_rows(one, swept.hosts)) for one in swept.nodes)
+    if swept.verdicts.nodes:
+        bodies = tuple(
+            Body(one.point.benchmark, _node_rows(one, swept.verdicts.hosts)) for one in swept.verdicts.nodes
+        )
         made.append(
             Table("Nodes, slowest first", ("", "of the median", "runs", "of its baseline", ""), bodies)
         )
-    if swept.pairs is not None:
-        slowest = sorted(_pair_ratios(swept.pairs).items(), key=lambda at: at[1])
-        against = "of its baseline" if swept.pairs.changes else "of the median pair"
+    if swept.verdicts.pairs is not None:
+        slowest = sorted(_pair_ratios(swept.verdicts.pairs).items(), key=lambda at: at[1])
+        against = "of its baseline" if swept.verdicts.pairs.changes else "of the median pair"
         rows = tuple(Row((called(pair), f"{ratio:.3f}")) for pair, ratio in slowest[:MOST_ROWS])
         more = f", {MOST_ROWS} of {len(slowest)}" if len(slowest) > MOST_ROWS else ""
         made.append(Table(f"Pairs, slowest first{more}", ("", against), (Body("", rows),)))
-    if swept.rings:
+    if swept.verdicts.rings:
         rings = tuple(
             Row((ring.name, figures.NONE if ring.ratio is None else figures.ratio(ring.ratio), ring.reason))
-            for ring in swept.rings
+            for ring in swept.verdicts.rings
         )
         made.append(Table("Rings", ("", "of its slowest pair", ""), (Body("", rings),), frozenset({0, 2})))
     return made

@@ -16,41 +16,43 @@ from assay import __version__, read
 from assay.errors import InputError
 from assay.records import Plan, Trial, from_json
 from assay.redact import redacted_json, redacted_yaml
-from assay.run.asked import Asked
 from assay.run.gitstate import git_state
+from assay.run.request import PlannedRun, RunRequest
 from assay.run.standing import Standing, standing, was_hindered
 from assay.rundir import session as rundir
 from assay.rundir.files import SCHEMA, Header, record_json
 from assay.rundir.session import Session
-from assay.suite import Systems
+from assay.suite.document import Document
 
 
 @contextmanager
-def held_session(asked: Asked, planned: Plan, systems: Systems) -> Iterator[Session]:
+def held_session(run: PlannedRun) -> Iterator[Session]:
     """The session to work on, locked; the choice itself is held only until the session is."""
+    request, planned = run.request, run.plan
     with ExitStack() as held:
-        with rundir.choosing(asked.runs_dir, planned.suite):
-            session = _to_repeat(asked, planned) if asked.failed else _to_go_on(asked, planned, systems)
+        with rundir.choosing(request.runs_dir, planned.suite):
+            session = _to_repeat(request, planned) if request.failed else _to_resume(run)
             held.enter_context(session.lock())
         if session.header.plan_digest != planned.digest:
-            rundir.replan(session, planned, _inputs(asked, systems))
-        if asked.failed and (failed := _failed(session, planned)):
+            rundir.replan(session, planned, _inputs(run))
+        if request.failed and (failed := _failed(session, planned)):
             rundir.reopen(session, failed)
         yield session
 
 
-def _to_go_on(asked: Asked, planned: Plan, systems: Systems) -> Session:
-    found = None if asked.new else _unfinished(asked.runs_dir, planned, asked.begun_since)
-    return found or _create(asked, planned, systems)
+def _to_resume(run: PlannedRun) -> Session:
+    request = run.request
+    found = None if request.new else _unfinished(request.runs_dir, run.plan, request.begun_since)
+    return found or _create(run)
 
 
-def _to_repeat(asked: Asked, planned: Plan) -> Session:
+def _to_repeat(request: RunRequest, planned: Plan) -> Session:
     """The newest session of an equal plan. Raises InputError where there is none."""
-    for session in reversed(rundir.sessions_of(asked.runs_dir, planned.suite)):
+    for session in reversed(rundir.sessions_of(request.runs_dir, planned.suite)):
         if _is_of(session, planned):
             return session
     raise InputError(
-        f"--failed: {asked.runs_dir} has no session of {planned.suite} with this plan; what failed is "
+        f"--failed: {request.runs_dir} has no session of {planned.suite} with this plan; what failed is "
         "repeated only where suite, systems, options and the programs that it names are the same. "
         "Without --failed a new session begins"
     )
@@ -146,7 +148,9 @@ def _has_work(session: Session, planned: Plan) -> bool:
     return not all(tried[trial.id] for trial in planned.trials if trial.block <= last)
 
 
-def _create(asked: Asked, planned: Plan, systems: Systems) -> Session:
+def _create(run: PlannedRun) -> Session:
+    request, planned = run.request, run.plan
+    file = request.suite if isinstance(request.suite, Path) else None
     header = Header(
         schema=SCHEMA,
         assay_version=__version__,
@@ -155,21 +159,20 @@ def _create(asked: Asked, planned: Plan, systems: Systems) -> Session:
         plan_digest=planned.digest,
         created_at=time.time(),
         host=socket.gethostname(),
-        command_line=tuple(asked.command_line),
-        suite_file=str(asked.suite_file),
-        git=git_state(asked.suite_file.resolve().parent),
+        command_line=tuple(request.command_line),
+        suite_file="" if file is None else str(file),
+        git={} if file is None else git_state(file.resolve().parent),
     )
-    return rundir.create(asked.runs_dir, header, planned, {**_inputs(asked, systems), **asked.beside})
+    return rundir.create(request.runs_dir, header, planned, {**_inputs(run), **request.beside})
 
 
-def _inputs(asked: Asked, systems: Systems) -> dict[str, str]:
+def _inputs(run: PlannedRun) -> dict[str, str]:
     """Copies for people; they are as the user wrote them but for values that look like secrets."""
-    inputs = {"suite.yaml": _redacted(asked.suite_file)}
-    if systems.path is not None:
-        inputs["systems.yaml"] = _redacted(systems.path)
+    inputs = {"suite.yaml": _redacted(run.suite.source)}
+    if run.systems.source.text:
+        inputs["systems.yaml"] = _redacted(run.systems.source)
     return inputs
 
 
-def _redacted(file: Path) -> str:
-    text = file.read_text(encoding="utf-8")
-    return redacted_json(text) if file.suffix == ".json" else redacted_yaml(text)
+def _redacted(document: Document) -> str:
+    return (redacted_json if document.file.endswith(".json") else redacted_yaml)(document.text)

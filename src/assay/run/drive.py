@@ -14,11 +14,11 @@ from assay.launch.check import choice
 from assay.launch.launcher import Launcher
 from assay.records import Plan, Result, Run, Trial
 from assay.run import duration, until
-from assay.run.asked import Asked, plan_of
 from assay.run.chosen import held_session, left_unfinished
 from assay.run.execute import Execution, begin, take_over
 from assay.run.held import Held
 from assay.run.progress import Progress, Tell
+from assay.run.request import RunRequest, plan_of
 from assay.run.standing import Standing, counts_as_lost, standing
 from assay.run.stopping import StopRequest, stop_requests
 from assay.run.together import MOST_JOBS, Beside, Together, run_stretch
@@ -64,7 +64,7 @@ class Completed:
         return tuple(filter(counts_as_lost, runs))
 
 
-def run_suite(asked: Asked, tell: Tell) -> Completed:
+def run_suite(request: RunRequest, tell: Tell) -> Completed:
     """Run the suite, or resume its newest unfinished session of an equal plan, or repeat what failed there.
 
     Raises InputError for what can't be run as written, BusyError when another Assay works on the session,
@@ -73,14 +73,16 @@ def run_suite(asked: Asked, tell: Tell) -> Completed:
     the same command goes on from there. A session whose trials ran together is left for its caller to mark
     as finished: it is one of several, or trials of it were left for the next call.
     """
-    planned, where = plan_of(asked)
-    with stop_requests() as stop, held_session(asked, planned, where) as session:
+    run = plan_of(request)
+    planned = run.plan
+    with stop_requests() as stop, held_session(run) as session:
         held = Held()
-        look = _run_trials(session, planned, where, Watched(stop, tell, asked.until, asked.together, held))
+        watched = Watched(stop, tell, request.until, request.together, held)
+        look = _run_trials(session, planned, run.systems, watched)
         results = tuple(_last_results(session, planned))
         completed = Completed(session, planned, results, look, tuple(held.met), tuple(held.left))
         over = not held.left and (look is None or look.ended != "time is up")
-        if asked.together is None and over and session.header.finished_at is None:
+        if request.together is None and over and session.header.finished_at is None:
             rundir.mark_finished(session, time.time())
     return completed
 

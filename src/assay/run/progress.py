@@ -1,24 +1,19 @@
-"""What a person sees while a suite runs: a line a trial, and a live one below where there is a terminal."""
+"""Who is told how a session goes: a terminal, a notebook, a web page, or nobody."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import Protocol
 
-from assay.plan import metrics_of
-from assay.records import JobState, Output, Plan, Result, Run, RunState, Trial
-from assay.run.last_words import last_lines
-from assay.run.pace import LastFigure, Pace, figure_of
+from assay.records import Output, Plan, Result, Run, Trial
 from assay.rundir.session import Attempt, Session
-from assay.units import human_seconds
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 
 class Progress(Protocol):
-    """Who is told how a session goes."""
+    """The events of a session, in the order in which they happen.
+
+    Trials that run together call it one at a time. It should return soon: the session waits for it.
+    """
 
     def trial_began(self, trial: Trial, attempt: int, *, adopted: bool) -> None:
         """A trial is run; `adopted`: the job of an Assay that was stopped is gone on with."""
@@ -72,184 +67,3 @@ class Silence:
 
     def close(self) -> None:
         """Nothing."""
-
-
-class Lines:
-    """One line a trial, for logs and pipes; failures with the last lines of their log."""
-
-    def __init__(self, session: Session, plan: Plan, done: Sequence[Run], *, stream: TextIO) -> None:
-        self._stream, self._plan, self._pace = stream, plan, Pace(plan, done)
-        self._told: set[str] = set()  # what the running trial was said to wait for
-        going_on = f", {len(done)} done: going on" if done else ""
-        most = f" at most, looked at after {', '.join(map(str, plan.looks))} blocks" if plan.looks else ""
-        self.say(f"{session.id}: {_count(len(plan.trials), 'trial')}{most}{going_on}")
-
-    def trial_began(self, trial: Trial, attempt: int, *, adopted: bool) -> None:
-        """Only what is unusual about the attempt: it is adopted, or not the first."""
-        self._told.clear()
-        if adopted:
-            self.say(f"{self._place()} {trial.id}: taken over from an Assay that was stopped")
-        elif attempt > 1:
-            self.say(f"{self._place()} {trial.id}: attempt {attempt}")
-
-    def printed(self, output: Output) -> None:
-        """Nothing: a line a trial is enough for a log."""
-
-    def waited(self, why: str) -> None:
-        """What it waits for, once."""
-        if why and why not in self._told:
-            self._told.add(why)
-            self.say(f"{self._place()} waits: {why}")
-
-    def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
-        """The trial's figure and duration, or why it failed."""
-        run, place = result.run, self._place()
-        if settled:
-            self._pace.settled(run)
-        else:
-            self._pace.ran(run)
-        if run.state is RunState.FINISHED:
-            figure = figure_of(result, self._plan.primary_metric.get(run.trial.benchmark, ""))
-            self.say(f"{place} {run.trial.id}  {figure}  {_duration(run)}".rstrip())
-        else:
-            self.say(f"{place} {run.trial.id}  FAILED: {run.cause}{'' if settled else _again(run)}")
-            for line in last_lines(attempt, run.exits):
-                self.say(f"        | {line}")
-
-    def noted(self, words: str) -> None:
-        """The words, as they are."""
-        self.say(words)
-
-    def close(self) -> None:
-        """Nothing to tidy."""
-
-    def say(self, line: str) -> None:
-        """One line, now."""
-        print(line, file=self._stream, flush=True)
-
-    def _place(self) -> str:
-        number = min(self._pace.done + 1, self._pace.total)
-        most = "≤" if self._plan.looks else ""
-        return f"[{number:>{len(str(self._pace.total))}}/{most}{self._pace.total}]"
-
-
-class Screen(Lines):
-    """The same lines, with a live one below: what runs, its last figure, time taken and about left."""
-
-    def __init__(self, session: Session, plan: Plan, done: Sequence[Run], *, stream: TextIO) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
-        self._console = Console(file=stream, highlight=False)
-        self._running: dict[str, tuple[Trial, float]] = {}  # by id: since when; the last one is shown
-        self._figure, self._waits_for = LastFigure("", ""), ""
-        self._session_at = time.monotonic()
-        self._drawn = 0  # cells of the live line as it was drawn last
-        super().__init__(session, plan, done, stream=stream)
-        self._live = Live(
-            get_renderable=self._line, console=self._console, refresh_per_second=4, transient=True
-        )
-        self._live.start()
-
-    def trial_began(self, trial: Trial, attempt: int, *, adopted: bool) -> None:
-        """Show it in the live line."""
-        super().trial_began(trial, attempt, adopted=adopted)
-        metric = self._plan.primary_metric.get(trial.benchmark, "")
-        units = {m.name: m.unit for m in metrics_of()(trial.workload, trial.params)}
-        self._running[trial.id] = trial, time.monotonic()
-        self._figure = LastFigure(metric, units.get(metric, ""))
-
-    def trial_ended(self, result: Result, attempt: Attempt, *, settled: bool) -> None:
-        """Take it out of the live line."""
-        super().trial_ended(result, attempt, settled=settled)
-        self._running.pop(result.run.trial.id, None)
-
-    def printed(self, output: Output) -> None:
-        """Take its newest figure."""
-        self._waits_for = ""
-        self._figure.feed(output)
-
-    def waited(self, why: str) -> None:
-        """Show it in the live line, and above, where it stays to be read."""
-        super().waited(why)
-        self._waits_for = why
-
-    def close(self) -> None:
-        """Take the live line away."""
-        self._live.stop()
-
-    def say(self, line: str) -> None:
-        """One line above the live one."""
-        self._erase_broken_line()
-        self._console.print(line, markup=False, soft_wrap=True, style="red" if " FAILED: " in line else None)
-
-    def _line(self) -> Text:
-        """What to draw now; the last column stays free, so that the cursor stays in the line's row."""
-        self._erase_broken_line()
-        text = self._running_line()
-        text.truncate(self._console.width - 1, overflow="ellipsis")
-        self._drawn = text.cell_len
-        return text
-
-    def _erase_broken_line(self) -> None:
-        """Erase all but the first row of a live line that a narrower terminal has broken into several."""
-        from rich.control import Control
-        from rich.segment import ControlType
-
-        rows = -(-self._drawn // self._console.width)
-        self._drawn = 0
-        for _ in range(rows - 1):
-            self._console.control(Control((ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)))
-
-    def _running_line(self) -> Text:
-        from rich.text import Text
-
-        text = Text(no_wrap=True, overflow="ellipsis")
-        running = [*self._running.values()]
-        if not running:
-            return text
-        (trial, began), now = running[-1], time.monotonic()
-        running_s = now - began
-        text.append(f"{self._place()} block {trial.block} ", style="dim")
-        text.append(trial.id, style="bold")
-        text.append(f" and {len(running) - 1} more" if len(running) > 1 else "", style="dim")
-        doing = f"waits: {self._waits_for}" if self._waits_for else self._figure.text or "starting"
-        text.append(f"  {doing}", style="yellow" if self._waits_for else "cyan")
-        text.append(f"  {_clock(running_s)}, {_clock(now - self._session_at)} in all", style="dim")
-        text.append(self._left(trial, running_s), style="dim")
-        return text
-
-    def _left(self, trial: Trial, running_s: float) -> str:
-        """How long it will take; until decided at most so long, and so long to the next look."""
-        left_s = self._pace.left_s(running_s)
-        if left_s is None:
-            return ""
-        look = next((blocks for blocks in self._plan.looks if blocks >= trial.block), None)
-        if look is None:
-            return f", about {_clock(left_s)} left"
-        next_s = self._pace.left_s(running_s, through=look) or 0.0
-        return f", about {_clock(next_s)} to the look after block {look}, at most about {_clock(left_s)} left"
-
-
-def _again(run: Run) -> str:
-    if run.job is not JobState.LOST or run.adopted:  # it was interrupted, or nobody watched it
-        return "; it will be tried again"
-    most = "once" if run.trial.retries == 1 else f"{run.trial.retries} times"
-    return f"; the platform lost it, not the program: it will be tried again, at most {most}"
-
-
-def _duration(run: Run) -> str:
-    if run.started_at is None or run.ended_at is None:
-        return ""
-    return human_seconds(max(run.ended_at - run.started_at, 0.0))
-
-
-def _clock(seconds: float) -> str:
-    """`0:42`, `12:03`, `1:02:03`."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

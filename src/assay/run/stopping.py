@@ -42,8 +42,14 @@ class StopRequest:
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Within, the first SIGINT or SIGTERM is noted instead of interrupting what is being written."""
+    """Within, the first SIGINT or SIGTERM is noted instead of interrupting what is being written.
+
+    In another thread than the main one no signal arrives, so none is noted.
+    """
     request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
     before = {number: signal.signal(number, request.note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield request

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from assay.suite.load import load
+from assay.suite.load import load, parse
 from assay.suite.model import Benchmark, Point, Suite, System, Systems
 from assay.suite.requirements import requirements
+from assay.suite.systems import systems as systems_of
 
-__all__ = ["Benchmark", "Point", "Suite", "System", "Systems", "load", "requirements"]
+__all__ = ["Benchmark", "Point", "Suite", "System", "Systems", "load", "parse", "requirements", "systems_of"]

@@ -35,16 +35,18 @@ _NUMBER_BASES = {"0x": 16, "0o": 8, "0b": 2}
 class Document:
     """What a file says.
 
-    file      as the user named it
+    file      as the user named it; of what a program made, what it would be called
     data      dicts, lists, str, int, float, bool and None; None where the file could not be read
     lines     path of keys and indices → line, counted from 1
     problems  what is wrong with it as YAML
+    text      as it was read
     """
 
     file: str
     data: Any
     lines: Mapping[tuple[Key, ...], int] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    text: str = field(default="", repr=False)
 
     def where(self, *path: Key) -> str:
         """`suite.yaml:12` for the value at `path`, or for the nearest thing around it that was written."""
@@ -65,17 +67,27 @@ def read(path: Path) -> Document:
     return document
 
 
+def of_data(data: Mapping[str, Any], file: str) -> Document:
+    """What a program made, as a document of this name; plain data only. It tells no lines."""
+    text = json.dumps(data, allow_nan=False)
+    document = Document(file, json.loads(text), text=text)
+    redact.learn(document.data)
+    return document
+
+
 def _read(path: Path) -> Document:
     try:
         if path.suffix == ".json":
-            return Document(str(path), _json(_text(path, MAX_JSON_BYTES)))
-        root = _compose(_text(path))
+            text = _text(path, MAX_JSON_BYTES)
+            return Document(str(path), _json(text), text=text)
+        text = _text(path)
+        root = _compose(text)
         reader = _NodeReader(str(path))
         data = reader.value(root, ())
     except _UnusableError as error:
         where = str(path) if error.line is None else f"{path}:{error.line}"
         return Document(str(path), None, problems=(Problem(where, str(error)),))
-    return Document(str(path), data, reader.lines, tuple(reader.problems))
+    return Document(str(path), data, reader.lines, tuple(reader.problems), text)
 
 
 class _UnusableError(Exception):

@@ -29,17 +29,30 @@ def load(
     launcher_models: Models,
     metrics: MetricsOf | None = None,
 ) -> tuple[Suite, Systems]:
-    """What the two files say.
+    """What the two files say, as `parse`; the second is by default systems.yaml beside the suite."""
+    file = document.read(Path(suite_path))
+    systems_file = read_file(Path(suite_path), None if systems_path is None else Path(systems_path))
+    return parse(
+        file, systems_file, params_models=params_models, launcher_models=launcher_models, metrics=metrics
+    )
 
-    systems_path     else systems.yaml beside the suite, if there is one
+
+def parse(
+    file: Document,
+    systems_file: Document,
+    *,
+    params_models: Models,
+    launcher_models: Models,
+    metrics: MetricsOf | None = None,
+) -> tuple[Suite, Systems]:
+    """What the two documents say.
+
     params_models    workload → model of its parameters
     launcher_models  launcher → model of a system's options
     metrics          what a workload reports: then `expect` and `primary` are checked here too
 
     Raises InputError with every problem of both files, in the order of their lines.
     """
-    file = document.read(Path(suite_path))
-    systems_file = read_file(Path(suite_path), None if systems_path is None else Path(systems_path))
     known, system_problems = systems(systems_file, launcher_models)
     reading = _Reading(file, systems_file.file)
     suite = reading.suite(params_models, known, written_names(systems_file), metrics)

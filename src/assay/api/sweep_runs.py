@@ -1,22 +1,18 @@
-"""The sessions of a sweep, run as `assay run` runs any: nodes alone, pairs, then rings of each size."""
+"""The sessions of a sweep, run as any other suite is: nodes alone, pairs, then rings of each size."""
 
 from __future__ import annotations
 
 import json
 import math
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from assay.api.evidence import RunSet, reindex, run_sets
 from assay.errors import InputError
 from assay.inputs import read_json
 
@@ -25,23 +21,28 @@ if TYPE_CHECKING:
     from assay.cluster.rounds import Group
     from assay.launch.nodes import Member
     from assay.records import Metric, Result, Run
-    from assay.run.asked import Asked
     from assay.run.drive import Completed
+    from assay.run.progress import Tell
+    from assay.run.request import RunRequest
     from assay.suite.model import System
 
 _MOST_NAMED = 8  # nodes in a line of words
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What the user asked for.
+class SweepRequest:
+    """What is to be swept.
 
+    where         the system whose nodes they are
+    repeats       runs of each
+    seconds       timed in each run
     rounds  of pairs; 0: neither pairs nor rings
     share   of the nodes that may be busy at once, above 0 to 1
     named   these nodes only; none named: all
     by      label of what nodes share; "": not asked
     disk    directory on each node, reading in which is measured; "": none
     for_s   no trial is begun after so long; None: no limit
+    new     begin again although a sweep is unfinished
     """
 
     where: System
@@ -57,11 +58,11 @@ class Wanted:
     disk: str = ""
     for_s: float | None = None
     new: bool = False
-    quiet: bool = False
+    command_line: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
-class Part:
+class SweepPart:
     """One session of a sweep: a suite on groups of nodes, those of a round before those of the next."""
 
     suite: Callable[[Sequence[str], int, str, float], dict[str, Any]]
@@ -70,7 +71,7 @@ class Part:
 
 
 @dataclass
-class Swept:
+class SweepRuns:
     """What a sweep has by now, what earlier calls of it measured included.
 
     groups    node → what it shares with others by the label that was asked for
@@ -91,64 +92,66 @@ class Swept:
 
 
 class Sweep:
-    """One call of `assay sweep`."""
+    """One call of `sweep`.
 
-    def __init__(self, wanted: Wanted) -> None:
+    tell   makes who is told the events of each session
+    noted  takes what there is to say of the sweep as a whole
+    """
+
+    def __init__(self, request: SweepRequest, tell: Tell, noted: Callable[[str], None]) -> None:
         from assay.cluster.members import members
 
-        self._wanted = wanted
+        where = request.where
+        self._request, self._tell_session, self._noted = request, tell, noted
         self._ask = members(
-            wanted.where.launcher, wanted.where.options, named=wanted.named, idle=wanted.idle, by=wanted.by
+            where.launcher, where.options, named=request.named, idle=request.idle, by=request.by
         )
         self._definition = {
-            "launcher": wanted.where.launcher,
+            "launcher": where.launcher,
             # what is left out is the default: a sweep has thousands of systems, and each is read again
-            **wanted.where.options.model_dump(mode="json", exclude_defaults=True),
+            **where.options.model_dump(mode="json", exclude_defaults=True),
         }
-        self._until = None if wanted.for_s is None else time.monotonic() + wanted.for_s
+        self._until = None if request.for_s is None else time.monotonic() + request.for_s
         self._groups: Mapping[str, str] = {}
         self._away: Mapping[str, str] = {}
 
-    def run(self) -> Swept:
+    def run(self) -> SweepRuns:
         """All parts, as far as there is time. Raises as `run_suite`, InputError where no node takes jobs."""
-        from assay.api.evidence import reindex
-        from assay.cli.run import teller
         from assay.run.drive import finish, run_suite
 
         there = {member.name: member for member in self._ask()}
-        nodes = (None if self._wanted.new else self._begun(there)) or [
+        nodes = (None if self._request.new else self._begun(there)) or [
             name for name, member in there.items() if not member.away
         ]
         away = {name: member.away for name, member in there.items() if member.away}
         if not nodes:
             why = "; ".join(by_reason(away)) or "there is none"
-            raise InputError(f"{self._wanted.where.name}: no node takes jobs now ({why})")
+            raise InputError(f"{self._request.where.name}: no node takes jobs now ({why})")
         joined = dict.fromkeys(there.keys() - {*nodes} - away.keys(), "not there when this sweep began")
-        self._groups = _groups(nodes, there, self._wanted.by)
-        swept = Swept(nodes, self._groups, left_out=away | joined)
-        self._tell(swept)
+        self._groups = _groups(nodes, there, self._request.by)
+        runs = SweepRuns(nodes, self._groups, left_out=away | joined)
+        self._note(runs)
         completed: list[Completed] = []
-        for part in self._parts(swept):
+        for part in self._parts(runs):
             if completed and self._late():
-                swept.complete = False
+                runs.complete = False
                 break
             since = completed[0].session.header.created_at if completed else 0.0
-            with self._asked(part, nodes, since) as asked:
-                completed.append(run_suite(asked, teller(self._wanted.quiet)))
-            self._take(swept, part, completed[-1])
-        if swept.complete:
+            completed.append(run_suite(self._request_for(part, nodes, since), self._tell_session))
+            self._take(runs, part, completed[-1])
+        if runs.complete:
             for one in completed:
                 finish(one)
-        reindex(self._wanted.runs_dir)
-        return swept
+        reindex(self._request.runs_dir)
+        return runs
 
     def _begun(self, there: Mapping[str, Member]) -> list[str] | None:
         """The nodes of the newest unfinished sweep of the same that this call goes on with."""
         from assay.cluster import sweep
-        from assay.run.asked import plan_of
+        from assay.run.request import plan_of
         from assay.rundir.session import sessions_of
 
-        for session in reversed(sessions_of(self._wanted.runs_dir, sweep.NODES)):
+        for session in reversed(sessions_of(self._request.runs_dir, sweep.NODES)):
             if session.header.finished_at is not None or session.header.content:
                 continue
             try:
@@ -156,58 +159,59 @@ class Sweep:
                 nodes = [node for definition in kept.values() for node in sweep.bound(definition)]
             except (InputError, AttributeError, KeyError, TypeError):  # somebody's own suite of this name
                 continue
-            if self._wanted.named and {*nodes} != {*there}:
+            if self._request.named and {*nodes} != {*there}:
                 continue
-            with self._asked(self._alone(nodes), nodes) as asked:
-                if plan_of(asked)[0].digest == session.header.plan_digest:
-                    return nodes
+            if (
+                plan_of(self._request_for(self._alone(nodes), nodes)).plan.digest
+                == session.header.plan_digest
+            ):
+                return nodes
         return None
 
-    def _parts(self, swept: Swept) -> Iterator[Part]:
+    def _parts(self, runs: SweepRuns) -> Iterator[SweepPart]:
         from assay.cluster import rounds as order
         from assay.cluster import sweep
 
-        nodes = swept.nodes
+        nodes = runs.nodes
         yield self._alone(nodes)
-        if not self._wanted.rounds or len(nodes) < 2:
+        if not self._request.rounds or len(nodes) < 2:
             return
-        met = order.pairs(nodes, min(self._wanted.rounds, order.most_rounds(len(nodes))))
+        met = order.pairs(nodes, min(self._request.rounds, order.most_rounds(len(nodes))))
         rounds = {pair: at for at, one in enumerate(met) for pair in one}
-        yield Part(sweep.pairs_suite, [*rounds], rounds)
-        fitting = [ring for ring in order.rings(nodes, swept.groups) if self._fits(ring, swept)]
+        yield SweepPart(sweep.pairs_suite, [*rounds], rounds)
+        fitting = [ring for ring in order.rings(nodes, runs.groups) if self._fits(ring, runs)]
         for size, rings in groupby(fitting, key=len):
-            yield Part(partial(sweep.rings_suite, nodes=size), [*rings])
+            yield SweepPart(partial(sweep.rings_suite, nodes=size), [*rings])
 
-    def _alone(self, nodes: Sequence[str]) -> Part:
+    def _alone(self, nodes: Sequence[str]) -> SweepPart:
         from assay.cluster import rounds as order
         from assay.cluster import sweep
 
-        return Part(partial(sweep.nodes_suite, disk=self._wanted.disk), order.alone(nodes))
+        return SweepPart(partial(sweep.nodes_suite, disk=self._request.disk), order.alone(nodes))
 
-    def _fits(self, ring: Group, swept: Swept) -> bool:
+    def _fits(self, ring: Group, runs: SweepRuns) -> bool:
         """Whether no more nodes are busy than may be; what does not fit is noted."""
-        if len(ring) <= self._most_nodes(swept.nodes):
+        if len(ring) <= self._most_nodes(runs.nodes):
             return True
-        share = math.ceil(100 * len(ring) / len(swept.nodes))
-        swept.too_wide.append(f"the ring of {len(ring)} nodes; it takes --share {share}%")
+        share = math.ceil(100 * len(ring) / len(runs.nodes))
+        runs.too_wide.append(f"the ring of {len(ring)} nodes; it takes --share {share}%")
         return False
 
     # One part
 
-    @contextmanager
-    def _asked(self, part: Part, nodes: Sequence[str], begun_since: float = 0.0) -> Iterator[Asked]:
-        """The part as `run_suite` takes it; its two files are gone afterwards, the session keeps both.
+    def _request_for(self, part: SweepPart, nodes: Sequence[str], begun_since: float = 0.0) -> RunRequest:
+        """The part as `run_suite` takes it.
 
         nodes        of the whole sweep
         begun_since  a session that was begun before the sweep's first is of another sweep
         """
         from assay.cluster.sweep import GROUPS_FILE, systems
-        from assay.run.asked import Asked
+        from assay.run.request import RunRequest, make_suite
         from assay.run.together import Together
 
-        wanted = self._wanted
-        made = systems(self._definition, part.groups)
-        groups = dict(zip(made, part.groups, strict=True))
+        request = self._request
+        definitions = systems(self._definition, part.groups)
+        groups = dict(zip(definitions, part.groups, strict=True))
         together = Together(
             nodes={name: frozenset(group) for name, group in groups.items()},
             most_nodes=self._most_nodes(nodes),
@@ -215,24 +219,20 @@ class Sweep:
             away=lambda: self._where_not(nodes),
             begin_until=self._until,
         )
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder, "suite.json")
-            suite = part.suite([*made], wanted.repeats, wanted.device, wanted.seconds)
-            file.write_text(json.dumps(suite), encoding="utf-8")
-            systems_file = file.with_name("systems.json")
-            systems_file.write_text(json.dumps(made), encoding="utf-8")
-            yield Asked(
-                file,
-                wanted.runs_dir,
-                systems_file,
-                new=wanted.new,
-                together=together,
-                begun_since=begun_since,
-                command_line=("assay", *sys.argv[1:]),
-                beside={GROUPS_FILE: json.dumps(self._groups)} if self._groups else {},
-            )
+        content = part.suite([*definitions], request.repeats, request.device, request.seconds)
+        suite, where = make_suite(content, definitions)
+        return RunRequest(
+            suite,
+            request.runs_dir,
+            where,
+            new=request.new,
+            together=together,
+            begun_since=begun_since,
+            command_line=request.command_line,
+            beside={GROUPS_FILE: json.dumps(self._groups)} if self._groups else {},
+        )
 
-    def _take(self, swept: Swept, part: Part, completed: Completed) -> None:
+    def _take(self, runs: SweepRuns, part: SweepPart, completed: Completed) -> None:
         """What the part gave, and which of its trials are left for the next call."""
         from assay.analyse.sweep import Measured, figures_of
         from assay.cluster.sweep import systems
@@ -240,12 +240,12 @@ class Sweep:
 
         groups = dict(zip(systems(self._definition, part.groups), part.groups, strict=True))
         figures = figures_of(completed.results, _metrics(completed))
-        swept.measured.append(Measured(completed.session.id, figures, groups))
-        swept.failures.extend(r for r in completed.results if not is_result(r))
+        runs.measured.append(Measured(completed.session.id, figures, groups))
+        runs.failures.extend(r for r in completed.results if not is_result(r))
         met = {trial.id for trial in completed.left}  # of a node that can't run them: that is its finding
         for trial in (trial for trial in completed.unbegun if trial.id not in met):
-            swept.complete = False
-            swept.left_out |= {node: self._away[node] for node in groups[trial.system] if node in self._away}
+            runs.complete = False
+            runs.left_out |= {node: self._away[node] for node in groups[trial.system] if node in self._away}
 
     def _where_not(self, nodes: Sequence[str]) -> Mapping[str, str]:
         """Why no job is begun on some of the nodes, as it is now."""
@@ -255,18 +255,17 @@ class Sweep:
         return self._away
 
     def _most_nodes(self, nodes: Sequence[str]) -> int:
-        return max(1, math.floor(self._wanted.share * len(nodes) + 1e-9))
+        return max(1, math.floor(self._request.share * len(nodes) + 1e-9))
 
     def _late(self) -> bool:
         return self._until is not None and time.monotonic() > self._until
 
-    def _tell(self, swept: Swept) -> None:
-        if not self._wanted.quiet:
-            most = self._most_nodes(swept.nodes)
-            alone = ", a pair alone" if most < 2 else ""
-            busy = f"at most {most} busy at once{alone} (--share {self._wanted.share:.0%})"
-            out = "".join(f"\n  left out, {words}" for words in by_reason(swept.left_out))
-            click.echo(f"{self._wanted.where.name}: {len(swept.nodes)} nodes, {busy}{out}", err=True)
+    def _note(self, runs: SweepRuns) -> None:
+        most = self._most_nodes(runs.nodes)
+        alone = ", a pair alone" if most < 2 else ""
+        busy = f"at most {most} busy at once{alone} (--share {self._request.share:.0%})"
+        out = "".join(f"\n  left out, {words}" for words in by_reason(runs.left_out))
+        self._noted(f"{self._request.where.name}: {len(runs.nodes)} nodes, {busy}{out}")
 
 
 def _why_not(member: Member | None) -> str:
@@ -298,8 +297,6 @@ def _groups(nodes: Sequence[str], there: Mapping[str, Member], by: str) -> dict[
 
 
 def _metrics(completed: Completed) -> Callable[[Run], Mapping[str, Metric]]:
-    from assay.api.evidence import RunSet
-
     return RunSet(completed.session.id, completed.results, completed.plan).metrics()
 
 
@@ -309,7 +306,6 @@ def stored(runs_dir: Path, references: Sequence[str]) -> tuple[Figures | None, s
     Raises InputError where one gave nothing.
     """
     from assay.analyse.sweep import figures_of
-    from assay.api.evidence import run_sets
 
     figures: dict[str, Figure] = {}
     sessions: set[str] = set()

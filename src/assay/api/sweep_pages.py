@@ -37,8 +37,8 @@ def sweep_of(
 
     margin  loss that is borne against it, as a share. Raises InputError for more than it can hold together.
     """
-    from assay.analyse.suspects import suspects
-    from assay.analyse.sweep import BORNE_BEFORE, judged_nodes, judged_pairs, judged_rings
+    from assay.analyse.sweep import BORNE_BEFORE
+    from assay.analyse.sweep_verdicts import judge_sweep
     from assay.cluster.keep_off import ways
     from assay.cluster.sweep import NODES, PAIRS, RINGS
     from assay.report.contents import failures
@@ -51,24 +51,27 @@ def sweep_of(
     )
     if len(alone) > 2 or len(together) > 2:
         raise InputError("a sweep's report holds a session of nodes and one of pairs, each with its baseline")
+    shared = _shared(runs_dir, together[-1].session) if together else {}
     before = {
         **(alone[0].figures if len(alone) > 1 else {}),
         **(together[0].figures if len(together) > 1 else {}),
     }
-    borne = margin or BORNE_BEFORE
-    nodes = judged_nodes(alone[-1], before if len(alone) > 1 else None, borne) if alone else []
-    shared = _shared(runs_dir, together[-1].session) if together else {}
-    pairs = judged_pairs(together[-1], shared or None, before=before, margin=borne) if together else None
-    slow = {one.node: one.losses for one in suspects(nodes, pairs, _hosts(definitions))}
+    verdicts = judge_sweep(
+        alone[-1] if alone else None,
+        together[-1] if together else None,
+        rings,
+        hosts=_hosts(definitions),
+        groups=shared,
+        nodes_before=before if len(alone) > 1 else None,
+        pairs_before=before,
+        margin=margin or BORNE_BEFORE,
+    )
     results = [result for one in found for result in one.results]
+    slow = verdicts.losses
     off = ways(next(iter(definitions.values())), slow) if slow else ()
     return Swept(
         title=f"Sweep of {len(_nodes(definitions))} nodes",
-        nodes=nodes,
-        pairs=pairs,
-        margin=borne,
-        rings=judged_rings(rings, together[-1], shared) if together else (),
-        hosts=_hosts(definitions),
+        verdicts=verdicts,
         runs=len(results),
         about=_about(definitions, results),
         keep_off={f"{way.form}: {way.does}": _commands(way.apply, way.undo) for way in off},

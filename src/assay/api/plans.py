@@ -1,0 +1,139 @@
+"""What a suite would run, in which order, and exactly what each trial would send."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from assay.api.evidence import runs_directory
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from os import PathLike
+
+    from assay.launch.check import Checked
+    from assay.launch.launcher import Launcher
+    from assay.records import Plan, Rendered, Trial
+    from assay.run.duration import DurationEstimate
+    from assay.run.request import PlannedRun
+    from assay.run.until import Limits
+    from assay.suite import Suite, Systems
+
+TOKEN = "TOKEN"  # noqa: S105 stands where a run has a name of its own: what is shown is the same each time
+
+
+@dataclass(frozen=True)
+class SuitePlan:
+    """What came of `plan`.
+
+    run       the plan, the suite and the systems that it was made from
+    limits    of a run until decided; None for the suite's own repeats
+    runs_dir  directory whose earlier runs say how long trials take
+    """
+
+    run: PlannedRun
+    limits: Limits | None
+    runs_dir: Path
+
+    @property
+    def plan(self) -> Plan:
+        """The ordered trials, their seed and digest."""
+        return self.run.plan
+
+    def durations(self) -> Mapping[str, DurationEstimate]:
+        """System → how long its trials take, by earlier runs or what their parameters set."""
+        from assay.run import duration
+
+        return duration.estimates(self.plan, self.plan.trials, self.runs_dir)
+
+    def trial(self, name: str) -> Trial:
+        """The trial of this id. Raises InputError with the nearest one where there is none."""
+        from assay.suite.findings import suggestion
+
+        trials = {trial.id: trial for trial in self.plan.trials}
+        if name not in trials:
+            # every id would be too many to choose from
+            near = suggestion(name, trials)
+            hint = near if near.startswith("did you mean") else "`assay plan` without --show lists them"
+            raise InputError(f"--show: there is no trial {name}; {hint}")
+        return trials[name]
+
+    def sent(self, trial: Trial) -> Rendered:
+        """Command, environment and files of a trial, as they would be sent."""
+        from assay.plan import job_of
+
+        return self._launcher(trial).render(job_of(trial, TOKEN))
+
+    def checked(self, trial: Trial) -> list[Checked]:
+        """What the platform says of a trial, as a dry run there.
+
+        Raises InputError where there is nobody to ask, LaunchError where it can't be asked.
+        """
+        from assay.launch.check import Checker
+        from assay.plan import job_of
+
+        launcher = self._launcher(trial)
+        if not isinstance(launcher, Checker):
+            raise InputError(
+                f"--validate: launcher {launcher.name} has no server that checks a job without running it"
+            )
+        return list(launcher.check(job_of(trial, TOKEN)))
+
+    def _launcher(self, trial: Trial) -> Launcher:
+        """The trial's launcher. Nothing is written to its spool: rendering is pure."""
+        from assay import launch
+
+        system = self.run.systems.by_name[trial.system]
+        return launch.make(system.launcher, system.options, spool=Path("jobs"))
+
+
+def plan(
+    suite: str | PathLike[str] | Suite,
+    *,
+    systems: str | PathLike[str] | Systems | None = None,
+    system: Sequence[str] = (),
+    until: Literal["decided"] | None = None,
+    max_repeats: int | None = None,
+    max_time: str | float | None = None,
+    runs: str | PathLike[str] | None = None,
+) -> SuitePlan:
+    """The trials of a suite in their order, as `assay plan SUITE`: what `run` with the same arguments sends.
+
+    Nothing is started, and nothing is written. Raises InputError with everything that can't be run as
+    written, each with its file and line.
+    """
+    from assay.run.request import RunRequest, plan_of
+    from assay.suite import Suite, Systems
+
+    limits, directory = limits_of(until, max_repeats, max_time), runs_directory(runs)
+    request = RunRequest(
+        suite=suite if isinstance(suite, Suite) else Path(suite),
+        runs_dir=directory,
+        systems=systems if systems is None or isinstance(systems, Systems) else Path(systems),
+        only=system,
+        until=limits,
+    )
+    return SuitePlan(plan_of(request), limits, directory)
+
+
+def limits_of(until: str | None, max_repeats: int | None, max_time: str | float | None) -> Limits | None:
+    """How far a run until decided goes; None where it is for the suite's repeats.
+
+    max_time  like `"90min"`, or seconds
+
+    Raises InputError for limits without `until`, and for a time that is none.
+    """
+    from assay.run.until import MAX_REPEATS, Limits
+    from assay.units import seconds
+
+    if until is not None:
+        try:
+            max_time_s = seconds(max_time) if isinstance(max_time, str) else max_time
+        except ValueError as error:
+            raise InputError(f"max_time: {error}") from error
+        return Limits(max_repeats or MAX_REPEATS, max_time_s)
+    if max_repeats or max_time:
+        raise InputError("max_repeats and max_time limit a run until decided; add until")
+    return None

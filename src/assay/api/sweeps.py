@@ -1,0 +1,123 @@
+"""Which nodes of a system are slow, which links between them, and what they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assay.api.evidence import runs_directory
+from assay.api.sweep_runs import Sweep, SweepRequest, SweepRuns, stored
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from os import PathLike
+
+    from assay.analyse.sweep_verdicts import SweepVerdicts
+    from assay.launch.keep_off import Way
+    from assay.run.progress import Tell
+    from assay.suite.model import System
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What came of `sweep`.
+
+    runs      what was measured by now, and what is left for the next call
+    verdicts  what is slow
+    keep_off  ways to keep jobs off the slow nodes, as commands that nobody ran
+    """
+
+    runs: SweepRuns
+    verdicts: SweepVerdicts
+    keep_off: tuple[Way, ...]
+
+
+def sweep(
+    system: System,
+    *,
+    rounds: int = 5,
+    repeats: int = 3,
+    seconds: float = 1.0,
+    device: str = "auto",
+    nodes: Sequence[str] = (),
+    idle: bool = False,
+    share: float = 0.25,
+    for_s: float | None = None,
+    by: str = "",
+    disk: str = "",
+    baseline: str | Sequence[str] = (),
+    margin: float | None = None,
+    new: bool = False,
+    runs: str | PathLike[str] | None = None,
+    progress: Tell | None = None,
+    noted: Callable[[str], None] | None = None,
+    command_line: Sequence[str] = (),
+) -> SweepResult:
+    """Each node alone, then pairs in rounds, then rings, judged, as `assay sweep SYSTEM`.
+
+    rounds        of pairs; 0: neither pairs nor rings
+    repeats       runs of each
+    seconds       timed in each run
+    device        auto, cpu or cuda
+    nodes         these only; none named: all
+    idle          begin nothing on nodes that others use now
+    share         of the nodes that may be busy at once, above 0 to 1
+    for_s         no trial is begun after so long; None: no limit
+    by            label of what nodes share, to judge that and its rings, too; "": none
+    disk          directory on each node, reading in which is measured; "": none
+    baseline      runs of an earlier sweep of the same nodes, of one name or several
+    margin        loss against it that is borne, as a share; None is 5 %
+    new           begin again although a sweep is unfinished
+    runs          directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+    progress      makes who is told the events of each session; None: nobody
+    noted         takes what there is to say of the sweep as a whole; None: nobody
+    command_line  what was typed, as the sessions keep it
+
+    Raises InputError where the system can't be swept or a baseline does not fit, and what `run` raises.
+    """
+    from assay.analyse.sweep import BORNE_BEFORE
+    from assay.analyse.sweep_verdicts import judge_sweep
+    from assay.cluster.keep_off import ways
+    from assay.run.progress import Silence
+
+    directory = runs_directory(runs)
+    references = (baseline,) if isinstance(baseline, str) else tuple(baseline)
+    before, sessions = stored(directory, references)
+    request = SweepRequest(
+        where=system,
+        runs_dir=directory,
+        repeats=repeats,
+        device=device,
+        seconds=seconds,
+        rounds=rounds,
+        share=share,
+        named=tuple(nodes),
+        idle=idle,
+        by=by,
+        disk=disk,
+        for_s=for_s,
+        new=new,
+        command_line=command_line,
+    )
+    measured = Sweep(request, progress or Silence, noted or _nobody).run()
+    if sessions & {one.session for one in measured.measured}:
+        raise InputError(
+            f"--baseline {', '.join(references)} is the sweep that went on here; add --new, or name another"
+        )
+    alone, *together = measured.measured
+    verdicts = judge_sweep(
+        alone,
+        together[0] if together else None,
+        together[1:],
+        hosts=alone.hosts,
+        groups=measured.groups,
+        nodes_before=before,
+        pairs_before=before,
+        margin=BORNE_BEFORE if margin is None else margin,
+    )
+    return SweepResult(measured, verdicts, ways(system.definition, verdicts.losses))
+
+
+def _nobody(_words: str) -> None:
+    """Takes what nobody listens to."""

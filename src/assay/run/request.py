@@ -1,0 +1,137 @@
+"""What is to be run, and the plan that it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from assay import launch, plan, suite
+from assay.errors import InputError
+from assay.records import Plan
+from assay.run import misfits, until
+from assay.run.together import Together
+from assay.run.until import Limits
+from assay.suite import Suite, Systems, document
+from assay.suite.document import Document
+from assay.suite.findings import unknown
+from assay.workloads import WORKLOADS
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What is to be run.
+
+    suite         its file, or the suite itself
+    systems       their file, or the systems themselves; None: systems.yaml beside the suite, or this machine
+    only          run these systems of the suite; empty for all
+    new           begin a new session although one is unfinished
+    failed        repeat the failed trials of the newest session of an equal plan
+    until         go on until every primary comparison is decided; None: for the suite's repeats
+    together      which trials run at the same time, on systems that differ in their nodes only; None: one
+                  after the other
+    begun_since   resume only a session that was begun at this time or later, seconds since the epoch
+    command_line  what was typed, as the session keeps it; empty where nothing was
+    beside        further files that a new session keeps, name → text
+    """
+
+    suite: Path | Suite
+    runs_dir: Path
+    systems: Path | Systems | None = None
+    only: Sequence[str] = ()
+    new: bool = False
+    failed: bool = False
+    until: Limits | None = None
+    together: Together | None = None
+    begun_since: float = 0.0
+    command_line: Sequence[str] = ()
+    beside: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A request with what it comes to: the trials, and where they run."""
+
+    request: RunRequest
+    suite: Suite
+    systems: Systems
+    plan: Plan
+
+
+def plan_of(request: RunRequest) -> PlannedRun:
+    """What would be run, and where. Raises InputError with all that can't be run as written."""
+    what, where = _suite_of(request)
+    planned = until.planned(what, where, only=request.only, limits=request.until)
+    misfits.check(planned, what, where, alike=request.together is not None)
+    return PlannedRun(request, what, where, planned)
+
+
+def read_suite(file: Path, systems_file: Path | None = None) -> tuple[Suite, Systems]:
+    """What the two files say; without the second, systems.yaml beside the suite, or this machine.
+
+    Raises InputError with every problem of both, in the order of their lines.
+    """
+    return suite.load(
+        file,
+        systems_file,
+        params_models=_params_models(),
+        launcher_models=launch.SYSTEM_MODELS,
+        metrics=plan.metrics_of(),
+    )
+
+
+def make_suite(
+    content: Mapping[str, Any], systems: Mapping[str, Mapping[str, Any]] | None = None
+) -> tuple[Suite, Systems]:
+    """A suite and its systems from plain data, as the two files would have it; paths in it start here.
+
+    systems  None: this machine
+
+    Raises InputError with every problem of both.
+    """
+    where = Document("", {}) if systems is None else document.of_data(systems, "systems.json")
+    return _parsed(document.of_data(content, "suite.json"), where)
+
+
+def read_systems(file: Path | None) -> Systems:
+    """The systems of a file, and this machine; None: this machine alone.
+
+    Raises InputError with every problem of the file.
+    """
+    source = Document("", {}) if file is None else document.read(file)
+    by_name, problems = suite.systems_of(source, launch.SYSTEM_MODELS)
+    if problems:
+        raise InputError(problems)
+    return Systems(file, by_name, source)
+
+
+def _suite_of(request: RunRequest) -> tuple[Suite, Systems]:
+    what, where = request.suite, request.systems
+    if isinstance(what, Path):
+        return (
+            _parsed(document.read(what), where.source)
+            if isinstance(where, Systems)
+            else read_suite(what, where)
+        )
+    systems = where if isinstance(where, Systems) else read_systems(where)
+    for name in what.systems:
+        if name not in systems.by_name:
+            raise InputError(unknown("system", name, systems.by_name))
+    return what, systems
+
+
+def _parsed(source: Document, systems: Document) -> tuple[Suite, Systems]:
+    return suite.parse(
+        source,
+        systems,
+        params_models=_params_models(),
+        launcher_models=launch.SYSTEM_MODELS,
+        metrics=plan.metrics_of(),
+    )
+
+
+def _params_models() -> dict[str, type[BaseModel]]:
+    return {name: workload.params for name, workload in WORKLOADS.items()}
