@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assay.errors import InputError
-from assay.logs.nccl_rows import Figure, Printed, Way, ranks_of
+from assay.logs.nccl_agreement import ranks_of
+from assay.logs.nccl_rows import Figure, Printed, Way
 from assay.logs.nccl_tests import NcclTest, Row, is_nccl_test, nccl_test
 from assay.logs.tools import tools_of
 
@@ -407,3 +408,99 @@ def test_ranks_that_follow_from_bandwidth_are_the_true_ones(ranks: int, algbw: f
     rows = [Printed(1 << 30, "float", "sum", (way,), 1)]
     assert ranks_of(rows, [ranks - 1]) in (ranks, None)
     assert ranks_of(rows, []) in (ranks, None)
+
+
+# Bus bandwidth is algorithmic bandwidth times a number that operation and ranks fix ------------------------
+
+BUSES = {
+    "all_reduce": lambda ranks: 2 * (ranks - 1) / ranks,
+    "all_gather": lambda ranks: (ranks - 1) / ranks,
+    "broadcast": lambda _ranks: 1.0,
+}
+
+
+def both_ways(bus: float, sizes: int, damaged: tuple[int, int, float] | None = None) -> str:
+    """A table whose bus bandwidth is `bus` × the algorithmic one, in all cells but one."""
+    text = HEAD_13
+    for row in range(sizes):
+        size, time_us = 1 << 20 + row, 40.0 * 1.5**row
+        algbw = size / time_us / 1e3
+        busbw = [algbw * bus * (damaged[2] if damaged and damaged[:2] == (row, way) else 1) for way in (0, 1)]
+        ways = "".join(f"  {time_us:.2f}  {algbw:.2f}  {each:.2f}  0" for each in busbw)
+        text += f"  {size}  {size // 4}  float  sum  -1{ways}\n"
+    return text + END_13
+
+
+@given(
+    operation=st.sampled_from(sorted(BUSES)),
+    ranks=st.integers(2, 64),
+    sizes=st.integers(2, 8),
+    row=st.integers(0, 7),
+    way=st.integers(0, 1),
+    factor=st.floats(0.05, 20).filter(lambda factor: abs(factor - 1) > 0.05),
+    told=st.booleans(),
+)
+def test_a_damaged_bus_bandwidth_costs_its_own_row_and_changes_no_other(
+    tmp_path_factory: pytest.TempPathFactory,
+    operation: str,
+    ranks: int,
+    sizes: int,
+    row: int,
+    way: int,
+    factor: float,
+    told: bool,
+) -> None:
+    bus, row = BUSES[operation](ranks), row % sizes
+    start = f"# Collective test starting: {operation}_perf\n" if told else ""
+    log = tmp_path_factory.mktemp("damaged") / "log"
+    log.write_text(start + listing(*range(ranks)) + both_ways(bus, sizes))
+    sound = nccl_test(log)
+    log.write_text(start + listing(*range(ranks)) + both_ways(bus, sizes, (row, way, factor)))
+    damaged = nccl_test(log)
+    assert (sound.skipped, damaged.skipped) == (0, 1)
+    assert len(damaged.notes) == 1
+    assert [one.size_bytes for one in damaged.rows] == [1 << 20 + at for at in range(sizes) if at != row]
+    for one in damaged.rows:
+        for each in (one.out_of_place, one.in_place):
+            assert each is not None
+            assert each.busbw == pytest.approx(each.algbw * bus, rel=2e-3)
+
+
+def test_the_clearest_cell_decides_nothing_alone(tmp_path: Path) -> None:
+    text = both_ways(1.75, 5, (4, 0, 60.98 / 260.98))
+    found = read(tmp_path, text)
+    assert found.problem == ""
+    assert found.notes == (
+        "line 8: its size, time and bandwidths don't agree with each other or with the other rows; not taken",
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "bus", "words"),
+    [
+        ("", 0.41, "no row of its table agrees"),
+        ("# Collective test starting: all_gather_perf\n", 1.75, "no row of its table agrees"),
+        ("# Collective test starting: all_reduce_perf\n", 1.75, ""),
+        ("# Collective test starting: sendrecv_perf\n", 1.0, ""),
+        ("# Collective test starting: mine_perf\n", 1.75, ""),
+    ],
+    ids=["of none", "of another operation", "of eight ranks", "of a broadcast", "unknown operation"],
+)
+def test_a_ratio_that_the_operation_cannot_have_is_no_bandwidth(
+    tmp_path: Path, start: str, bus: float, words: str
+) -> None:
+    found = read(tmp_path, start + both_ways(bus, 3))
+    assert words in found.problem
+    assert bool(found.problem) == bool(words)
+    assert len(found.rows) == (0 if words else 3)
+
+
+def test_two_cells_that_contradict_each_other_are_decided_by_the_ranks_or_not_at_all(tmp_path: Path) -> None:
+    row = both_ways(1.75, 1, (0, 0, 4 / 7))  # 1.0 of a broadcast, and 1.75
+    undecided = read(tmp_path, row)
+    assert (undecided.rows, undecided.skipped) == ((), 1)
+    one_way = table(*of_all_reduce(8, 80.0), *of_all_reduce(4, 120.0))
+    start = "# Collective test starting: all_reduce_perf\n"
+    assert read(tmp_path, one_way).rows == ()
+    decided = read(tmp_path, start + listing(*range(8)) + one_way)
+    assert [one.out_of_place.algbw for one in decided.rows if one.out_of_place] == [pytest.approx(80e9)]

@@ -95,6 +95,12 @@ def test_an_imported_log_is_kept_with_its_figures_in_base_units(tool: str, text:
     assert take("one.log", "--name", "kept")["added"] is False
 
 
+def test_a_torn_row_of_a_table_is_named_with_its_line(here: Path) -> None:
+    (here / "one.log").write_text(test_nccl_tests.both_ways(1.75, 3, (2, 0, 0.2)))
+    [note] = [note for note in take("one.log", "--name", "torn")["notes"] if "not taken" in note]
+    assert note.startswith("one.log: line 6: ")
+
+
 def test_two_systems_logs_are_compared() -> None:
     for system, rate in (("ethernet", 400.0), ("infiniband", 432.8)):
         for number in range(1, 6):

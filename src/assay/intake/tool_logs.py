@@ -91,6 +91,7 @@ def _notes(logs: Sequence[_Log], tool: str, asked: Asked) -> tuple[str, ...]:
     notes = [
         f"{log.path}: taken for a log of {tool}; lines not understood: {log.found.skipped}" for log in logs
     ]
+    notes += [f"{log.path}: {note}" for log in logs for note in log.found.notes]
     if asked.round is not None:
         notes.append(f"--round is a round of MLPerf; it says nothing about {tool} and was left out")
     for log in logs if asked.shape is None else ():

@@ -50,6 +50,7 @@ class Found:
     skipped   lines that could not be understood
     cut       lines that are longer than what is read of one
     facts     what the program says of itself
+    notes     what a person has to know of what was not taken
     """
 
     figures: list[Figure] = field(default_factory=list)
@@ -57,6 +58,7 @@ class Found:
     skipped: int = 0
     cut: int = 0
     facts: dict[str, Scalar] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def more(self, where: str) -> None:
         """Before another figure or problem is kept: raises InputError where there are too many to hold."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from assay.errors import InputError, Problem
 from assay.logs.figures import whole
+from assay.logs.nccl_agreement import agreeing, measured, torn_notes
 from assay.logs.nccl_rows import (
     GB,
     Device,
@@ -19,7 +20,6 @@ from assay.logs.nccl_rows import (
     NcclTest,
     Printed,
     Way,
-    agreeing,
     bandwidth,
     problem,
     version,
@@ -32,7 +32,6 @@ def of_json(path: Path) -> NcclTest:
     try:
         told = json.loads(whole(path))
         rows = [_json_row(one, line) for line, one in enumerate(told["results"], 1)]
-        agreed = list(agreeing(rows))
         devices = [
             Device(one["rank"], one["hostname"], one["device"], one["device_info"]) for one in told["devices"]
         ] if "devices" in told else []  # fmt: skip
@@ -47,9 +46,11 @@ def of_json(path: Path) -> NcclTest:
     facts |= {"ranks": len(devices)} if devices else {}
     out = None if bounds is None else (int(bounds["count"]), str(bounds["okay"]).lower() == "true")
     failures = [str(error) for error in told.get("errors") or ()]
+    agreed, bus = agreeing(rows, operation, [device.rank for device in devices])
+    taken, torn = tuple(measured(agreed, bus)), torn_notes(rows, agreed)
     return NcclTest(
-        operation, tuple(agreed), tuple(devices), average, facts,
-        problem(agreed, out, failures), len(rows) - len(agreed),
+        operation, taken, tuple(devices), average, facts,
+        problem(taken, bool(torn), out, failures), len(torn), torn,
     )  # fmt: skip
 
 

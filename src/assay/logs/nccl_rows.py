@@ -1,14 +1,14 @@
-"""What both forms of nccl-tests' output are held against: rows that are one exchange each, and took time.
+"""What both forms of nccl-tests' output are: rows that are one exchange each, and took time.
 
 Figures are rounded where they are printed, the bandwidth of a small message to nothing at all. So it is made
-again from size and time, where these are the sharper, and bus bandwidth is the part of it that the clearest
-row shows. A row whose size, time and bandwidth do not agree is torn, and not taken.
+again from size and time, where these are the sharper, and bus bandwidth from it by what the table's rows
+agree on (`nccl_agreement`). A row whose size, time and bandwidths do not agree is torn, and not taken.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Final, NamedTuple
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from assay.records import Scalar
 
 GB: Final = 1e9
-_SLACK: Final = 1e-6  # of floating point
+SLACK: Final = 1e-6  # of floating point
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ class NcclTest:
     average    bus bandwidth over all rows, bytes a second, as printed
     problem    why it is no result; "" where it is one
     skipped    lines that begin as a row does and are none
+    notes      which rows are torn, each with its line
     cut        lines that are longer than what is read of one
     """
 
@@ -78,6 +79,7 @@ class NcclTest:
     facts: Mapping[str, Scalar]
     problem: str
     skipped: int
+    notes: tuple[str, ...]
     cut: int = 0
 
 
@@ -112,7 +114,7 @@ class Way:
             return False
         shortest, longest = self.time.value - self.time.half, self.time.value + self.time.half
         low, high = self.algbw.value - self.algbw.half, self.algbw.value + self.algbw.half
-        return size_bytes / longest <= high * (1 + _SLACK) and size_bytes / shortest >= low * (1 - _SLACK)
+        return size_bytes / longest <= high * (1 + SLACK) and size_bytes / shortest >= low * (1 - SLACK)
 
     def timing(self, size_bytes: int, bus: float) -> Timing:
         """What was measured; `bus`: bus bandwidth over algorithmic."""
@@ -131,62 +133,10 @@ class Printed:
     line: int
 
 
-def agreeing(rows: Sequence[Printed]) -> Iterator[Row]:
-    """Rows that are one exchange each, and took time."""
-    ways = [way for row in rows for way in row.ways if way and way.algbw.value > 0]
-    clearest = min(ways, key=lambda way: way.algbw.blur, default=None)
-    bus = clearest.busbw.value / clearest.algbw.value if clearest else 0.0
-    for row in rows:
-        if all(way is None or (way.time.value > 0 and way.fits(row.size_bytes)) for way in row.ways):
-            timings = [way.timing(row.size_bytes, bus) if way else None for way in row.ways]
-            both = [*timings, None][:2]
-            yield Row(row.size_bytes, row.dtype, row.redop, both[0], both[1], row.line)
-
-
-def ranks_of(rows: Sequence[Printed], listed: Collection[int]) -> int | None:
-    """How many ranks took part; None where neither the ranks that a log lists nor its rows tell.
-
-    listed  ranks of the device list, of which a pasted log may hold a part
-
-    A list without gaps from 0 on is complete unless the rows need more ranks; of fewer are the groups of a
-    split communicator. Else the rows decide: bus bandwidth over algorithmic is 2(n-1)/n for all-reduce and
-    (n-1)/n for what each rank sends to or collects from all others, and 1 says nothing. Of several n that the
-    printed digits allow, the one that the highest rank listed needs is taken.
-
-    Source: NVIDIA/nccl-tests, doc/PERFORMANCE.md.
-    """
-    fewest = max(listed, default=-1) + 1
-    by_rows = _ranks_by_rows(rows)
-    if listed and len(listed) == fewest and (by_rows is None or by_rows.start <= fewest):
-        return fewest
-    if by_rows is None:
-        return None
-    allowed = range(max(by_rows.start, fewest), by_rows.stop)
-    if len(allowed) == 1 or (listed and allowed and allowed[0] == fewest):
-        return allowed[0]
-    return None
-
-
-def _ranks_by_rows(rows: Sequence[Printed]) -> range | None:
-    """Numbers of ranks that agree with every row's bandwidths as printed; None where all or none do."""
-    ways = [
-        w for row in rows for w in row.ways if w and w.algbw.value > w.algbw.half and w.fits(row.size_bytes)
-    ]
-    if not ways:
-        return None
-    low = max((w.busbw.value - w.busbw.half) / (w.algbw.value + w.algbw.half) for w in ways)
-    high = min((w.busbw.value + w.busbw.half) / (w.algbw.value - w.algbw.half) for w in ways)
-    most = 2 if low > 1 else 1
-    if low > high or low <= 1 <= high or high >= most or low <= 0:
-        return None
-    # n - 1 of n parts, once or twice: n is most / (most - ratio)
-    found = range(math.ceil(most / (most - low) - _SLACK), math.floor(most / (most - high) + _SLACK) + 1)
-    return found if found else None
-
-
-def problem(rows: Sequence[Row], bounds: tuple[int, bool] | None, failures: Sequence[str]) -> str:
+def problem(rows: Sequence[Row], torn: bool, bounds: tuple[int, bool] | None, failures: Sequence[str]) -> str:
     """Why a test is no result; "" where it is one.
 
+    torn      whether there were others, that don't agree
     bounds    values out of bounds as the program counts them, and whether it is content; None: never said
     failures  what it says went wrong
     """
@@ -200,6 +150,8 @@ def problem(rows: Sequence[Row], bounds: tuple[int, bool] | None, failures: Sequ
         return f"{bounds[0]} values out of bounds: the results are wrong"
     if rows and not any(way.busbw for row in rows for way in (row.out_of_place, row.in_place) if way):
         return "its bus bandwidth is 0: one rank alone exchanges nothing; start at least 2"
+    if torn and not rows:
+        return "no row of its table agrees in size, time and bandwidths with itself and with most others"
     if not rows:
         return "no row of a table: the test did not measure anything"
     if bounds is None:

@@ -6,7 +6,7 @@
 
 Columns are named by the header. Launchers put words before lines, and a table that was pasted through
 Markdown has lost the `#` before its own. NCCL's lines can fall between rows or into one: a row whose figures
-do not agree (`nccl_rows`) is not taken, and counted.
+do not agree (`nccl_agreement`) is not taken, and counted.
 
 Source: NVIDIA/nccl-tests, src/common.cu and src/util.cu, doc/PERFORMANCE.md.
 """
@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assay.inputs import Log, reading
+from assay.logs.nccl_agreement import agreeing, measured, ranks_of, torn_notes
 from assay.logs.nccl_json import of_json
 from assay.logs.nccl_rows import (
     GB,
@@ -28,11 +29,9 @@ from assay.logs.nccl_rows import (
     Row,
     Timing,
     Way,
-    agreeing,
     bandwidth,
     figure,
     problem,
-    ranks_of,
     version,
 )
 from assay.records import Scalar
@@ -113,13 +112,13 @@ def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
             row = _row(found, table, number)
             skipped += row is None
             rows += [row] if row else []
-    whole = list(agreeing(rows))
-    skipped += len(rows) - len(whole)
-    ranks = ranks_of(rows, devices)
+    agreed, bus = agreeing(rows, operation, devices)
+    ranks = ranks_of(agreed, devices)
     facts |= {"ranks": ranks} if ranks else {}
+    taken, torn = tuple(measured(agreed, bus)), torn_notes(rows, agreed)
     return NcclTest(
-        operation, tuple(whole), tuple(devices.values()), average,
-        facts, problem(whole, bounds, failures), skipped,
+        operation, taken, tuple(devices.values()), average,
+        facts, problem(taken, bool(torn), bounds, failures), skipped + len(torn), torn,
     )  # fmt: skip
 
 

@@ -83,7 +83,8 @@ def _nccl_tests(path: Path) -> Found:
         if not path.is_file():
             raise
         return Found(problems=[problem.what for problem in error.problems])
-    found = Found(problems=[test.problem] if test.problem else [], skipped=test.skipped, cut=test.cut)
+    problems = [test.problem] if test.problem else []
+    found = Found(problems=problems, skipped=test.skipped, cut=test.cut, notes=test.notes)
     found.facts |= test.facts
     found.facts |= {"operation": test.operation} if test.operation else {}
     if test.devices and len(test.devices) == test.facts.get("ranks"):

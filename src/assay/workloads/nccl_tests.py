@@ -95,5 +95,5 @@ NCCL_TESTS = Workload(
     flops=lambda _params: None,
     task=_task,
     read=_read,
-    version=2,
+    version=3,
 )

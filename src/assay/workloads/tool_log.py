@@ -93,5 +93,5 @@ TOOL_LOG = Workload(
     flops=lambda _params: None,
     task=_task,
     read=_read,
-    version=2,
+    version=3,
 )

@@ -1,0 +1,166 @@
+"""Which rows of an nccl-tests table agree, with themselves and with each other, and what follows from them.
+
+Bus bandwidth is algorithmic bandwidth times a number that operation and ranks fix: one for the whole table.
+It is the one on which most cells agree, never what a single cell shows. Figures are rounded where they are
+printed, so that each cell shows a range of it.
+
+Source: NVIDIA/nccl-tests, doc/PERFORMANCE.md.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from assay.logs.nccl_rows import SLACK, Printed, Row, Way
+
+_TIMES: Final = {
+    "all_reduce": 2,
+    "all_gather": 1,
+    "reduce_scatter": 1,
+    "alltoall": 1,
+    "gather": 1,
+    "scatter": 1,
+    "broadcast": None,
+    "reduce": None,
+    "sendrecv": None,
+    "hypercube": None,
+}
+"""How often (n - 1) / n of the data crosses the bus; None: all of it does, with any number of ranks."""
+_UNBOUNDED: Final = sys.maxsize
+
+
+class Share(NamedTuple):
+    """A range of bus over algorithmic bandwidth."""
+
+    low: float
+    high: float
+
+    def meets(self, other: Share) -> bool:
+        """Whether both may be the same number."""
+        return self.low <= other.high * (1 + SLACK) and other.low <= self.high * (1 + SLACK)
+
+
+def agreeing(
+    rows: Sequence[Printed], operation: str = "", listed: Collection[int] = ()
+) -> tuple[Sequence[Printed], float]:
+    """Rows that are one exchange each and agree with most, and their bus over algorithmic bandwidth.
+
+    operation  such as `all_reduce`; "" where the log doesn't say
+    listed     ranks of the device list: they decide where no number has most cells on its side
+    """
+    sound = [row for row in rows if all(way is None or way.fits(row.size_bytes) for way in row.ways)]
+    cells = [(way, _share(way)) for row in sound for way in row.ways if way]
+    common = _common([share for _, share in cells], operation, listed)
+    if common is None:
+        return (), 0.0
+    clearest = min(
+        (way for way, share in cells if share.meets(common) and way.algbw.value > 0),
+        key=lambda way: way.algbw.blur,
+        default=None,
+    )
+    bus = clearest.busbw.value / clearest.algbw.value if clearest else 0.0
+    return [row for row in sound if all(_share(way).meets(common) for way in row.ways if way)], bus
+
+
+def measured(rows: Iterable[Printed], bus: float) -> Iterator[Row]:
+    """What rows that agree have measured."""
+    for row in rows:
+        timings = [way.timing(row.size_bytes, bus) if way else None for way in row.ways]
+        out_of_place, in_place = [*timings, None][:2]
+        yield Row(row.size_bytes, row.dtype, row.redop, out_of_place, in_place, row.line)
+
+
+def torn_notes(rows: Sequence[Printed], taken: Sequence[Printed]) -> tuple[str, ...]:
+    """What the user has to know of rows that were not taken, each with its line."""
+    whole = {row.line for row in taken}
+    return tuple(
+        f"line {row.line}: its size, time and bandwidths don't agree with each other or with the other rows; "
+        "not taken"
+        for row in rows
+        if row.line not in whole
+    )
+
+
+def ranks_of(rows: Sequence[Printed], listed: Collection[int]) -> int | None:
+    """How many ranks took part; None where neither the ranks that a log lists nor its rows tell.
+
+    rows    that agree
+    listed  ranks of the device list, of which a pasted log may hold a part
+
+    A list without gaps from 0 on is complete unless the rows need more ranks; of fewer are the groups of a
+    split communicator. Else the rows decide: bus bandwidth over algorithmic is 2(n-1)/n for all-reduce and
+    (n-1)/n for what each rank sends to or collects from all others, and 1 says nothing. Of several n that the
+    printed digits allow, the one that the highest rank listed needs is taken.
+    """
+    fewest = max(listed, default=-1) + 1
+    by_rows = _ranks_by_rows(rows)
+    if listed and len(listed) == fewest and (by_rows is None or by_rows.start <= fewest):
+        return fewest
+    if by_rows is None:
+        return None
+    allowed = range(max(by_rows.start, fewest), by_rows.stop)
+    if len(allowed) == 1 or (listed and allowed and allowed[0] == fewest):
+        return allowed[0]
+    return None
+
+
+def _share(way: Way) -> Share:
+    """What the digits allow; no bound above where the algorithmic bandwidth was rounded to nothing."""
+    least = way.algbw.value - way.algbw.half
+    high = (way.busbw.value + way.busbw.half) / least if least > 0 else math.inf
+    return Share((way.busbw.value - way.busbw.half) / (way.algbw.value + way.algbw.half), high)
+
+
+def _common(shares: Sequence[Share], operation: str, listed: Collection[int]) -> Share | None:
+    """The number that the whole table has, as a range; None where that is not decided."""
+    known = [_TIMES[operation]] if operation in _TIMES else [2, 1, None]
+    best, cells = _most_shared(shares)
+    best = [share for share in best if any(_ranks(share, times) for times in known)]
+    if len(best) > 1 or 2 * cells <= len(shares):
+        ranks = len(listed) if set(listed) == set(range(len(listed))) else 0
+        best = [share for share in best if any(ranks in _ranks(share, times) for times in known)]
+    return best[0] if len(best) == 1 else None
+
+
+def _most_shared(shares: Sequence[Share]) -> tuple[list[Share], int]:
+    """The ranges that the most of them have in common, and of how many that is."""
+    edges = sorted(
+        [(share.low * (1 - SLACK), 1) for share in shares]
+        + [(share.high * (1 + SLACK), -1) for share in shares],
+        key=lambda edge: (edge[0], -edge[1]),
+    )
+    depth, found = 0, list[tuple[int, Share]]()
+    for (at, step), (after, next_step) in pairwise(edges):
+        depth += step
+        if step == 1 and next_step == -1:
+            found.append((depth, Share(at, after)))
+    most = max((depth for depth, _ in found), default=0)
+    return [share for depth, share in found if depth == most], most
+
+
+def _ranks(share: Share, times: int | None) -> range:
+    """Numbers of ranks with which an operation may have such a share; `times` as in `_TIMES`."""
+    if times is None:
+        return range(1, _UNBOUNDED if share.low <= 1 <= share.high else 1)
+    if share.low >= times:
+        return range(0)
+    fewest = max(math.ceil(times / (times - share.low) - SLACK), 1)
+    return range(
+        fewest, _UNBOUNDED if share.high >= times else math.floor(times / (times - share.high) + SLACK) + 1
+    )
+
+
+def _ranks_by_rows(rows: Sequence[Printed]) -> range | None:
+    """Numbers of ranks that agree with every row's bandwidths as printed; None where all or none do."""
+    shares = [_share(way) for row in rows for way in row.ways if way]
+    if not shares:
+        return None
+    common = Share(max(share.low for share in shares), min(share.high for share in shares))
+    times = 2 if common.low > 1 else 1
+    if common.low > common.high or common.low <= 0 or common.low <= 1 <= common.high or common.high >= times:
+        return None
+    return _ranks(common, times) or None
