@@ -243,6 +243,13 @@ def test_arrays_that_the_cache_holds_are_refused(tmp_path: Path) -> None:
     assert '"unit"' not in out
 
 
+def test_arrays_that_memory_does_not_hold_are_refused_before_they_are_made(tmp_path: Path) -> None:
+    code, out, errors = fail(tmp_path, "membw", "--array-bytes", str(10**15), "--device=cpu")
+    assert (code, "bandwidth" in out) == (1, False)
+    assert "take 3000000536870912 bytes; the job may use" in errors
+    assert "give it more memory" in errors
+
+
 SLURM = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_LOCALID": "1"}
 OPEN_MPI = {f"OMPI_COMM_WORLD_{n}": v for n, v in {"RANK": "1", "SIZE": "2", "LOCAL_RANK": "1"}.items()}
 TORCHRUN = torchrun(1, 2, 29500)

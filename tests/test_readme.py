@@ -134,7 +134,7 @@ def test_commands_about_a_cluster_work(tmp_path: Path) -> None:
     with cluster.namespace() as space:
         cluster.need_nodes_here()
         lab = {"launcher": "kubernetes", "namespace": space, "image": cluster.IMAGE, "python": "host"}
-        lab |= {"runAsUser": "image", "resources": {"accelerator": {"cpu": "250m", "memory": "2Gi"}}}
+        lab |= {"runAsUser": "image", "resources": {"accelerator": {"cpu": "250m", "memory": "8Gi"}}}
         (tmp_path / "systems.yaml").write_text(json.dumps({"lab": lab}))
         assert run(f"{sweep} --rounds 1 --repeats 1 --seconds 0.1", tmp_path) == EXIT_UNDECIDED  # two nodes
         assert run(prepare, tmp_path) == 0

@@ -14,15 +14,20 @@ Source: J. D. McCalpin, STREAM, https://www.cs.virginia.edu/stream/ref.html
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 from pathlib import Path
 
 import torch
 
+import cgroups
+from file_tree import Tree
 from rank import Rank
 
 CACHES = 4  # an array is at least so many times the last-level caches
 SMALLEST_ARRAY = {"cpu": 2**26, "cuda": 2**29}  # bytes; below, starting the work takes a visible share
+CHECKED_AT_ONCE = 2**24  # elements: comparing makes a copy of eight bytes each
+PROCESS_BYTES = 2**29  # of Python, torch and its libraries, about
 STRETCH_S = 0.02  # triads are timed in stretches of at least so long, against the clock's own cost
 B, C, SCALE = 2.0, 0.5, 3.0  # the sum is exact, so every element can be compared with it
 
@@ -55,6 +60,20 @@ def array_bytes(rank: Rank, asked: int | None) -> int:
     return asked
 
 
+def has_room(rank: Rank, size: int) -> None:
+    """Fail, rather than be killed, where the memory that this process may use is too small for the arrays."""
+    if rank.device.type != "cpu":
+        return
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    may_use = cgroups.memory_bytes(Tree()) or there
+    needed = 3 * size + PROCESS_BYTES
+    if may_use < needed:
+        rank.fail(
+            f"three arrays of {size} bytes, made by the size of the caches, take {needed} bytes; the job may use "
+            f"{may_use}: give it more memory"
+        )
+
+
 def time_triads(rank: Rank, elements: int, min_time_s: float) -> list[float]:
     """Seconds a triad on this rank, one figure a stretch; fails when an element comes out wrong."""
     b = torch.full((elements,), B, dtype=torch.float64, device=rank.device)
@@ -76,7 +95,7 @@ def time_triads(rank: Rank, elements: int, min_time_s: float) -> list[float]:
     for _ in range(stretches):
         rank.over_ranks([0.0], "MAX")
         seconds.append(seconds_of(triads) / triads)
-    wrong = elements - int((a == B + SCALE * C).sum())
+    wrong = sum(int((part != B + SCALE * C).sum()) for part in a.split(CHECKED_AT_ONCE))
     if wrong:
         rank.fail(f"{wrong} of {elements} elements are wrong")
     return seconds
@@ -97,7 +116,9 @@ def main() -> None:
         parser.error("--min-time-s must be above 0")
     rank = Rank()
     rank.join(options.device)
-    elements = array_bytes(rank, options.array_bytes) // 8
+    size = array_bytes(rank, options.array_bytes)
+    has_room(rank, size)
+    elements = size // 8
     rank.log("array_bytes", elements * 8)
     rank.log("bytes_counted", "three arrays a triad (STREAM's convention)")
     slowest = rank.over_ranks(time_triads(rank, elements, options.min_time_s), "MAX")
