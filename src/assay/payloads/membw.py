@@ -69,8 +69,8 @@ def has_room(rank: Rank, size: int) -> None:
     needed = 3 * size + PROCESS_BYTES
     if may_use < needed:
         rank.fail(
-            f"three arrays of {size} bytes, made by the size of the caches, take {needed} bytes; the job may use "
-            f"{may_use}: give it more memory"
+            f"three arrays of {size} bytes, made by the size of the caches, take {needed} bytes; "
+            f"the job may use {may_use}: give it more memory"
         )
 
 
