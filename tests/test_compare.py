@@ -19,7 +19,7 @@ from assay.analyse.compare import compare, decide, hold_against
 from assay.analyse.groups import group
 from assay.cli import compare as compare_command
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
-from assay.records import Comparison, Estimate, Measurement, Result, RunState
+from assay.records import Comparison, Estimate, Measurement, Result, RunState, to_plain
 from stated_runs import metrics, result, side
 
 MARGIN = 0.02
@@ -427,3 +427,13 @@ def test_nothing_in_common_says_what_failed(tmp_path: object) -> None:
 def test_a_margin_that_is_none_is_refused(tmp_path: object, margin: str) -> None:
     ran = CliRunner().invoke(compare_command.command, ["a", "b", "--margin", margin, "--runs", str(tmp_path)])
     assert ran.exit_code == 2
+
+
+def test_figures_too_far_apart_for_an_interval_in_numbers_are_undecided_and_written() -> None:
+    a = side([1.0, 1e80], system="a", interleaved=False)
+    b = side([1.0, 1.1], system="b", interleaved=False)
+    [found] = compare(a, b, margin=0.02, names=("a", "b"), metrics=metrics())
+    assert found.verdict == "undecided"
+    assert (found.ratio.low, found.ratio.high, found.smallest_visible) == (None, None, None)
+    assert "beyond any number" in found.reason
+    assert json.dumps(to_plain(found), allow_nan=False)

@@ -11,8 +11,9 @@ from scipy import stats
 
 from assay.analyse.compare import decide
 from assay.analyse.families import corrected
+from assay.analyse.gate import judge
 from assay.analyse.intervals import LogInterval, paired
-from assay.records import Comparison, Estimate, Point
+from assay.records import Comparison, Estimate, Family, Point
 
 MARGIN = 0.02
 POINT = Point("train", "1x1", "throughput", "images/s", "higher", {})
@@ -164,3 +165,34 @@ def test_looks_and_claims_together_leave_less_to_each() -> None:
     assert found.family.ratio.low is not None
     level = (0.035 - math.log(found.family.ratio.low)) / 0.01
     assert level == pytest.approx(stats.t.isf(0.8 * 0.0129 / 4, 10), rel=1e-6)
+
+
+# Ends that no number holds --------------------------------------------------------------------------------
+
+
+def noisy_beyond_numbers() -> Comparison:
+    """A comparison of two pairs that are 40 orders of magnitude apart."""
+    return claim(paired([(0.0, 0.1), (0.0, 95.0)]))
+
+
+def test_a_family_with_an_end_that_no_number_holds_leaves_that_claim_open_and_the_others_intact() -> None:
+    others = [claim(paired([(0.0, 0.3), (0.0, 0.301), (0.0, 0.302)])) for _ in range(29)]
+    first, *rest = corrected([noisy_beyond_numbers(), *others])
+    assert first.verdict == "undecided"
+    assert first.family is not None
+    assert first.family.ratio.high is None
+    assert "beyond any number" in first.reason
+    assert {c.verdict for c in rest} == {"faster"}
+
+
+def test_an_interval_with_an_end_that_no_number_holds_is_open_there() -> None:
+    found = paired([(0.0, 0.1), (0.0, 300.0)]).estimate("")
+    assert (found.low, found.high) == (None, None)
+    assert found.value > 1
+
+
+def test_a_gate_holds_by_an_equivalent_claim_whose_interval_in_the_family_is_open() -> None:
+    certain = claim(normal(0.005, 0.004))
+    family = Family(30, "holm", replace(certain.ratio, high=None), "equivalent")
+    assert judge(replace(certain, family=family)).answer == "holds"
+    assert judge(corrected([noisy_beyond_numbers(), certain])[0]).answer == "undecided"

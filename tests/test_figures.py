@@ -107,3 +107,8 @@ def test_an_interval_that_is_what_is_left_of_rounding_has_no_endless_digits() ->
     almost = Estimate(1.0, 1 - 2e-16, 1 + 2e-16, 5, "")
     assert len(figures.ratio_value(almost)) <= MOST_DIGITS + 1
     assert figures.ratio(replace(almost, low=1.0, high=1.0)) == "1.000 (1.000 to 1.000)"
+
+
+def test_a_ratio_of_many_digits_is_said_to_be_beyond_what_anybody_reads() -> None:
+    beyond = Estimate(3.2, 1e-21, 5e13, 4, "")
+    assert figures.interval(beyond) == "<0.0000001 to >10,000,000"

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from assay.analyse import bands, doubts, lost_time, power, rank
 from assay.analyse.doubts import percent
 from assay.analyse.groups import Group, Key, Metrics, group
+from assay.analyse.intervals import LogInterval, ratio_end
 from assay.analyse.lost_time import NOTHING_LOST, Lost, allowing_for
 from assay.analyse.ratio import Ratio, has_ratio, looks_of, ratio
 from assay.analyse.sequential import allowance
@@ -171,7 +172,7 @@ def _compare_point(
         margin=margin,
         verdict=verdict,
         reason=f"{interval.why}: no interval" if interval.why else reason,
-        smallest_visible=None if interval.half is None else math.expm1(interval.half),
+        smallest_visible=_visible(interval),
         doubts=raised,
         by_margin=surely_beyond(estimate, margin, better, lost),
         replication=found.replication,
@@ -182,6 +183,12 @@ def _compare_point(
         rank=_rank(found),
         lost_to_others=lost,
     )
+
+
+def _visible(interval: LogInterval) -> float | None:
+    """Half-width as a ratio − 1; None without an interval, and for a half beyond any number."""
+    above = None if interval.half is None else ratio_end(interval.half)
+    return None if above is None or interval.half is None else math.expm1(interval.half)
 
 
 def _results(side: Group) -> list[Result]:
@@ -244,7 +251,7 @@ def decide(
     stretched = allowing_for(lost, estimate, better)
     low, high = stretched.low, stretched.high
     if low is None or high is None:
-        return "undecided", "there is no interval"
+        return "undecided", "an end of the interval is beyond any number: more runs"
     if lost_time.too_much(lost):
         limit = f"above {percent(lost_time.MOST_LOST)} there is no verdict, however many runs"
         return "undecided", f"{lost_time.words(lost, names)}; {limit}: run again alone"

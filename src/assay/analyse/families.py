@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 
 from assay.analyse import power
 from assay.analyse.compare import decide, more_would_decide, surely_beyond
-from assay.analyse.intervals import t_quantile
+from assay.analyse.intervals import ratio_end, t_quantile
 from assay.analyse.sequential import ALPHA, IN_FAMILY
 from assay.records import Comparison, Estimate, Family, RunsNeeded
 
@@ -114,7 +114,7 @@ def _t(c: Comparison) -> float:
 
 def _held(c: Comparison, more: _Tail, less: _Tail, at: int) -> Comparison:
     low, high = more.bound(at, c), -less.bound(at, c, sign=-1)
-    together = Estimate(c.ratio.value, math.exp(low), math.exp(high), c.ratio.n, "", c.ratio.confidence)
+    together = Estimate(c.ratio.value, ratio_end(low), ratio_end(high), c.ratio.n, "", c.ratio.confidence)
     size = len(more.rejected)
     family = Family(size, "holm" if c.along is None else "band", together, c.verdict)
     if c.verdict == "equivalent":

@@ -44,7 +44,7 @@ def judge(comparison: Comparison) -> Judged:
     remedy = (
         f"{words(c.lost_to_others, (c.a, c.b))}: run again alone" if any(c.lost_to_others) else "more runs"
     )
-    if alone is None or together is None or too_much(c.lost_to_others):
+    if alone is None or too_much(c.lost_to_others):
         return Judged(c, "undecided", c.reason)
     below, above = c.point.better in ("higher", None), c.point.better in ("lower", None)
     if (not below or alone[0] >= least) and (not above or alone[1] <= most):
@@ -52,7 +52,7 @@ def judge(comparison: Comparison) -> Judged:
     if c.point.better is None:
         unknown = "no direction of this metric is declared better: declare `better:`"
         return Judged(c, "undecided", f"the interval {_told(alone)} is not within {width}, and {unknown}")
-    if (below and together[1] < least) or (above and together[0] > most):
+    if together is not None and ((below and together[1] < least) or (above and together[0] > most)):
         return Judged(c, "worse", f"the whole interval {_told(together)} is worse by more than {width}")
     return Judged(c, "undecided", f"the interval {_told(alone)} reaches beyond {width}: {remedy}")
 

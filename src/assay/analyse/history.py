@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from assay.analyse.groups import Group, Metrics, group
-from assay.analyse.intervals import ROUNDING, t_quantile
+from assay.analyse.intervals import ROUNDING, ratio_end, t_quantile
 from assay.analyse.ratio import mean
 from assay.records import Better, Estimate, Point, Result
 from assay.units import counted
@@ -259,7 +259,7 @@ def _step(
     reach = t_quantile((1 + _SIZE_CONFIDENCE) / 2, n - len(firsts) - 1) * math.sqrt(variance)
     lows, highs = zip(*(_span(logs, left, place, right, reach) for place in places), strict=True)
     jump = _mean(logs[first:right]) - _mean(logs[left:first])
-    ratio = Estimate(math.exp(jump), math.exp(min(lows)), math.exp(max(highs)), right - left, "")
+    ratio = Estimate(math.exp(jump), ratio_end(min(lows)), ratio_end(max(highs)), right - left, "")
     return Step(first - 1, first, min(places), max(places), ratio, None)
 
 

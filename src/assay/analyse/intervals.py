@@ -34,12 +34,20 @@ class LogInterval:
     degrees: float | None = None
 
     def estimate(self, unit: str, confidence: float = 0.95) -> Estimate:
-        """Back on the scale of the figure."""
+        """Back on the scale of the figure; an end that no number holds is None."""
         value = math.exp(self.centre)
         if self.half is None:
             return Estimate(value, None, None, self.n, unit, confidence)
-        low, high = math.exp(self.centre - self.half), math.exp(self.centre + self.half)
+        low, high = ratio_end(self.centre - self.half), ratio_end(self.centre + self.half)
         return Estimate(value, low, high, self.n, unit, confidence)
+
+
+def ratio_end(log: float) -> float | None:
+    """An interval's end from its logarithm; None, open, where no number is that large or that small."""
+    try:
+        return math.exp(log) or None
+    except OverflowError:
+        return None
 
 
 def t_quantile(p: float, degrees: float) -> float:

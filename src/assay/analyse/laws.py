@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
-from assay.analyse.intervals import t_quantile
+from assay.analyse.intervals import ratio_end, t_quantile
 from assay.records import Estimate
 
 Name = Literal["amdahl", "usl"]
@@ -241,7 +241,8 @@ def _against(out: Size, rest: Fit, confidence: float) -> HeldOut:
         rest.variance * (1 / len(out.logs) + 1 / runs)
     )
     least, most = error - _reach(half, high - at, at - low), error + _reach(half, at - low, high - at)
-    return HeldOut(out.ranks, math.expm1(error), math.expm1(least), math.expm1(most), rest.fits)
+    low, high = (None if end is None else end - 1 for end in map(ratio_end, (least, most)))
+    return HeldOut(out.ranks, math.expm1(error), low, high, rest.fits)
 
 
 def typical_error(errors: Sequence[HeldOut]) -> float | None:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from statistics import median
 
+from assay.analyse.intervals import ratio_end
 from assay.records import Estimate
 
 MOST = 50  # runs a side, or pairs; with more the mean's interval no longer leans on the distribution
@@ -43,7 +44,7 @@ def _estimate(differences: list[float], depth: int, n: int, confidence: float) -
         return None
     differences.sort()
     low, high = differences[depth - 1], differences[-depth]
-    return Estimate(math.exp(median(differences)), math.exp(low), math.exp(high), n, "", confidence)
+    return Estimate(math.exp(median(differences)), ratio_end(low), ratio_end(high), n, "", confidence)
 
 
 def _depth(counts: Sequence[int], confidence: float) -> int:

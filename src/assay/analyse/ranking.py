@@ -22,7 +22,7 @@ from itertools import combinations
 from typing import Literal, NamedTuple
 
 from assay.analyse.groups import Group, Metrics, group
-from assay.analyse.intervals import t_quantile
+from assay.analyse.intervals import ratio_end, t_quantile
 from assay.analyse.ratio import one_side, ratio
 from assay.analyse.score import score
 from assay.records import Better, Estimate, Result, Shape
@@ -208,7 +208,7 @@ def _behind(
     at: int, order: Sequence[int], slow: Sequence[float], bounds: tuple[float, float] | None
 ) -> Estimate:
     rival = next((other for other in order if other != at), at)
-    low, high = (None, None) if bounds is None else (math.exp(bounds[0]), math.exp(bounds[1]))
+    low, high = (None, None) if bounds is None else (ratio_end(bounds[0]), ratio_end(bounds[1]))
     return Estimate(math.exp(slow[at] - slow[rival]), low, high, 1, "", 1 - ERROR)
 
 

@@ -15,6 +15,7 @@ from assay.analyse.doubts import percent
 from assay.analyse.doubts import scaling as scaling_doubts
 from assay.analyse.expected import Flops, Usage, of_group
 from assay.analyse.groups import Group, Sample
+from assay.analyse.intervals import ratio_end
 from assay.analyse.laws import Fit, HeldOut, Size
 from assay.analyse.pairing import pairing
 from assay.analyse.ratio import Ratio, logs, looked_at, ratio
@@ -279,7 +280,7 @@ def _predictions(fit: Fit, curve: Curve, at: Sequence[int]) -> tuple[Prediction,
         ends: tuple[float | None, float | None] = (low, high)
         if curve.better == "lower":
             value, ends = -value, (None if high is None else -high, None if low is None else -low)
-        low, high = (None if end is None else math.exp(end) for end in ends)
+        low, high = (None if log is None else ratio_end(log) for log in ends)
         estimate = Estimate(math.exp(value), low, high, runs, unit, fit.confidence)
         outside = not least <= ranks <= most
         made.append(Prediction(ranks, estimate, fit.efficiency(ranks), outside, ranks > FAR * most))

@@ -13,6 +13,7 @@ _PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 
 NONE = "–"  # where the runs allow no interval, or there is no figure
 _TIMES = (("h", 7200.0, 3600.0), ("min", 120.0, 60.0), ("s", 1.0, 1.0), ("ms", 1e-3, 1e-3), ("µs", 0.0, 1e-6))
 _WIDEST_COLUMN = 100.0  # figures of a larger spread have their own decimals
+_LARGEST = 10_000_000  # of the ends of an interval that reaches beyond it and its inverse
 MOST_DIGITS = 12  # a narrower interval is what is left of rounding
 
 
@@ -119,6 +120,8 @@ def interval(estimate: Estimate, to: str = " to ") -> str:
     """`0.981 to 1.009`; a dash where the runs allow none."""
     if estimate.low is None or estimate.high is None:
         return NONE
+    if estimate.low < 1 / _LARGEST and estimate.high > _LARGEST:  # tells nothing, however long
+        return f"<{1 / _LARGEST:.7f}{to}>{_LARGEST:,}"
     digits = _ratio_digits(estimate)
     low, high = (_number(end, digits) for end in (estimate.low, estimate.high))
     return f"{'>' * _only_just(estimate.low)}{low}{to}{'<' * _only_just(estimate.high)}{high}"
