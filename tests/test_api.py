@@ -7,21 +7,19 @@ import inspect
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 import assay
 import stated_runs
-from assay import store
+from assay import api, store
 from assay.cli import COMMANDS
 from assay.cli import assay as command_line
-from assay.cli.compare import command as compare_command
-from assay.cli.gate import command as gate_command
-from assay.cli.scale import command as scale_command
-from assay.cli.score import command as score_command
 from assay.errors import InputError
 
 
@@ -88,26 +86,51 @@ def test_a_name_that_assay_has_not_is_an_attribute_error() -> None:
 @pytest.mark.parametrize(
     ("function", "command"),
     [
-        (assay.compare, compare_command),
-        (assay.gate, gate_command),
-        (assay.score, score_command),
-        (assay.scale, scale_command),
+        (api.clean, "clean"),
+        (api.compare, "compare"),
+        (api.diff, "diff"),
+        (api.doctor, "doctor"),
+        (api.explain, "explain"),
+        (api.export, "export"),
+        (api.gate, "gate"),
+        (api.history, "history"),
+        (api.import_, "import"),
+        (api.index, "index"),
+        (api.init, "init"),
+        (api.plan, "plan"),
+        (api.report, "report"),
+        (api.run, "run"),
+        (api.scale, "scale"),
+        (api.score, "score"),
+        (api.show, "show"),
+        (api.submit, "submit"),
+        (api.sweep, "sweep"),
     ],
 )
 def test_functions_take_what_their_commands_take_under_the_same_names(
-    function: object, command: object
+    function: Callable[..., object], command: str
 ) -> None:
-    only_shown = {"--json", "--all", "--runs-table", "--junit"}
-    only_here = {"progress"}
-    options = {
-        option.opts[0].removeprefix("--").replace("-", "_")
-        for option in command.params  # type: ignore[attr-defined]
-        if option.opts[0].startswith("--") and option.opts[0] not in only_shown
+    only_shown = {
+        *("json", "all", "junit", "print", "quiet", "runs_table", "show", "validate", "with_logs"),
+        *({"report"} if command in ("history", "run") else ()),
+        *({"format"} if command == "report" else ()),
     }
-    parameters = inspect.signature(function).parameters  # type: ignore[arg-type]
+    only_here = {"command_line", "composed", "noted", "output", "progress"}
+    renamed = {"for": "for_s"}  # a word of Python
+    context = click.Context(command_line)
+    found = command_line.get_command(context, command)
+    assert found is not None
+    options = {
+        renamed.get(name, name)
+        for option in found.params
+        if option.opts[0].startswith("--")
+        and (name := option.opts[0].removeprefix("--").replace("-", "_")) not in only_shown
+    }
+    parameters = inspect.signature(function).parameters
     by_name = {name for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
     assert by_name - only_here == options
-    assert function.__name__ in COMMANDS  # type: ignore[attr-defined]
+    assert function.__name__.rstrip("_") == command
+    assert command in COMMANDS
 
 
 def test_compare_gives_the_records_behind_what_the_command_prints(runs: Path) -> None:

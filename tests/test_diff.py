@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 import probe
 from assay import provenance
+from assay.api.differences import Differences, Machines
 from assay.cli import assay, diff
 from assay.provenance import Fact
 from assay.records import Provenance
@@ -90,13 +91,13 @@ def test_a_secret_of_a_system_is_in_no_file_of_its_runs(runs: Path) -> None:
     assert [path for path in files if b"hunter2" in path.read_bytes()] == []
 
 
-def side(reference: str, *nodes: dict[str, object], runs: int = 1) -> diff.Side:
+def side(reference: str, *nodes: dict[str, object], runs: int = 1) -> Machines:
     text = [probe.MARK + json.dumps({"probe.version": 1, **node}) for node in nodes]
-    return diff.Side(reference, runs, (provenance.parse(text),) if nodes else ())
+    return Machines(reference, runs, (provenance.parse(text),) if nodes else ())
 
 
-def shown(capsys: pytest.CaptureFixture[str], a: diff.Side, b: diff.Side) -> str:
-    diff._show(a, b, provenance.side_by_side(a.known, b.known), everything=False)
+def shown(capsys: pytest.CaptureFixture[str], a: Machines, b: Machines) -> str:
+    diff._show(Differences(a, b), everything=False)
     return "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from assay.api import checkups
+from assay.api.systems import system_named
 from assay.checks import machine, software
 from assay.checks.check import PLACE, Check, placed
 from assay.checks.examine import CHECKS, examine
 from assay.cli import assay, doctor
-from assay.cli.systems import named
 from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, InputError
 from assay.launch.local.facts import facts_here
 from assay.records import Scalar
@@ -482,31 +483,31 @@ def test_colour_is_used_on_a_terminal_unless_no_color_is_set(
 def test_a_system_of_another_name_is_an_error_that_names_the_nearest(tmp_path: Path) -> None:
     systems = tmp_path / "systems.yaml"
     systems.write_text("dgx:\n  launcher: local\n  python: /opt/python\n")
-    assert named("dgx", systems).options.python == "/opt/python"
+    assert system_named("dgx", systems).options.python == "/opt/python"
     with pytest.raises(InputError, match="did you mean dgx"):
-        named("dgxx", systems)
+        system_named("dgxx", systems)
     with pytest.raises(InputError, match="say which system of it: dgx, local"):
-        named(None, systems)
+        system_named(None, systems)
     systems.write_text("dgx:\n  launcher: local\n  pyton: /opt/python\n")
     with pytest.raises(InputError, match=r"systems\.yaml:3"):
-        named("dgx", systems)
+        system_named("dgx", systems)
 
 
 def test_a_system_is_looked_for_beside_where_one_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert named(None, None).options.python is None
-    assert named("local", None).options.python is None
+    assert system_named(None, None).options.python is None
+    assert system_named("local", None).options.python is None
     with pytest.raises(InputError, match="does not exist"):
-        named("dgx", None)
+        system_named("dgx", None)
     (tmp_path / "systems.yaml").write_text("dgx: {launcher: local, python: /opt/python}\n")
-    assert named("dgx", None).options.python == "/opt/python"
+    assert system_named("dgx", None).options.python == "/opt/python"
 
 
 def test_the_disk_is_that_on_which_runs_would_come_to_lie(tmp_path: Path) -> None:
-    assert doctor._existing(tmp_path / "a" / "b") == tmp_path
-    assert doctor._existing(Path()) == Path.cwd()
+    assert checkups._existing(tmp_path / "a" / "b") == tmp_path
+    assert checkups._existing(Path()) == Path.cwd()
 
 
 @pytest.mark.parametrize("name", ["doctor", "diff"])

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from assay.analyse.explanations import EXPLANATIONS
 from assay.analyse.spending import cost_of_a_result
+from assay.api.reports import _summarised
 from assay.cli import assay
-from assay.cli.report import _summarised
 from assay.records import Doubt, Estimate, Price
 from assay.report import costs, log_page, markdown, page
 from assay.report.anonymous import Anonymous, anonymous

@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 from ruamel.yaml import YAML
 
 from assay import cli, plan
-from assay.cli import init
-from assay.cli.init import Machine
+from assay.api import starters
+from assay.api.starters import Machine
 from assay.errors import InputError
 from assay.launch import SYSTEM_MODELS
 from assay.launch.local.launcher import LocalLauncher
@@ -138,8 +138,8 @@ def test_problems_of_the_suite_and_of_its_requirements_are_told_together(suite: 
 @pytest.mark.parametrize("gpus", [0, 1, 3, 8])
 @pytest.mark.parametrize("cores", [1, 2, 64])
 def test_a_starter_suite_loads_and_plans_on_any_machine(tmp_path: Path, cores: int, gpus: int) -> None:
-    (tmp_path / "suite.yaml").write_text(init.suite_text("starter", Machine(cores, gpus)))
-    (tmp_path / "systems.yaml").write_text(init.systems_text(Machine(cores, gpus)))
+    (tmp_path / "suite.yaml").write_text(starters.suite_text("starter", Machine(cores, gpus)))
+    (tmp_path / "systems.yaml").write_text(starters.systems_text(Machine(cores, gpus)))
     shapes = {trial.shape for trial in planned(tmp_path / "suite.yaml").trials}
     most = max(shape.ranks for shape in shapes)
     assert most <= max(gpus, min(cores, 2))
@@ -157,10 +157,10 @@ def test_what_the_starter_suite_shows_in_comments_can_be_used(tmp_path: Path) ->
         assert found
         return head + re.sub(r"^( *)# ", r"\1", first + tail, flags=re.MULTILINE)
 
-    text = init.suite_text("starter", Machine(2, 0))
+    text = starters.suite_text("starter", Machine(2, 0))
     (tmp_path / "suite.yaml").write_text(uncommented(text, "mine:").replace("here-again", "pinned"))
     systems = (
-        init.systems_text(Machine(2, 0)).replace("# python:", "python:").replace("# pin_cpus", "pin_cpus")
+        starters.systems_text(Machine(2, 0)).replace("# python:", "python:").replace("# pin_cpus", "pin_cpus")
     )
     (tmp_path / "systems.yaml").write_text(uncommented(systems, "pinned:"))
     whole = planned(tmp_path / "suite.yaml")

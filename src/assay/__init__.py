@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay.api import compare, gate, scale, score
+    from assay.api import compare, diff, explain, export, gate, history, scale, score, show
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "compare", "gate", "scale", "score"]
+# Questions about what is there; `assay.api` has those that run or change something, too.
+__all__ = ["__version__", "compare", "diff", "explain", "export", "gate", "history", "scale", "score", "show"]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,31 +14,83 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from assay.api.checkups import doctor
     from assay.api.comparisons import compare, rank
     from assay.api.curves import scale
+    from assay.api.details import show
+    from assay.api.differences import diff
+    from assay.api.explanations import explain
+    from assay.api.exports import export
     from assay.api.gates import gate
+    from assay.api.histories import history
+    from assay.api.imports import import_
+    from assay.api.indexes import index
+    from assay.api.leftovers import clean
     from assay.api.plans import plan
+    from assay.api.preparations import prepare
+    from assay.api.reports import report
     from assay.api.runs import run
     from assay.api.scores import score
+    from assay.api.starters import init
+    from assay.api.submissions import submit
     from assay.api.sweeps import sweep
+    from assay.api.systems import every_system, system_named
     from assay.run.request import make_suite, read_suite
 
-__all__ = [
-    "compare", "gate", "make_suite", "plan", "rank", "read_suite", "run", "scale", "score", "sweep",
-]  # fmt: skip
-
 _MODULES = {
+    "clean": "assay.api.leftovers",
     "compare": "assay.api.comparisons",
+    "diff": "assay.api.differences",
+    "doctor": "assay.api.checkups",
+    "every_system": "assay.api.systems",
+    "explain": "assay.api.explanations",
+    "export": "assay.api.exports",
     "gate": "assay.api.gates",
+    "history": "assay.api.histories",
+    "import_": "assay.api.imports",
+    "index": "assay.api.indexes",
+    "init": "assay.api.starters",
     "make_suite": "assay.run.request",
     "plan": "assay.api.plans",
+    "prepare": "assay.api.preparations",
     "rank": "assay.api.comparisons",
     "read_suite": "assay.run.request",
+    "report": "assay.api.reports",
     "run": "assay.api.runs",
     "scale": "assay.api.curves",
     "score": "assay.api.scores",
+    "show": "assay.api.details",
+    "submit": "assay.api.submissions",
     "sweep": "assay.api.sweeps",
+    "system_named": "assay.api.systems",
 }
+__all__ = [
+    "clean",
+    "compare",
+    "diff",
+    "doctor",
+    "every_system",
+    "explain",
+    "export",
+    "gate",
+    "history",
+    "import_",
+    "index",
+    "init",
+    "make_suite",
+    "plan",
+    "prepare",
+    "rank",
+    "read_suite",
+    "report",
+    "run",
+    "scale",
+    "score",
+    "show",
+    "submit",
+    "sweep",
+    "system_named",
+]
 
 logging.getLogger("assay").addHandler(logging.NullHandler())
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from assay.api.evidence import runs_directory
 from assay.api.sweep_runs import Sweep, SweepRequest, SweepRuns, stored
+from assay.api.systems import system_named
 from assay.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ class SweepResult:
 
 
 def sweep(
-    system: System,
+    system: str | System,
     *,
+    systems: str | PathLike[str] | None = None,
     rounds: int = 5,
     repeats: int = 3,
     seconds: float = 1.0,
@@ -56,6 +58,8 @@ def sweep(
 ) -> SweepResult:
     """Each node alone, then pairs in rounds, then rings, judged, as `assay sweep SYSTEM`.
 
+    system        its name, or the system itself
+    systems       the file that has a system of this name; None: systems.yaml here
     rounds        of pairs; 0: neither pairs nor rings
     repeats       runs of each
     seconds       timed in each run
@@ -81,11 +85,12 @@ def sweep(
     from assay.cluster.keep_off import ways
     from assay.run.progress import Silence
 
+    where = system_named(system, systems) if isinstance(system, str) else system
     directory = runs_directory(runs)
     references = (baseline,) if isinstance(baseline, str) else tuple(baseline)
     before, sessions = stored(directory, references)
     request = SweepRequest(
-        where=system,
+        where=where,
         runs_dir=directory,
         repeats=repeats,
         device=device,
@@ -116,7 +121,7 @@ def sweep(
         pairs_before=before,
         margin=BORNE_BEFORE if margin is None else margin,
     )
-    return SweepResult(measured, verdicts, ways(system.definition, verdicts.losses))
+    return SweepResult(measured, verdicts, ways(where.definition, verdicts.losses))
 
 
 def _nobody(_words: str) -> None:

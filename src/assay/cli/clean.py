@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.api.systems import every_system, system_named
 from assay.cli.options import JSON, RUNS, echo_json
-from assay.cli.systems import SYSTEMS, every, named
-from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, AssayError, InputError
+from assay.cli.systems import SYSTEMS
+from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, InputError
 
 if TYPE_CHECKING:
-    from assay.run.leftovers import Remains
-    from assay.suite.model import System
+    from assay.api.leftovers import Leftovers
 
 _SHOWN = 4  # things of one job that a line names
 
@@ -59,10 +59,12 @@ def command(
     Exit codes: 0 looked, and removed what was requested; 4 no such system; 5 one of the systems could not be
     looked at, or something can't be removed.
     """
+    from assay.api.leftovers import clean
+
     if all_systems and system is not None:
         raise InputError("name a SYSTEM or write --all, not both")
-    chosen = every(systems_file) if all_systems else [named(system, systems_file)]
-    cleaned = [_cleaned(one, runs_dir, remove=yes, running=running) for one in chosen]
+    chosen = every_system(systems_file) if all_systems else [system_named(system, systems_file)]
+    cleaned = [_plain(clean(one, yes=yes, running=running, runs=runs_dir)) for one in chosen]
     if as_json:
         echo_json({"schema": "assay.clean/1", "systems": cleaned})
     else:
@@ -70,36 +72,18 @@ def command(
     sys.exit(EXIT_ENVIRONMENT if any(one["error"] for one in cleaned) else EXIT_OK)
 
 
-def _cleaned(system: System, runs_dir: Path, *, remove: bool, running: bool) -> dict[str, Any]:
-    """What was found on a system and what became of it; an error there does not hide the other systems.
-
-    `looked` is false where it is unknown what is left.
-    """
-    from assay.run import leftovers
-
-    found: list[Remains] = []
-    looked, removed, error = False, False, ""
-    try:
-        found = [*leftovers.remains(system, leftovers.known(runs_dir))]
-        looked = True
-        doomed = [left for left in found if running or not left.going]
-        if remove and doomed:
-            leftovers.remove(system, doomed, runs_dir, running=running)
-            removed = True
-    except AssayError as refused:
-        error = str(refused)
-    jobs = [_job(left, removed=removed and (running or not left.going)) for left in found]
-    return {"system": system.name, "looked": looked, "error": error, "jobs": jobs}
-
-
-def _job(left: Remains, *, removed: bool) -> dict[str, Any]:
-    return {
-        "token": left.token,
-        "what": list(left.what),
-        "session": left.session or None,
-        "goes_on": left.going or None,
-        "removed": removed,
-    }
+def _plain(cleaned: Leftovers) -> dict[str, Any]:
+    jobs = [
+        {
+            "token": left.token,
+            "what": list(left.what),
+            "session": left.session or None,
+            "goes_on": left.going or None,
+            "removed": left.token in cleaned.removed,
+        }
+        for left in cleaned.found
+    ]
+    return {"system": cleaned.system, "looked": cleaned.looked, "error": cleaned.error, "jobs": jobs}
 
 
 def _show(cleaned: Sequence[dict[str, Any]], *, asked: bool) -> None:

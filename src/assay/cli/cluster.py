@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.api.systems import kubernetes_options
 from assay.cli import options
 from assay.cli.openstack import openstack
 from assay.cli.prepare import prepare
 from assay.cli.smoke import smoke
-from assay.cli.systems import SYSTEMS, on_kubernetes
+from assay.cli.systems import SYSTEMS
 
 if TYPE_CHECKING:
     from assay.launch.kubernetes.options import KubernetesSystem
@@ -56,7 +57,7 @@ def rbac(system: str | None, systems_file: Path | None, doctor: bool, as_json: b
     from assay.launch.kubernetes import rbac
     from assay.launch.kubernetes.manifests import as_yaml
 
-    chosen = on_kubernetes(system, systems_file)
+    chosen = kubernetes_options(system, systems_file)
     namespace = _namespace(chosen)
     made = rbac.objects(chosen.kind, namespace, doctor=doctor)
     if as_json:

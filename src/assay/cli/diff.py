@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,20 +17,12 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from assay.api.differences import Differences, Machines
     from assay.provenance import Fact
-    from assay.records import Provenance, Scalar
+    from assay.records import Scalar
 
 ABSENT = "–"
 _UNITS = {"_bytes": "B", "_hz": "Hz"}
-
-
-@dataclass(frozen=True)
-class Side:
-    """One reference: how many runs it names, and what is known of the machines of those that say it."""
-
-    reference: str
-    runs: int
-    known: tuple[Provenance, ...]
 
 
 @click.command()
@@ -56,62 +48,49 @@ def command(a: str, b: str, everything: bool, runs_dir: Path, as_json: bool) -> 
     Exit codes: 0 nothing that matters differs; 1 something does;
     3 not known: the runs of a side say nothing of their machines; 4 no such run.
     """
-    from assay.provenance import side_by_side
+    from assay.api.differences import diff
 
-    left, right = _sides(runs_dir, (a, b))
-    facts = side_by_side(left.known, right.known) if left.known and right.known else ()
-    differs = any(fact.matters for fact in facts)
+    found = diff(a, b, runs=runs_dir)
     if as_json:
-        options.echo_json(_document(left, right, [fact for fact in facts if everything or fact.differs]))
+        options.echo_json(_document(found, everything=everything))
     else:
-        _show(left, right, facts, everything=everything)
-    if not left.known or not right.known:
+        _show(found, everything=everything)
+    if not found.known:
         sys.exit(EXIT_UNDECIDED)
-    sys.exit(EXIT_WORSE if differs else EXIT_OK)
+    sys.exit(EXIT_WORSE if found.matter else EXIT_OK)
 
 
-def _sides(runs_dir: Path, references: Sequence[str]) -> list[Side]:
-    from assay import provenance, store
-    from assay.run.index import update_index
-
-    update_index(runs_dir)
-    sides = []
-    for reference in references:
-        results = store.find(runs_dir, reference)
-        told = (result.provenance for result in results if result.provenance is not None)
-        sides.append(Side(reference, len(results), tuple(p for p in told if provenance.known(p))))
-    return sides
-
-
-def _document(a: Side, b: Side, facts: Sequence[Fact]) -> dict[str, Any]:
+def _document(found: Differences, *, everything: bool) -> dict[str, Any]:
+    shown = [fact for fact in found.facts if everything or fact.differs]
     return {
         "schema": "assay.diff/1",
         **{
             name: {"reference": side.reference, "runs": side.runs, "runs_known": len(side.known)}
-            for name, side in (("a", a), ("b", b))
+            for name, side in (("a", found.a), ("b", found.b))
         },
-        "differs": any(fact.matters for fact in facts) if a.known and b.known else None,
-        "facts": [{**asdict(fact), "matters": fact.matters} for fact in facts],
+        "differs": found.matter if found.known else None,
+        "facts": [{**asdict(fact), "matters": fact.matters} for fact in shown],
     }
 
 
-def _show(a: Side, b: Side, facts: Sequence[Fact], *, everything: bool) -> None:
+def _show(found: Differences, *, everything: bool) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    for name, side in (("A", a), ("B", b)):
+    sides = (("A", found.a), ("B", found.b))
+    for name, side in sides:
         console.print(f"{name}  {_described(side)}", soft_wrap=True, markup=False)
-    if not a.known or not b.known:
-        silent = " and ".join(name for name, side in (("A", a), ("B", b)) if not side.known)
+    if not found.known:
+        silent = " and ".join(name for name, side in sides if not side.known)
         console.print(f"\nNot known: no run of {silent} says what machine it ran on.", soft_wrap=True)
         return
-    shown = [fact for fact in facts if everything or (fact.differs and fact.group != "momentary")]
+    shown = [fact for fact in found.facts if everything or (fact.differs and fact.group != "momentary")]
     if shown:
         console.print(_table(shown))
-    console.print(f"\n{_summary(facts, everything=everything)}", soft_wrap=True)
+    console.print(f"\n{_summary(found.facts, everything=everything)}", soft_wrap=True)
 
 
-def _described(side: Side) -> str:
+def _described(side: Machines) -> str:
     nodes = {len(provenance.nodes) for provenance in side.known}
     words = [f"{side.runs} run{'' if side.runs == 1 else 's'}"]
     if nodes and nodes != {1}:

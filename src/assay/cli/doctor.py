@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from assay.cli import options
-from assay.cli.systems import SYSTEMS, named, on_command_line
-from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, HostError
+from assay.cli.systems import SYSTEMS
+from assay.errors import EXIT_ENVIRONMENT, EXIT_OK
 
 if TYPE_CHECKING:
     from assay.checks.check import Check
-    from assay.launch.platform import Examination
-    from assay.suite.model import System
 
 _SYMBOLS = {
     "ok": ("✓", "green"),
@@ -86,45 +84,26 @@ def command(
         raise click.UsageError("--at-least: of what is read by --data DIR; name that too")
     if data is not None and not data.startswith("/"):
         raise click.UsageError(f"--data: found {data!r}; expected an absolute path, as the trials see it")
-    where = named(system, systems_file)
-    found = _examined(where, on_command_line(where.name, systems_file), _existing(runs_dir), data, deep)
-    checks = found.checks if data is None else (*found.checks, *_data_speed(found.facts, at_least))
-    if as_json:
-        document = {"schema": "assay.doctor/1", "system": system, "checks": [*map(asdict, checks)]}
-        options.echo_json({**document, "facts": found.facts})
-    else:
-        _show(checks)
-    sys.exit(EXIT_ENVIRONMENT if any(check.state == "fail" for check in checks) else EXIT_OK)
-
-
-def _examined(system: System, words: str, directory: Path, data: str | None, deep: bool) -> Examination:
-    """What its platform finds out about a system, with a line on the terminal meanwhile."""
     from rich.console import Console
 
-    from assay import launch
-    from assay.launch.platform import DoctorRequest
+    from assay.api.checkups import doctor
 
     with Console(stderr=True).status("") as line:  # shows nothing where standard error is a file
-        request = DoctorRequest(words, directory, data, deep, report=line.update)
-        return launch.PLATFORMS[system.launcher].doctor(system.options, request)
-
-
-def _data_speed(facts: Mapping[str, Any], at_least: float | None) -> tuple[Check, ...]:
-    """The speed as it was found here, or as each of several hosts found it."""
-    from assay.checks import data
-    from assay.checks.side_by_side import each
-
-    tables = {name: table for name, table in facts.items() if isinstance(table, Mapping)}
-    return tuple(each(tables or {"here": facts}, lambda table: (data.speed(table, at_least),)))
-
-
-def _existing(directory: Path) -> Path:
-    """The directory, or the nearest one above it that exists: the disk that runs would come to lie on."""
-    absolute = directory.absolute()
-    for candidate in (absolute, *absolute.parents):
-        if candidate.is_dir():
-            return candidate
-    raise HostError(f"{absolute}: no directory above it exists")
+        found = doctor(
+            system,
+            systems=systems_file,
+            deep=deep,
+            data=data,
+            at_least=at_least,
+            runs=runs_dir,
+            progress=line.update,
+        )
+    if as_json:
+        document = {"schema": "assay.doctor/1", "system": system, "checks": [*map(asdict, found.checks)]}
+        options.echo_json({**document, "facts": found.facts})
+    else:
+        _show(found.checks)
+    sys.exit(EXIT_OK if found.ready else EXIT_ENVIRONMENT)
 
 
 def _show(checks: Sequence[Check]) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Any
 
 import click
 
 from assay.cli.options import JSON, echo_json
-from assay.errors import InputError
 
 
 @click.command()
@@ -25,22 +23,13 @@ def command(code: str | None, as_json: bool) -> None:
       assay explain not-interleaved
       assay explain drift --json
     """
-    from assay.analyse.explanations import EXPLANATIONS
+    from assay.api.explanations import explain
 
-    if code is not None and code not in EXPLANATIONS:
-        raise InputError(f"no doubt is called {code}; {_nearest(code)}`assay explain` lists all")
+    found = explain(code)
     if as_json:
-        listed = EXPLANATIONS if code is None else {code: EXPLANATIONS[code]}
-        echo_json({"schema": "assay.explain/1", "doubts": [_plain(name) for name in listed]})
+        echo_json({"schema": "assay.explain/1", "doubts": [_plain(name) for name in found]})
         return
     click.echo("\n".join(_all() if code is None else _page(code)))
-
-
-def _nearest(code: str) -> str:
-    from assay.analyse.explanations import EXPLANATIONS
-
-    near = get_close_matches(code.lower().replace("_", "-"), EXPLANATIONS, n=1)
-    return f"is it {near[0]}? " if near else ""
 
 
 def _plain(code: str) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from assay.api.evidence import run_sets
 from assay.cli.options import RUNS, form_of
 from assay.units import counted
 
@@ -44,17 +43,17 @@ def command(runs: tuple[str, ...], form: str | None, as_json: bool, output: Path
       assay export resnet50:bare-metal resnet50:openshift --format csv > both.csv
       assay export quickstart --json | jq '.[].value'
     """
-    from assay import store
+    from assay.api.exports import export
     from assay.store.query import Format
 
     chosen: Format
     chosen = "json" if as_json else form_of(output, form, _ENDINGS, "csv")  # type: ignore[assignment]
-    ids = dict.fromkeys(result.run.id for one in run_sets(runs_dir, runs) for result in one.results)
     if str(output) != "-":
-        rows = store.export(runs_dir, list(ids), output, chosen)
-        click.echo(f"{output}: {counted(rows, 'measurement')} of {counted(len(ids), 'run')}", err=True)
+        count = export(*runs, output=output, format=chosen, runs=runs_dir)
+        what = f"{counted(count.measurements, 'measurement')} of {counted(count.runs, 'run')}"
+        click.echo(f"{output}: {what}", err=True)
         return
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "measurements"
-        store.export(runs_dir, list(ids), file, chosen)
+        export(*runs, output=file, format=chosen, runs=runs_dir)
         sys.stdout.buffer.write(file.read_bytes())

@@ -10,15 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.api.evidence import ready, up_to_date
 from assay.cli.options import JSON, RUNS, SINCE, echo_json
-from assay.errors import InputError
 
 if TYPE_CHECKING:
-    from assay.analyse.history import Entry, Step
-    from assay.records import Result
+    from assay.analyse.history import Step
     from assay.report.history import Change, Told
-    from assay.store import Filter
 
 _BAR = 24  # characters of the widest bar
 _MOST_CHANGES = 12
@@ -60,9 +56,9 @@ def command(
       assay history throughput --suite nightly --since 90d --report throughput.html
       assay history busbw --benchmark allreduce --system dgx-openshift --json
     """
-    from assay.store import Filter
+    from assay.api.histories import history
 
-    found = _found(runs_dir, metric, Filter(suite=suite, benchmark=benchmark, system=system), since)
+    found = history(metric, suite=suite, benchmark=benchmark, system=system, since=since, runs=runs_dir)
     if as_json:
         echo_json(
             {"schema": "assay.history/1", "metric": metric, "histories": [_plain(one) for one in found]}
@@ -71,37 +67,6 @@ def command(
         click.echo("\n\n".join("\n".join(_lines(one)) for one in found))
     if report_file is not None:
         _write_report(found, report_file)
-
-
-def _found(runs_dir: Path, metric: str, only: Filter, since: float | None) -> list[Told]:
-    """Every history of the metric. Raises InputError where there is none."""
-    from assay.analyse.history import histories
-    from assay.read import metrics
-    from assay.report.history import told
-    from assay.store import reporting
-
-    ready(runs_dir)
-    up_to_date(runs_dir, only.suite)
-    results = reporting(runs_dir, metric, only)
-    if since is not None:
-        results = _begun_since(results, since)
-    return [told(history, _changes) for history in histories(results, metric, metrics=metrics)]
-
-
-def _begun_since(results: Sequence[Result], since: float) -> list[Result]:
-    """The runs of sessions whose first run is that new: no session counts with a part of its runs."""
-    from assay.report.history import when
-
-    begun: dict[tuple[str, str], float] = {}
-    for result in results:
-        session = result.run.suite, result.run.session
-        begun[session] = min(result.run.created_at, begun.get(session, result.run.created_at))
-    kept = [r for r in results if begun[r.run.suite, r.run.session] >= since]
-    if not kept:
-        raise InputError(
-            f"--since: no session began after {when(since)} UTC; the newest did {when(max(begun.values()))}"
-        )
-    return kept
 
 
 def _write_report(found: Sequence[Told], file: Path) -> None:
@@ -154,28 +119,6 @@ def _step(one: Told, at: int) -> Iterator[str]:
     yield from (f"     {change}" for change in changes[:_MOST_CHANGES])
     if len(changes) > _MOST_CHANGES:
         yield f"     and {len(changes) - _MOST_CHANGES} more; --json has all"
-
-
-# What changed --------------------------------------------------------------------------------------------
-
-
-def _changes(old: Entry, new: Entry) -> list[Change]:
-    """Facts that differ between two sessions and could have changed a number."""
-    from assay import provenance
-    from assay.report.history import Change
-
-    made = []
-    for name in ("suite_digest", "assay_version"):
-        a, b = ({getattr(result.run, name) for result in entry.results} for entry in (old, new))
-        if a != b:
-            made.append(Change(name, "/".join(sorted(a)), "/".join(sorted(b))))
-    sides = [[r.provenance for r in entry.results if r.provenance is not None] for entry in (old, new)]
-    differing = (fact for fact in provenance.differences(*sides) if fact.matters)
-    return [*made, *(Change(fact.name, _values(fact.a), _values(fact.b)) for fact in differing)]
-
-
-def _values(values: Sequence[Any]) -> str:
-    return ", ".join("absent" if value is None else str(value) for value in values) or "unknown"
 
 
 # JSON ----------------------------------------------------------------------------------------------------

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from assay.cli.options import JSON, RUNS, echo_json
-from assay.errors import InputError, Problem
 from assay.units import counted
 
 if TYPE_CHECKING:
-    from assay.intake.run_directories import Merged
-    from assay.records import Run, Shape
-    from assay.rundir.session import Session
+    from assay.api.imports import ImportedSession
+    from assay.records import Shape
 
 
 def _shape(_context: click.Context, _option: click.Parameter, text: str | None) -> Shape | None:
@@ -31,7 +28,6 @@ def _shape(_context: click.Context, _option: click.Parameter, text: str | None) 
         raise click.BadParameter(str(error)) from None
 
 
-SHEETS = (".csv", ".tsv")
 # As `logs.tools` has them, which is too slow to import for a help text; tested to be the same.
 TOOLS = (
     *("nccl-tests", "perftest", "iperf3", "param-comms", "nvbandwidth", "gpu-burn"),
@@ -102,113 +98,38 @@ def command(
       assay import /mnt/other-machine/runs/resnet50-scaling
       assay import numbers.csv && assay compare numbers
     """
-    from assay.intake.run_directories import is_run_directory, merge
-    from assay.run.index import update_index
+    from assay.api.imports import import_
 
-    runs = [path for path in paths if path.is_dir() and is_run_directory(path)]
-    sheets = [path for path in paths if path.is_file() and path.suffix.lower() in SHEETS]
-    logs = [path for path in paths if path not in runs and path not in sheets]
-    if logs and name is None:
-        raise InputError(f"{logs[0]}: logs need a name to be kept under; say it with --name")
-    if runs and (name or system or shape or round_ or benchmark):
-        raise InputError(f"{runs[0]}: a run directory of Assay keeps its own names; leave the options out")
-    if sheets and (system or shape or round_ or benchmark):
-        raise InputError(f"{sheets[0]}: a spreadsheet says these in its columns; leave the options out")
-    done = [_merged(merged) for path in runs for merged in merge(path, runs_dir)]
-    done += [one for path in sheets for one in _numbers(path, runs_dir, name)]
-    if logs and name is not None:
-        done += _imported(logs, runs_dir, (name, system, shape, round_, benchmark), format_)
-    problems = update_index(runs_dir)
+    found = import_(
+        *paths,
+        name=name,
+        system=system,
+        shape=shape,
+        round=round_,
+        benchmark=benchmark,
+        format=format_,
+        runs=runs_dir,
+        command_line=("assay", *sys.argv[1:]),
+    )
+    done = [_plain(one) for one in found.sessions]
     if as_json:
         echo_json({"schema": "assay.import/1", "sessions": done})
     else:
         for one in done:
             _show(one)
-    for problem in problems:
+    for problem in found.problems:
         click.echo(f"assay: {problem}", err=True)
 
 
-def _merged(merged: Merged) -> dict[str, Any]:
-    runs = [attempt.run() for attempt in merged.session.last_attempts().values()]
-    notes = (
-        [f"{counted(len(merged.ignored), 'file')} left out: not of a run directory"] if merged.ignored else []
-    )
-    return _document(merged.session, runs, added=merged.added, notes=notes)
-
-
-def _imported(
-    paths: Sequence[Path],
-    runs_dir: Path,
-    said: tuple[str, str | None, Shape | None, str | None, str | None],
-    format_: str,
-) -> list[dict[str, Any]]:
-    """Training results, runs of inference and each program's logs become a session each."""
-    from assay.intake.loadgen import import_inference
-    from assay.intake.tf_cnn import import_cnn_logs
-    from assay.intake.tool_logs import import_tool_logs
-    from assay.intake.training_logs import Asked, import_sets
-    from assay.logs.inference_paths import told_apart
-    from assay.logs.result_sets import find_sets
-
-    formats = {path: _format(path, format_) for path in paths}
-    of: dict[str, list[Path]] = {}
-    for path, name in formats.items():
-        of.setdefault(name, []).append(path)
-    training, inference = told_apart(of.pop("mlperf", []))
-    asked = Asked(runs_dir, *said, ("assay", *sys.argv[1:]))
-    imported = [import_sets(find_sets(training), asked)] if training else []
-    imported += [import_inference(inference, asked)] if inference else []
-    imported += [import_cnn_logs(of.pop("tf-cnn-benchmarks"), asked)] if "tf-cnn-benchmarks" in of else []
-    imported += [import_tool_logs(files, tool, asked) for tool, files in of.items()]
-    return [_document(one.session, one.runs, added=one.added, notes=one.notes) for one in imported]
-
-
-def _format(path: Path, asked: str) -> str:
-    """Whose log a path is: as asked, or as its name or lines say.
-
-    Raises InputError where it has lines of several programs or of none, or where a folder is said to be one
-    program's log.
-    """
-    from assay.logs.closest import unrecognised
-    from assay.logs.mlperf_files import is_mlperf_file
-    from assay.logs.tf_cnn_benchmarks import is_cnn_log
-    from assay.logs.tools import tools_of
-
-    if path.is_dir():
-        if asked not in ("auto", "mlperf"):
-            raise InputError(f"{path}: --format {asked} reads files; name the files of the folder")
-        return "mlperf"
-    if asked != "auto":
-        return asked
-    found = [tool.name for tool in tools_of(path)]
-    found += ["tf-cnn-benchmarks"] if is_cnn_log(path) else []
-    if len(found) > 1:
-        raise InputError(f"{path}: it has lines of {' and '.join(found)}; say with --format which to read")
-    if not found and not is_mlperf_file(path):
-        raise InputError([Problem(str(path), unrecognised(path))])
-    return found[0] if found else "mlperf"
-
-
-def _numbers(path: Path, runs_dir: Path, name: str | None) -> list[dict[str, Any]]:
-    from assay.intake.numbers import Asked, import_numbers
-    from assay.rundir.files import word
-
-    kept_as = name or word(path.stem)
-    if not kept_as:
-        raise InputError(f"{path}: its name can't name what is kept; say one with --name")
-    imported = import_numbers(path, Asked(runs_dir, kept_as, ("assay", *sys.argv[1:])))
-    return [_document(one.session, one.runs, added=one.added, notes=one.notes) for one in imported]
-
-
-def _document(session: Session, runs: Sequence[Run], *, added: bool, notes: Sequence[str]) -> dict[str, Any]:
-    failed = [run for run in runs if run.state.value == "failed"]
+def _plain(one: ImportedSession) -> dict[str, Any]:
+    failed = [run for run in one.runs if run.state.value == "failed"]
     return {
-        "session": session.id,
-        "path": str(session.path),
-        "added": added,
-        "runs": len(runs),
+        "session": one.session.id,
+        "path": str(one.session.path),
+        "added": one.added,
+        "runs": len(one.runs),
         "failed": [{"run": run.trial.id, "source": run.source, "cause": run.cause} for run in failed],
-        "notes": list(notes),
+        "notes": list(one.notes),
     }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from assay.cli.options import JSON, RUNS, echo_json
-from assay.errors import EXIT_OK, EXIT_WORSE, InputError
+from assay.errors import EXIT_OK, EXIT_WORSE
 from assay.units import counted
 
 
@@ -29,34 +29,24 @@ def command(rebuild: bool, runs_dir: Path, as_json: bool) -> None:
 
     Exits with 1 when a run directory could not be read; it is named, and left out.
     """
-    from assay import store
-    from assay.run.index import update_index
+    from assay.api.indexes import index
 
-    if not runs_dir.is_dir():
-        raise InputError(f"{runs_dir}: there is no such directory; name one with --runs")
-    why = "--rebuild" if rebuild else store.trouble(runs_dir)
-    before = {} if why else store.known(runs_dir)
-    problems = update_index(runs_dir, rebuild=rebuild)
-    after = store.known(runs_dir)
-    read = sum(before.get(run) != stamp for run, stamp in after.items())
-    gone = len(before.keys() - after.keys())
+    found = index(rebuild=rebuild, runs=runs_dir)
     if as_json:
         echo_json(
             {
                 "schema": "assay.index/1",
-                "index": str(store.index_path(runs_dir)),
-                "runs": len(after),
-                "read": read,
-                "gone": gone,
-                "made_anew": why,
-                "problems": [{"where": problem.where, "what": problem.what} for problem in problems],
+                "index": str(found.path),
+                "runs": found.runs,
+                "read": found.read,
+                "gone": found.gone,
+                "made_anew": found.made_anew,
+                "problems": [{"where": problem.where, "what": problem.what} for problem in found.problems],
             }
         )
     else:
-        anew = f"; made anew: {why}" if why else ""
-        click.echo(
-            f"{store.index_path(runs_dir)}: {counted(len(after), 'run')}, {read} read, {gone} gone{anew}"
-        )
-    for problem in problems:
+        anew = f"; made anew: {found.made_anew}" if found.made_anew else ""
+        click.echo(f"{found.path}: {counted(found.runs, 'run')}, {found.read} read, {found.gone} gone{anew}")
+    for problem in found.problems:
         click.echo(f"assay: {problem}", err=True)
-    sys.exit(EXIT_WORSE if problems else EXIT_OK)
+    sys.exit(EXIT_WORSE if found.problems else EXIT_OK)

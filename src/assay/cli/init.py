@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from assay.cli.options import JSON, echo_json
-from assay.errors import HostError, InputError
-
-SUITE_FILE = "suite.yaml"
-SYSTEMS_FILE = "systems.yaml"
-
-
-@dataclass(frozen=True)
-class Machine:
-    """What a starter suite has to know.
-
-    cores  that this process may use, by affinity and cgroup
-    gpus   that NVIDIA's driver shows
-    """
-
-    cores: int
-    gpus: int
 
 
 @click.command()
@@ -47,13 +29,10 @@ def command(directory: Path, force: bool, as_json: bool) -> None:
     \b
     Exit codes: 0 written; 4 a file is there already and --force is not given; 5 it can't be written.
     """
-    machine = look_here()
-    files = {
-        directory / SUITE_FILE: suite_text(_name(directory), machine),
-        directory / SYSTEMS_FILE: systems_text(machine),
-    }
-    _write(directory, files, force)
-    suite = directory / SUITE_FILE
+    from assay.api.starters import init
+
+    files = init(directory, force=force)
+    suite = files[0]
     if as_json:
         echo_json({"schema": "assay.init/1", "files": [str(path) for path in files], "suite": str(suite)})
         return
@@ -61,156 +40,3 @@ def command(directory: Path, force: bool, as_json: bool) -> None:
         click.echo(f"Wrote {path}")
     quoted = shlex.quote(str(suite))
     click.echo(f"Next:\n  assay plan {quoted}    what it would run\n  assay run {quoted}     run it, live")
-
-
-def look_here() -> Machine:
-    """What the probe tells of this machine. Raises HostError where it doesn't come to its end."""
-    import math
-
-    from assay.checks.check import number
-    from assay.launch.local.facts import node_here
-
-    facts = node_here()
-    limits = (number(facts, name) for name in ("cpu.allowed", "cpu.quota"))
-    cores = min(limit for limit in limits if limit is not None)
-    return Machine(cores=max(1, math.floor(cores)), gpus=int(number(facts, "gpu.count") or 0))
-
-
-def _name(directory: Path) -> str:
-    """The suite is called as its directory, as far as that is a name."""
-    words = re.sub(r"[^A-Za-z0-9._-]+", "-", directory.absolute().name).strip("-._")
-    return words[:40] or "starter"
-
-
-def _write(directory: Path, files: dict[Path, str], force: bool) -> None:
-    present = [str(path) for path in files if path.exists()]
-    if present and not force:
-        raise InputError(f"{' and '.join(present)}: there already; choose another directory, or --force")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        for path, text in files.items():
-            path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise HostError(f"{error.filename or directory}: can't be written: {error.strerror}") from error
-
-
-def suite_text(name: str, machine: Machine) -> str:
-    """suite.yaml for a machine.
-
-    With GPUs a worker has one process a GPU, and the shapes double the GPUs; without, an accelerator is a
-    process on half of the cores, and the second shape has two.
-    """
-    counts = _ranks(machine)
-    if machine.gpus:
-        shapes = [f"1x{count}" for count in counts]
-        training = "{batch_size: 64, precision: bf16, steps: 100, warmup: 20}"
-        compute = "{sizes: [8192], dtypes: [bf16], min_time_s: 2}"
-        about = f"one worker with {', '.join(map(str, counts))} of {machine.gpus} GPUs"
-    else:
-        shapes = [f"{count}x1" for count in counts]
-        training = "{batch_size: 4, image_size: 64, steps: 6, warmup: 1, window: 2}"
-        compute = "{sizes: [1024], dtypes: [fp32], min_time_s: 0.5}"
-        about = (
-            f"no GPU, so an accelerator is a process with {_threads(machine)} of the {machine.cores} cores"
-        )
-    several = [shape for shape in shapes if shape != "1x1"]
-    communication = _COMMUNICATION.format(shapes=", ".join(several)) if several else ""
-    return _SUITE.format(
-        name=name,
-        shapes=", ".join(shapes),
-        about=about,
-        training=training,
-        compute=compute,
-        communication=communication,
-    )
-
-
-def systems_text(machine: Machine) -> str:
-    """systems.yaml with this machine in it, twice: the first comparison is one between equals."""
-    return _SYSTEMS.format(threads=_threads(machine))
-
-
-def _ranks(machine: Machine) -> list[int]:
-    """Of each shape, the smallest first."""
-    if machine.gpus:
-        return [count for count in (1, 2, 4, 8, 16) if count <= machine.gpus]
-    return [1, 2][: min(machine.cores, 2)]
-
-
-def _threads(machine: Machine) -> int:
-    """Of each rank in every shape: its share of the cores in the largest one."""
-    return max(1, machine.cores // _ranks(machine)[-1])
-
-
-_SUITE = """\
-# What to measure. `assay plan` shows what this comes to, `assay run` runs it.
-suite: {name}
-
-# Where: names from systems.yaml, which is next to this file. The first is what the others are compared with.
-# These two are the same machine, so that a first run shows which differences it can tell from none: where two
-# equal systems do not come out as equivalent, a difference between unlike ones means little.
-systems: [here, here-again]
-baseline: here
-
-# Each repeat is a block of all that is below, shuffled. Intervals come from repeats: 5 show differences of
-# some percent on a quiet machine, more show smaller ones.
-repeats: 5
-
-# Differences below this don't matter to you: inside it two systems are called equivalent.
-margin: 5%
-
-# Workers x accelerators per worker.
-# Here: {about}.
-shapes: [{shapes}]
-
-# A trial that takes longer is ended and counts as failed. One that the platform lost (a node, a pod) is tried
-# again, at most this many times; a program that failed is not.
-timeout: 10min
-retries: 2
-
-benchmarks:
-  training:
-    workload: resnet50          # or digits: trains to a target accuracy
-    # A list is swept: batch_size: [8, 16] would make two points of this one.
-    params: {training}
-    # An acceptance test, judged one-sided with the same care:
-    # expect: {{throughput: ">= 40 images/s"}}
-
-  compute:
-    workload: matmul            # or membw: memory bandwidth
-    params: {compute}
-{communication}
-  # A program of your own, as it is, with a pattern for each figure that it prints:
-  # mine:
-  #   workload: command
-  #   params:
-  #     argv: ["{{python}}", train.py]
-  #     cwd: .                    # here, beside this file
-  #     metrics:
-  #       throughput: {{pattern: 'images/sec: (?P<value>[-+.0-9eE]+)', unit: images/s, better: higher}}
-"""
-
-_COMMUNICATION = """
-  communication:
-    workload: allreduce
-    # Up to 100 MiB: the gradients of ResNet-50 are 102 MB.
-    params: {{payload_bytes: [1024, 1048576, 104857600], min_time_s: 0.3}}
-    shapes: [{shapes}]          # alone there is nobody to talk to
-"""
-
-_SYSTEMS = """\
-# Where to measure: a name of yours for each system, how jobs are started there, and its options.
-here:
-  launcher: local               # processes on this machine
-  # Variables for every trial, numbers in quotes. Each process has as many threads in every shape. Without
-  # this, one process alone has all cores: a second one brings no more of them, and efficiency says nothing.
-  env: {{OMP_NUM_THREADS: "{threads}"}}
-  # python: /path/to/python     # the interpreter of the trials, one that has torch; else Assay's own
-  # pin_cpus: true              # give each rank its own cores
-
-# The same once more: replace it by what you want to compare, such as another interpreter.
-here-again: {{launcher: local, env: {{OMP_NUM_THREADS: "{threads}"}}}}
-
-# Another way to run on the same machine can be another system, too:
-# pinned: {{launcher: local, pin_cpus: true, env: {{OMP_NUM_THREADS: "{threads}"}}}}
-"""

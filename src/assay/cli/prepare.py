@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from assay.cli import options
-from assay.cli.systems import SYSTEMS, on_command_line, on_kubernetes
-from assay.errors import EXIT_INPUT, EXIT_OK, EXIT_WORSE, InputError, Problem
+from assay.cli.systems import SYSTEMS
+from assay.errors import EXIT_INPUT, EXIT_OK, EXIT_WORSE
 
 if TYPE_CHECKING:
+    from assay.api.preparations import ClusterPreparation
     from assay.cluster.components import Preparation
-    from assay.cluster.components.part import Part, Platform, Target
+    from assay.cluster.components.part import Platform
     from assay.cluster.prepare import Step
     from assay.launch.kubernetes.client import Cluster
-    from assay.launch.kubernetes.options import KubernetesSystem
 
 Action = Literal["plan", "print", "validate", "apply", "revert", "check"]
 ACTIONS: dict[Action, str] = {
@@ -97,28 +97,18 @@ def prepare(
     Exit codes: 0 done; 1 --check: something is missing; 2 wrong usage; 4 no such system or part, or a field
     is another's, or the server refuses; 5 the cluster does not answer; 130 the answer was no.
     """
-    from assay.cluster.components import Preparation
-    from assay.launch.kubernetes import openshift
-    from assay.launch.kubernetes.connection import connect
+    from assay.api import preparations
 
     action = _action(does)
     if as_json and action in ("apply", "revert") and not yes:
         raise click.UsageError(f"--json can't ask: add --yes to --{action}")
-    written = on_kubernetes(system, systems_file)
-    chosen = openshift.with_rdma(written) if rdma else written
-    wanted = Preparation(_target(chosen, platform), _parts(chosen, names, system, systems_file), not names)
-    _refuse_strangers(wanted)
+    found = preparations.prepare(system, systems=systems_file, part=names, platform=platform, rdma=rdma)
     if action == "print":
-        _print(wanted, as_json)
+        _print(found.wanted, as_json)
         return
-    cluster = connect(chosen.context, wanted.target.namespace)
-    words = on_command_line(system, systems_file)
-    code = _carry_out(action, cluster, wanted, words, as_json=as_json, yes=yes, may_restart=restart_nodes)
-    lacks = (
-        openshift.lacks(written, chosen) if wanted.target.is_openshift and "pods" in wanted.names() else ""
-    )
-    if lacks and action in ("plan", "apply") and not as_json:
-        click.echo(f"next: write into {system} of the systems' file: {lacks}")
+    code = _carry_out(action, found, as_json=as_json, yes=yes, may_restart=restart_nodes)
+    if found.lacks and action in ("plan", "apply") and not as_json:
+        click.echo(f"next: write into {system} of the systems' file: {found.lacks}")
     context.exit(code)
 
 
@@ -127,56 +117,6 @@ def _action(does: dict[str, bool]) -> Action:
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(f'--{action}' for action in given)}: say one of them")
     return given[0] if given else "plan"
-
-
-def _parts(
-    chosen: KubernetesSystem, names: tuple[str, ...], system: str, file: Path | None
-) -> tuple[Part, ...]:
-    """The parts named here, else those of the system, as systems.yaml has them set."""
-    from assay.cluster.components import PARTS
-    from assay.suite import document
-    from assay.suite.findings import checked, unknown
-    from assay.suite.systems import FILE_NAME
-
-    written = document.read(file or Path(FILE_NAME))
-    problems = [
-        Problem(written.where(system, "prepare", name), f"{system}.prepare: {unknown('part', name, PARTS)}")
-        for name in chosen.prepare
-        if name not in PARTS
-    ]
-    problems += [Problem("--part", unknown("part", name, PARTS)) for name in names if name not in PARTS]
-    wanted = names or ("pods", *chosen.prepare)
-    made = []
-    for name, part in PARTS.items():
-        if name in wanted:
-            at = (system, "prepare", name)
-            one, wrong = checked(part, chosen.prepare.get(name) or {}, written.where, at)
-            problems += wrong
-            made += [] if one is None else [one]
-    if problems:
-        raise InputError(problems)
-    return tuple(made)
-
-
-def _target(system: KubernetesSystem, platform: Platform | None) -> Target:
-    """The cluster is asked only for what is not said here."""
-    from assay.cluster.components.part import Target
-    from assay.launch.kubernetes.connection import connect
-    from assay.launch.kubernetes.openshift_detection import is_openshift
-
-    namespace = system.namespace or connect(system.context).namespace
-    if platform is None:
-        platform = "openshift" if is_openshift(connect(system.context, namespace)) else "kubernetes"
-    return Target(platform, namespace, system)
-
-
-def _refuse_strangers(wanted: Preparation) -> None:
-    platform = wanted.target.platform
-    strangers = [part.name for part in wanted.parts if platform not in part.platforms]
-    if strangers:
-        raise InputError(
-            f"{', '.join(strangers)}: not for {platform}; leave it out, or say what it is with --for"
-        )
 
 
 def _print(wanted: Preparation, as_json: bool) -> None:
@@ -190,29 +130,23 @@ def _print(wanted: Preparation, as_json: bool) -> None:
 
 
 def _carry_out(
-    action: Action,
-    cluster: Cluster,
-    wanted: Preparation,
-    words: str,
-    *,
-    as_json: bool,
-    yes: bool,
-    may_restart: bool,
+    action: Action, found: ClusterPreparation, *, as_json: bool, yes: bool, may_restart: bool
 ) -> int:
-    from assay.cluster import prepare as work
+    from assay.api.preparations import refuse_restarts
+    from assay.cluster.prepare import HINDERS
 
     if action == "check":
-        return _checked(cluster, wanted, words, as_json)
-    parts = None if wanted.whole else wanted.names()
-    steps = work.revert_plan(cluster, parts) if action == "revert" else work.plan(cluster, wanted)
+        return _checked(found, as_json)
+    wanted = found.wanted
+    steps = found.plan(reverting=action == "revert")
     if not as_json:
-        _show(cluster, wanted if action != "revert" else None, steps)
+        _show(found.cluster, wanted if action != "revert" else None, steps)
     if action in ("apply", "revert"):
         if not may_restart:
-            _refuse_restarts(steps)
+            refuse_restarts(steps)
         if not (yes or not steps):
             click.confirm("do it?", abort=True)
-        steps = work.revert(cluster, parts) if action == "revert" else work.apply(cluster, wanted)
+        steps = found.revert() if action == "revert" else found.apply()
     if as_json:
         done = {"applied": action == "apply", "reverted": action == "revert"}
         objects = [obj for _, obj in wanted.objects()]
@@ -222,17 +156,8 @@ def _carry_out(
         )
     elif action == "plan":
         click.echo("nothing was changed: --apply does it, --print shows the objects")
-    refused = action == "validate" and any(step.does in work.HINDERS for step in steps)
+    refused = action == "validate" and any(step.does in HINDERS for step in steps)
     return EXIT_INPUT if refused else EXIT_OK
-
-
-def _refuse_restarts(steps: Sequence[Step]) -> None:
-    pools = sorted({str(step.pool) for step in steps if step.restarts})
-    if pools:
-        raise InputError(
-            f"nothing was changed: the nodes of pool {', '.join(pools)} would be drained and restarted, one "
-            "after the other; add --restart-nodes where that is meant, or name the other parts with --part"
-        )
 
 
 def _told(wanted: Preparation) -> dict[str, Any]:
@@ -270,14 +195,11 @@ def _show(cluster: Cluster, wanted: Preparation | None, steps: Sequence[Step]) -
             click.echo(f"         {line}")
 
 
-def _checked(cluster: Cluster, wanted: Preparation, words: str, as_json: bool) -> int:
-    from assay.checks.check import for_system
-    from assay.cluster.components.requirements import check_all
-
-    found = [(part, for_system(one, words)) for part, one in check_all(cluster, wanted)]
+def _checked(prepared: ClusterPreparation, as_json: bool) -> int:
+    found = prepared.checks()
     if as_json:
         rows = [{"part": name, **asdict(one)} for name, one in found]
-        options.echo_json({"schema": "assay.prepare/1", **_told(wanted), "checks": rows})
+        options.echo_json({"schema": "assay.prepare/1", **_told(prepared.wanted), "checks": rows})
     else:
         for name, one in found:
             click.echo(f"{one.state:8}{name}: {one.name}: {one.evidence}")

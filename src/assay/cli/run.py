@@ -317,9 +317,8 @@ def _trial(result: Result, completed: Completed) -> dict[str, Any]:
 
 def _write_report(completed: Completed, file: Path, runs_dir: Path) -> None:
     """The page as `assay report` makes it: it has provenance and the recipe, too."""
-    from assay.cli.report import gather
+    from assay.api.reports import report
     from assay.durable import deliver
-    from assay.report import page
 
-    deliver(file, page.html(gather([completed.session.id], runs_dir)).encode())
+    deliver(file, report(completed.session.id, runs=runs_dir).text().encode())
     click.echo(f"Report: {file}", err=True)

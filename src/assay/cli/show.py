@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.api.comparisons import rank
-from assay.api.evidence import RunSet, run_set
 from assay.cli.options import JSON, RUNS, echo_json
 from assay.units import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from assay.analyse.expected import Usage
-    from assay.analyse.groups import Group
-    from assay.analyse.ranking import Ranking
-    from assay.records import Doubt, Estimate, Point, Result
+    from assay.api.details import RunDetails, SystemFigures
+    from assay.api.evidence import RunSet
+    from assay.records import Result
 
 # What people ask first of a machine; `assay diff` has the rest
 _FACTS = (
@@ -46,9 +43,11 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
       assay show resnet50-scaling:dgx-openshift
       assay show quickstart/2026-03-01T101500Z/resnet50-1x2-r03
     """
-    found = run_set(runs_dir, run)
+    from assay.api.details import show
+
+    found = show(run, runs=runs_dir)
     if as_json:
-        echo_json(_document(found, rank(run, runs=runs_dir)))
+        echo_json(_document(found))
         return
     from rich.console import Console
 
@@ -56,23 +55,24 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
     from assay.report.terminal import printable
 
     console = Console(highlight=False)
-    console.print(_heading(found), markup=False, soft_wrap=True)
-    if ranked := rank(run, runs=runs_dir):
-        _show_rankings(console, found, ranked)
+    console.print(_heading(found.runs), markup=False, soft_wrap=True)
+    if found.rankings:
+        _show_rankings(console, found)
         return
-    for system, results in found.by_system().items():
-        console.print(f"\n{system}", style="bold", markup=False)
+    for system in found.systems:
+        results = system.results
+        console.print(f"\n{system.name}", style="bold", markup=False)
         console.print(_facts(results), style="dim", markup=False)
         if (met := node_words.words(results)) is not None:
             console.print(met, style="dim", markup=False)
-        console.print(_numbers(found, results))
-        for profile in run_terminal.operators(map(_mean, _groups(found, results))):
+        console.print(_numbers(system))
+        for profile in run_terminal.operators((p.group.point, p.estimate.value) for p in system.points):
             console.print(profile)
         for line in (
             *place_words.lines(results),
             *run_terminal.series(results),
             *run_terminal.confusions(results),
-            *_exchanges(found, system, results),
+            *_exchanges(system),
             *transport_words.lines(results),
         ):
             console.print(printable(line), markup=False, soft_wrap=True)
@@ -80,15 +80,15 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
         console.print(printable(line), markup=False, soft_wrap=True)
 
 
-def _show_rankings(console: Console, found: RunSet, ranked: Sequence[Ranking]) -> None:
+def _show_rankings(console: Console, found: RunDetails) -> None:
     """The order of many systems, failed runs and doubts; each system's own figures are a command away."""
     from assay.report import ranking_words
     from assay.report.terminal import printable
 
-    console.print(ranking_words.terminal(ranked, every=False))
-    system = ranked[0].systems[0].name
-    console.print(f"\nOne system's figures, series and doubts: assay show {found.reference}:{system}")
-    for line in _failed(found):
+    console.print(ranking_words.terminal(found.rankings, every=False))
+    system = found.rankings[0].systems[0].name
+    console.print(f"\nOne system's figures, series and doubts: assay show {found.runs.reference}:{system}")
+    for line in _failed(found.runs):
         console.print(printable(line), markup=False, soft_wrap=True)
 
 
@@ -121,13 +121,7 @@ def _facts(results: Sequence[Result]) -> str:
     return " · ".join(parts) or "nothing is known of the machine"
 
 
-def _groups(found: RunSet, results: Sequence[Result]) -> list[Group]:
-    from assay.analyse.groups import group
-
-    return list(group(results, found.metrics()).values())
-
-
-def _numbers(found: RunSet, results: Sequence[Result]) -> Any:
+def _numbers(system: SystemFigures) -> Any:
     """One row a metric and point."""
     from rich.table import Table
 
@@ -139,57 +133,36 @@ def _numbers(found: RunSet, results: Sequence[Result]) -> Any:
     table.add_column("")
     for name in ("mean", "95 % interval", "spread", "n"):
         table.add_column(name, justify="right", no_wrap=True)
-    shown = [here for here in _groups(found, results) if OPERATOR not in here.point.labels]
-    for of_metric in gathered(shown, lambda here: (here.point.benchmark, here.point.metric)):
-        known = [_estimate(here) for here in of_metric]
-        measured = figures.measured_together([estimate for estimate, _ in known])
-        for here, (_, spread), (mean, interval, n) in zip(of_metric, known, measured, strict=True):
-            point = here.point
+    shown = [here for here in system.points if OPERATOR not in here.group.point.labels]
+    for of_metric in gathered(shown, lambda here: (here.group.point.benchmark, here.group.point.metric)):
+        measured = figures.measured_together([here.estimate for here in of_metric])
+        for here, (mean, interval, n) in zip(of_metric, measured, strict=True):
+            point = here.group.point
             place = f"{point.shape} {figures.labels(point.labels)}".strip()
             table.add_row(
                 Folded(f"{point.benchmark} {figures.metric(point.metric)}, {place}"),
                 mean,
                 interval,
-                "" if spread is None else figures.percent(spread),
+                "" if here.spread is None else figures.percent(here.spread),
                 n,
             )
     return table
 
 
-def _mean(here: Group) -> tuple[Point, float]:
-    return here.point, _estimate(here)[0].value
-
-
-def _estimate(here: Group) -> tuple[Estimate, float | None]:
-    """Mean with its interval, and the spread from run to run as a share; None where there is none."""
-    from assay.analyse.intervals import spread
-    from assay.analyse.ratio import logs, one_side
-
-    return one_side(here), spread(logs(here)) if min(here.values) > 0 else None
-
-
-def _exchanges(found: RunSet, system: str, results: Sequence[Result]) -> Iterator[str]:
+def _exchanges(system: SystemFigures) -> Iterator[str]:
     """Latency, bandwidth and the size of half of it of each exchange over its size."""
-    from assay.analyse.exchange_curves import exchange_curves
     from assay.report import exchange_words, figures
 
-    for curve in exchange_curves(system, results, found.metrics()):
+    for curve in system.exchanges:
         place = f"{curve.benchmark} {curve.shape} {figures.labels(curve.labels)}".rstrip()
         yield f"  {place}: {exchange_words.words(curve)}"
 
 
-def _usage(found: RunSet) -> tuple[Usage, ...]:
-    from assay.analyse.expected import usage
-    from assay.read import flops
-
-    return usage(found.results, metrics=found.metrics(), flops=flops)
-
-
-def _usage_lines(found: RunSet) -> Iterator[str]:
+def _usage_lines(found: RunDetails) -> Iterator[str]:
     """How the figures stand against what the hardware can do and what others reached."""
     from assay.report import expected_words
 
-    lines = expected_words.words(_usage(found))
+    lines = expected_words.words(found.usage)
     if lines:
         yield "\nOf what is possible:"
     yield from (f"  {line}" for line in lines)
@@ -205,16 +178,15 @@ def _failed(found: RunSet) -> Iterator[str]:
         yield f"  {result.run.trial.id} (attempt {result.run.attempt}): {cause(result)}"
 
 
-def _closing(found: RunSet) -> Iterator[str]:
+def _closing(found: RunDetails) -> Iterator[str]:
     """Failed runs with their causes, doubts, and where the rest is."""
-    yield from _failed(found)
-    doubts = _doubts(found)
-    if doubts:
+    yield from _failed(found.runs)
+    if found.doubts:
         yield "\nDoubts:"
-    for doubt, places in doubts:
-        yield f"  ! {doubt.code} ({places} of {_points(found)}): {doubt.evidence}. {doubt.remedy}"
-    if len(found.results) == 1:
-        yield from _sources(found.results[0])
+    for doubt, places in found.doubts:
+        yield f"  ! {doubt.code} ({places} of {found.points}): {doubt.evidence}. {doubt.remedy}"
+    if len(found.runs.results) == 1:
+        yield from _sources(found.runs.results[0])
 
 
 def _sources(result: Result) -> Iterator[str]:
@@ -225,33 +197,15 @@ def _sources(result: Result) -> Iterator[str]:
         yield f"  {m.file}:{m.line}  {m.metric}{labels} = {m.value:g} {m.unit}".rstrip()
 
 
-def _points(found: RunSet) -> int:
-    return sum(len(_groups(found, results)) for results in found.by_system().values())
-
-
-def _doubts(found: RunSet) -> list[tuple[Doubt, int]]:
-    """Each doubt by code with the first evidence met and the number of points that it concerns."""
-    from assay.analyse import doubts, explanations
-
-    by_code: dict[str, tuple[Doubt, int]] = {}
-    for system, results in found.by_system().items():
-        for here in _groups(found, results):
-            for doubt in doubts.of(doubts.Case((doubts.Side(system, here),), _estimate(here)[0])):
-                kept, times = by_code.get(doubt.code, (doubt, 0))
-                by_code[doubt.code] = (kept, times + 1)
-    return sorted(by_code.values(), key=lambda at: explanations.rank(at[0].code))
-
-
-def _document(found: RunSet, ranked: Sequence[Ranking]) -> Mapping[str, Any]:
-    from assay.analyse.exchange_curves import exchange_curves
+def _document(found: RunDetails) -> Mapping[str, Any]:
     from assay.analyse.groups import cause, counts
     from assay.records import to_plain
     from assay.report import ranking_words
 
     return {
         "schema": "assay.show/1",
-        "reference": found.reference,
-        "rankings": ranking_words.plain(ranked),
+        "reference": found.runs.reference,
+        "rankings": ranking_words.plain(found.rankings),
         "runs": [
             {
                 "id": r.run.id,
@@ -271,29 +225,20 @@ def _document(found: RunSet, ranked: Sequence[Ranking]) -> Mapping[str, Any]:
                 "nodes": [to_plain(node) for node in r.run.nodes],
                 "provenance": None if r.provenance is None else to_plain(r.provenance)["nodes"],
             }
-            for r in found.results
+            for r in found.runs.results
         ],
-        "points": list(_plain_points(found)),
-        "exchanges": [
-            to_plain(curve)
-            for system, results in found.by_system().items()
-            for curve in exchange_curves(system, results, found.metrics())
-        ],
-        "usage": [to_plain(one) for one in _usage(found)],
-        "doubts": [{**to_plain(doubt), "points": times} for doubt, times in _doubts(found)],
-    }
-
-
-def _plain_points(found: RunSet) -> Iterable[dict[str, Any]]:
-    from assay.records import to_plain
-
-    for system, results in found.by_system().items():
-        for here in _groups(found, results):
-            estimate, spread = _estimate(here)
-            yield {
-                "system": system,
-                **to_plain(here.point),
-                "estimate": to_plain(estimate),
-                "spread": spread,
-                "values": here.values,
+        "points": [
+            {
+                "system": system.name,
+                **to_plain(here.group.point),
+                "estimate": to_plain(here.estimate),
+                "spread": here.spread,
+                "values": here.group.values,
             }
+            for system in found.systems
+            for here in system.points
+        ],
+        "exchanges": [to_plain(curve) for system in found.systems for curve in system.exchanges],
+        "usage": [to_plain(one) for one in found.usage],
+        "doubts": [{**to_plain(doubt), "points": times} for doubt, times in found.doubts],
+    }

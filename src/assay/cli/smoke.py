@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from assay.api.systems import kubernetes_options
 from assay.cli import options
-from assay.cli.systems import SYSTEMS, on_kubernetes
+from assay.cli.systems import SYSTEMS
 
 
 @click.command()
@@ -40,7 +41,7 @@ def smoke(system: str | None, systems_file: Path | None, validate: bool, as_json
     from assay.launch.kubernetes.launcher import KubernetesLauncher
 
     shown, refused = [], []
-    for chosen, job in pods.jobs(look(on_kubernetes(system, systems_file))):
+    for chosen, job in pods.jobs(look(kubernetes_options(system, systems_file))):
         with tempfile.TemporaryDirectory() as spool:
             launcher = KubernetesLauncher(chosen, Path(spool))
             launcher.choose(job.shape)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.api.sweep_runs import by_reason
+from assay.api.systems import system_named
 from assay.cli.options import JSON, RUNS, duration, echo_json
-from assay.cli.systems import SYSTEMS, named
+from assay.cli.systems import SYSTEMS
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 from assay.units import fraction, margin_of
 
@@ -138,7 +139,7 @@ def command(
 
     if form is not None and as_json:
         raise click.UsageError("--json has every way to keep jobs off: leave --print out")
-    where = named(system, systems_file)
+    where = system_named(system, systems_file)
     if form is not None:
         way(where.definition, {}, form)  # known before hours are spent
     found = sweep(

@@ -1,0 +1,87 @@
+"""What is missing on a system, and the command that fixes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from assay.api.evidence import runs_directory
+from assay.api.systems import on_command_line, system_named
+from assay.errors import HostError, InputError
+
+if TYPE_CHECKING:
+    from os import PathLike
+    from pathlib import Path
+
+    from assay.checks.check import Check
+
+
+@dataclass(frozen=True)
+class Checkup:
+    """What came of `doctor`: what was found out, and what the checks make of it."""
+
+    facts: Mapping[str, Any]
+    checks: tuple[Check, ...]
+
+    @property
+    def ready(self) -> bool:
+        """Whether no check fails."""
+        return not any(check.state == "fail" for check in self.checks)
+
+
+def doctor(
+    system: str | None = None,
+    *,
+    systems: str | PathLike[str] | None = None,
+    deep: bool = False,
+    data: str | None = None,
+    at_least: float | None = None,
+    runs: str | PathLike[str] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Checkup:
+    """What is missing on a system, as `assay doctor SYSTEM`; without one, on this machine.
+
+    systems   the systems' file; None: systems.yaml here
+    deep      on Kubernetes: also run pods, and look from inside them
+    data      directory, as the trials see it: read its files for five seconds, where the trials run
+    at_least  a check fails where it is read more slowly, bytes per second
+    runs      directory that will hold the runs; None is $ASSAY_RUNS, else `runs` here
+    progress  takes a line about what goes on
+
+    Raises InputError where there is no such system, HostError or PlatformError where it can't be looked at.
+    """
+    from assay import launch
+    from assay.launch.platform import DoctorRequest
+
+    if data is not None and not data.startswith("/"):
+        raise InputError(f"data: found {data!r}; expected an absolute path, as the trials see it")
+    where = system_named(system, systems)
+    request = DoctorRequest(
+        on_command_line(where.name, systems),
+        _existing(runs_directory(runs)),
+        data,
+        deep,
+        report=progress or (lambda _words: None),
+    )
+    found = launch.PLATFORMS[where.launcher].doctor(where.options, request)
+    speed = () if data is None else _data_speed(found.facts, at_least)
+    return Checkup(found.facts, (*found.checks, *speed))
+
+
+def _data_speed(facts: Mapping[str, Any], at_least: float | None) -> tuple[Check, ...]:
+    """The speed as it was found here, or as each of several hosts found it."""
+    from assay.checks import data
+    from assay.checks.side_by_side import each
+
+    tables = {name: table for name, table in facts.items() if isinstance(table, Mapping)}
+    return tuple(each(tables or {"here": facts}, lambda table: (data.speed(table, at_least),)))
+
+
+def _existing(directory: Path) -> Path:
+    """The directory, or the nearest one above it that exists: the disk that runs would come to lie on."""
+    absolute = directory.absolute()
+    for candidate in (absolute, *absolute.parents):
+        if candidate.is_dir():
+            return candidate
+    raise HostError(f"{absolute}: no directory above it exists")

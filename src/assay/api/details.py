@@ -1,0 +1,120 @@
+"""Everything about one session, imported set or trial."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from assay.api.evidence import RunSet, run_set, runs_directory
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from assay.analyse.exchange_curves import ExchangeCurve
+    from assay.analyse.expected import Usage
+    from assay.analyse.groups import Group
+    from assay.analyse.ranking import Ranking
+    from assay.records import Doubt, Estimate, Result
+
+
+@dataclass(frozen=True)
+class PointFigures:
+    """One metric at one point.
+
+    estimate  mean of the runs with its 95 % interval
+    spread    from run to run, as a share; None where it is not known
+    """
+
+    group: Group
+    estimate: Estimate
+    spread: float | None
+
+
+@dataclass(frozen=True)
+class SystemFigures:
+    """One system's runs, their figures, and the curves of its exchanges over their size."""
+
+    name: str
+    results: tuple[Result, ...]
+    points: tuple[PointFigures, ...]
+    exchanges: tuple[ExchangeCurve, ...]
+
+
+@dataclass(frozen=True)
+class RunDetails:
+    """What came of `show`; what follows from the runs is worked out when it is first used.
+
+    runs      the runs, with the plan of the newest session
+    rankings  of many systems without a baseline; else empty
+    """
+
+    runs: RunSet
+    rankings: tuple[Ranking, ...]
+
+    @cached_property
+    def systems(self) -> tuple[SystemFigures, ...]:
+        """Each system, in the plan's order."""
+        from assay.analyse.exchange_curves import exchange_curves
+        from assay.analyse.groups import group
+
+        metrics = self.runs.metrics()
+        return tuple(
+            SystemFigures(
+                system,
+                tuple(results),
+                tuple(map(_figures, group(results, metrics).values())),
+                tuple(exchange_curves(system, results, metrics)),
+            )
+            for system, results in self.runs.by_system().items()
+        )
+
+    @property
+    def points(self) -> int:
+        """Points of all systems, each metric counted."""
+        return sum(len(one.points) for one in self.systems)
+
+    @cached_property
+    def usage(self) -> tuple[Usage, ...]:
+        """How the figures compare with what the hardware can do and what others reached."""
+        from assay.analyse.expected import usage
+        from assay.read import flops
+
+        return usage(self.runs.results, metrics=self.runs.metrics(), flops=flops)
+
+    @cached_property
+    def doubts(self) -> tuple[tuple[Doubt, int], ...]:
+        """Each doubt by code, the gravest first, with its first evidence and the number of its points."""
+        from assay.analyse import doubts, explanations
+
+        by_code: dict[str, tuple[Doubt, int]] = {}
+        for system in self.systems:
+            for here in system.points:
+                case = doubts.Case((doubts.Side(system.name, here.group),), here.estimate)
+                for doubt in doubts.of(case):
+                    kept, times = by_code.get(doubt.code, (doubt, 0))
+                    by_code[doubt.code] = (kept, times + 1)
+        return tuple(sorted(by_code.values(), key=lambda at: explanations.rank(at[0].code)))
+
+
+def show(run: str, *, runs: str | PathLike[str] | None = None) -> RunDetails:
+    """One session, imported set, `suite:system` or trial, as `assay show RUN`.
+
+    runs  directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+
+    Raises InputError where the name fits nothing.
+    """
+    from assay.analyse.ranking import rankings
+    from assay.analyse.sides import are_ranked
+
+    found = run_set(runs_directory(runs), run)
+    sides = found.by_system()
+    ranked = are_ranked(sides, found.plan.baseline if found.plan else None)
+    return RunDetails(found, rankings(sides, found.metrics()) if ranked else ())
+
+
+def _figures(here: Group) -> PointFigures:
+    from assay.analyse.intervals import spread
+    from assay.analyse.ratio import logs, one_side
+
+    return PointFigures(here, one_side(here), spread(logs(here)) if min(here.values) > 0 else None)

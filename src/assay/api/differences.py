@@ -1,0 +1,72 @@
+"""What differs between the machines and the software of two runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from assay.api.evidence import runs_directory
+
+if TYPE_CHECKING:
+    from os import PathLike
+    from pathlib import Path
+
+    from assay.provenance import Fact
+    from assay.records import Provenance
+
+
+@dataclass(frozen=True)
+class Machines:
+    """One reference: how many runs it names, and what is known of the machines of those that say it."""
+
+    reference: str
+    runs: int
+    known: tuple[Provenance, ...]
+
+
+@dataclass(frozen=True)
+class Differences:
+    """What came of `diff`."""
+
+    a: Machines
+    b: Machines
+
+    @property
+    def known(self) -> bool:
+        """Whether the runs of both sides say what machines they ran on."""
+        return bool(self.a.known and self.b.known)
+
+    @cached_property
+    def facts(self) -> tuple[Fact, ...]:
+        """Every fact with the values of both sides, equal ones too; empty where a side is not known."""
+        from assay.provenance import side_by_side
+
+        return tuple(side_by_side(self.a.known, self.b.known)) if self.known else ()
+
+    @property
+    def matter(self) -> bool:
+        """Whether a fact differs that could have changed a number."""
+        return any(fact.matters for fact in self.facts)
+
+
+def diff(a: str, b: str, *, runs: str | PathLike[str] | None = None) -> Differences:
+    """What differs between the machines and the software of two references, as `assay diff RUN RUN`.
+
+    runs  directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+
+    Raises InputError where a name fits nothing.
+    """
+    from assay.run.index import update_index
+
+    directory = runs_directory(runs)
+    update_index(directory)
+    return Differences(_machines(directory, a), _machines(directory, b))
+
+
+def _machines(runs_dir: Path, reference: str) -> Machines:
+    from assay import provenance, store
+
+    results = store.find(runs_dir, reference)
+    told = (result.provenance for result in results if result.provenance is not None)
+    return Machines(reference, len(results), tuple(one for one in told if provenance.known(one)))

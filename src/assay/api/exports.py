@@ -1,0 +1,43 @@
+"""Measurements as a table, for a notebook or a spreadsheet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from assay.api.evidence import run_sets, runs_directory
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from assay.store.query import Format
+
+
+class ExportCount(NamedTuple):
+    """How many measurements were written, of how many runs."""
+
+    measurements: int
+    runs: int
+
+
+def export(
+    run: str,
+    *more: str,
+    output: str | PathLike[str],
+    format: Format = "csv",  # noqa: A002 - the command's own word for it
+    runs: str | PathLike[str] | None = None,
+) -> ExportCount:
+    """Write the measurements of these runs to a file, one row each, as `assay export RUN…`.
+
+    output  the file, which is replaced
+    format  csv, parquet or json
+    runs    directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+
+    Raises InputError where a name fits nothing, HostError where the file can't be written.
+    """
+    from assay import store
+
+    directory = runs_directory(runs)
+    found = run_sets(directory, (run, *more))
+    ids = dict.fromkeys(result.run.id for one in found for result in one.results)
+    return ExportCount(store.export(directory, list(ids), Path(output), format), len(ids))

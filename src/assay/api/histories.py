@@ -1,0 +1,82 @@
+"""A metric over sessions, where it stepped, and what changed there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from assay.api.evidence import ready, runs_directory, up_to_date
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from assay.analyse.history import Entry
+    from assay.records import Result
+    from assay.report.history import Change, Told
+
+
+def history(
+    metric: str,
+    *,
+    suite: str | None = None,
+    benchmark: str | None = None,
+    system: str | None = None,
+    since: float | None = None,
+    runs: str | PathLike[str] | None = None,
+) -> tuple[Told, ...]:
+    """Each history of a metric, with what changed at its steps, as `assay history METRIC`.
+
+    suite, benchmark, system  only these
+    since                     only sessions whose first run began then or later, seconds since the epoch
+    runs                      directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+
+    Raises InputError where no run reports the metric.
+    """
+    from assay.analyse.history import histories
+    from assay.read import metrics
+    from assay.report.history import told
+    from assay.store import Filter, reporting
+
+    directory = runs_directory(runs)
+    ready(directory)
+    up_to_date(directory, suite)
+    results = reporting(directory, metric, Filter(suite=suite, benchmark=benchmark, system=system))
+    if since is not None:
+        results = _begun_since(results, since)
+    return tuple(told(one, _changes) for one in histories(results, metric, metrics=metrics))
+
+
+def _begun_since(results: Sequence[Result], since: float) -> list[Result]:
+    """The runs of sessions whose first run is that new: no session counts with a part of its runs."""
+    from assay.report.history import when
+
+    begun: dict[tuple[str, str], float] = {}
+    for result in results:
+        session = result.run.suite, result.run.session
+        begun[session] = min(result.run.created_at, begun.get(session, result.run.created_at))
+    kept = [r for r in results if begun[r.run.suite, r.run.session] >= since]
+    if not kept:
+        raise InputError(
+            f"--since: no session began after {when(since)} UTC; the newest did {when(max(begun.values()))}"
+        )
+    return kept
+
+
+def _changes(old: Entry, new: Entry) -> list[Change]:
+    """Facts that differ between two sessions and could have changed a number."""
+    from assay import provenance
+    from assay.report.history import Change
+
+    made = []
+    for name in ("suite_digest", "assay_version"):
+        a, b = ({getattr(result.run, name) for result in entry.results} for entry in (old, new))
+        if a != b:
+            made.append(Change(name, "/".join(sorted(a)), "/".join(sorted(b))))
+    sides = [[r.provenance for r in entry.results if r.provenance is not None] for entry in (old, new)]
+    differing = (fact for fact in provenance.differences(*sides) if fact.matters)
+    return [*made, *(Change(fact.name, _values(fact.a), _values(fact.b)) for fact in differing)]
+
+
+def _values(values: Sequence[Any]) -> str:
+    return ", ".join("absent" if value is None else str(value) for value in values) or "unknown"

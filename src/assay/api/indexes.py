@@ -1,0 +1,61 @@
+"""The index of run directories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assay.api.evidence import runs_directory
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from assay.errors import Problem
+
+
+@dataclass(frozen=True)
+class IndexUpdate:
+    """What came of `index`.
+
+    path       of the index
+    runs       that it has now; of them `read` anew, and `gone` since it was made
+    made_anew  why it was made from nothing; None where it was not
+    problems   run directories that could not be read
+    """
+
+    path: Path
+    runs: int
+    read: int
+    gone: int
+    made_anew: str | None
+    problems: tuple[Problem, ...]
+
+
+def index(*, rebuild: bool = False, runs: str | PathLike[str] | None = None) -> IndexUpdate:
+    """Make the index agree with the run directories, as `assay index`.
+
+    rebuild  begin with an empty one
+    runs     directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+
+    Raises InputError where there is no such directory.
+    """
+    from assay import store
+    from assay.run.index import update_index
+
+    directory = runs_directory(runs)
+    if not directory.is_dir():
+        raise InputError(f"{directory}: there is no such directory; name one with --runs")
+    why = "--rebuild" if rebuild else store.trouble(directory)
+    before = {} if why else store.known(directory)
+    problems = update_index(directory, rebuild=rebuild)
+    after = store.known(directory)
+    return IndexUpdate(
+        path=store.index_path(directory),
+        runs=len(after),
+        read=sum(before.get(run) != stamp for run, stamp in after.items()),
+        gone=len(before.keys() - after.keys()),
+        made_anew=why,
+        problems=tuple(problems),
+    )

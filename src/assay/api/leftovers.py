@@ -1,0 +1,69 @@
+"""What runs left on the systems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assay.api.evidence import runs_directory
+from assay.api.systems import system_named
+from assay.errors import AssayError
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from assay.run.leftovers import Remains
+    from assay.suite import System
+
+
+@dataclass(frozen=True)
+class Leftovers:
+    """What came of `clean`.
+
+    looked   whether it is known what is left
+    found    what runs left there
+    removed  tokens of the jobs whose remains are gone now
+    error    why the system could not be looked at, or something not be removed; "" where all went well
+    """
+
+    system: str
+    looked: bool
+    found: tuple[Remains, ...]
+    removed: frozenset[str]
+    error: str
+
+
+def clean(
+    system: str | System | None = None,
+    *,
+    systems: str | PathLike[str] | None = None,
+    yes: bool = False,
+    running: bool = False,
+    runs: str | PathLike[str] | None = None,
+) -> Leftovers:
+    """What runs left on a system, as `assay clean SYSTEM`; an error there is told, not raised.
+
+    system   its name, or the system itself; None: this machine
+    systems  the file that has a system of this name; None: systems.yaml here
+    yes      remove it, but for what still goes on
+    running  count as left what still goes on, too: with `yes` its jobs are ended
+    runs     directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
+
+    Raises InputError where there is no such system.
+    """
+    from assay.run import leftovers
+
+    where = system_named(system, systems) if system is None or isinstance(system, str) else system
+    directory = runs_directory(runs)
+    found: list[Remains] = []
+    looked, removed, error = False, frozenset[str](), ""
+    try:
+        found = [*leftovers.remains(where, leftovers.known(directory))]
+        looked = True
+        doomed = [left for left in found if running or not left.going]
+        if yes and doomed:
+            leftovers.remove(where, doomed, directory, running=running)
+            removed = frozenset(left.token for left in doomed)
+    except AssayError as refused:
+        error = str(refused)
+    return Leftovers(where.name, looked, tuple(found), removed, error)

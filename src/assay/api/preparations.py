@@ -1,0 +1,165 @@
+"""What a cluster is given before trials run on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assay.api.systems import kubernetes_options, on_command_line
+from assay.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from assay.checks.check import Check
+    from assay.cluster.components import Preparation
+    from assay.cluster.components.part import Part, Platform, Target
+    from assay.cluster.prepare import Step
+    from assay.launch.kubernetes.client import Cluster
+    from assay.launch.kubernetes.options import KubernetesSystem
+
+
+@dataclass(frozen=True)
+class ClusterPreparation:
+    """What came of `prepare`: nothing is changed before `apply` or `revert`.
+
+    wanted  the parts and their objects
+    lacks   what is to be written into the system so that its pods use what it is given; "" where nothing
+    words   that name the system to a command
+    """
+
+    wanted: Preparation
+    lacks: str
+    words: str
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The connection. Raises PlatformError where it does not answer."""
+        from assay.launch.kubernetes.connection import connect
+
+        return connect(self.wanted.target.system.context, self.wanted.target.namespace)
+
+    @property
+    def parts(self) -> list[str] | None:
+        """Names of the parts; None where it is all of the system's."""
+        return None if self.wanted.whole else [*self.wanted.names()]
+
+    def plan(self, *, reverting: bool = False) -> list[Step]:
+        """What `apply`, or `revert`, would do, by the API server's own dry run."""
+        from assay.cluster import prepare as work
+
+        return (
+            work.revert_plan(self.cluster, self.parts) if reverting else work.plan(self.cluster, self.wanted)
+        )
+
+    def apply(self) -> list[Step]:
+        """Bring it to the cluster. Raises InputError, and changes nothing, where a step hinders."""
+        from assay.cluster import prepare as work
+
+        return work.apply(self.cluster, self.wanted)
+
+    def revert(self) -> list[Step]:
+        """Take back what `apply` brought."""
+        from assay.cluster import prepare as work
+
+        return work.revert(self.cluster, self.parts)
+
+    def checks(self) -> list[tuple[str, Check]]:
+        """Whether what the parts bring is there and ready: part and check."""
+        from assay.checks.check import for_system
+        from assay.cluster.components.requirements import check_all
+
+        return [(part, for_system(one, self.words)) for part, one in check_all(self.cluster, self.wanted)]
+
+
+def prepare(
+    system: str,
+    *,
+    systems: str | PathLike[str] | None = None,
+    part: Sequence[str] = (),
+    platform: Platform | None = None,
+    rdma: bool = False,
+) -> ClusterPreparation:
+    """Operators, node settings, storage and rights for a system on Kubernetes, as `assay cluster prepare`.
+
+    systems   the systems' file; None: systems.yaml here
+    part      only these parts; empty: all of the system, and `pods`
+    platform  what the cluster is; None: it is asked
+    rdma      allow pods to lock memory, as InfiniBand and RoCE need
+
+    Raises InputError for a system or a part that is not there, PlatformError where the cluster has to be
+    asked and does not answer.
+    """
+    from assay.cluster.components import Preparation
+    from assay.launch.kubernetes import openshift
+
+    written = kubernetes_options(system, systems)
+    chosen = openshift.with_rdma(written) if rdma else written
+    wanted = Preparation(_target(chosen, platform), _parts(chosen, part, system, systems), not part)
+    _refuse_strangers(wanted)
+    podded = wanted.target.is_openshift and "pods" in wanted.names()
+    lacks = openshift.lacks(written, chosen) if podded else ""
+    return ClusterPreparation(wanted, lacks, on_command_line(system, systems))
+
+
+def refuse_restarts(steps: Sequence[Step]) -> None:
+    """Raises InputError where the steps drain and restart nodes."""
+    pools = sorted({str(step.pool) for step in steps if step.restarts})
+    if pools:
+        raise InputError(
+            f"nothing was changed: the nodes of pool {', '.join(pools)} would be drained and restarted, one "
+            "after the other; add --restart-nodes where that is meant, or name the other parts with --part"
+        )
+
+
+def _parts(
+    chosen: KubernetesSystem, names: Sequence[str], system: str, file: str | PathLike[str] | None
+) -> tuple[Part, ...]:
+    """The parts named here, else those of the system, as systems.yaml has them set."""
+    from assay.cluster.components import PARTS
+    from assay.suite import document
+    from assay.suite.findings import checked, unknown
+    from assay.suite.systems import FILE_NAME
+
+    written = document.read(Path(file or FILE_NAME))
+    problems = [
+        Problem(written.where(system, "prepare", name), f"{system}.prepare: {unknown('part', name, PARTS)}")
+        for name in chosen.prepare
+        if name not in PARTS
+    ]
+    problems += [Problem("--part", unknown("part", name, PARTS)) for name in names if name not in PARTS]
+    wanted = names or ("pods", *chosen.prepare)
+    made = []
+    for name, part in PARTS.items():
+        if name in wanted:
+            at = (system, "prepare", name)
+            one, wrong = checked(part, chosen.prepare.get(name) or {}, written.where, at)
+            problems += wrong
+            made += [] if one is None else [one]
+    if problems:
+        raise InputError(problems)
+    return tuple(made)
+
+
+def _target(system: KubernetesSystem, platform: Platform | None) -> Target:
+    """The cluster is asked only for what is not said here."""
+    from assay.cluster.components.part import Target
+    from assay.launch.kubernetes.connection import connect
+    from assay.launch.kubernetes.openshift_detection import is_openshift
+
+    namespace = system.namespace or connect(system.context).namespace
+    if platform is None:
+        platform = "openshift" if is_openshift(connect(system.context, namespace)) else "kubernetes"
+    return Target(platform, namespace, system)
+
+
+def _refuse_strangers(wanted: Preparation) -> None:
+    platform = wanted.target.platform
+    strangers = [part.name for part in wanted.parts if platform not in part.platforms]
+    if strangers:
+        raise InputError(
+            f"{', '.join(strangers)}: not for {platform}; leave it out, or say what it is with --for"
+        )
