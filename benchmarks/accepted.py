@@ -2,7 +2,7 @@
 
 RUNS is the runs directory into which whole rounds were taken by `assay import`, SET their names. A result is
 one system's runs of one benchmark; it raises a doubt where any figure of it does. Prints the table of
-assay/analyse/explanations/accepted.py.
+assay/analyse/doubts/accepted.py.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 
 from assay import store
 from assay.analyse import doubts
+from assay.analyse.doubts.result_sets import doubts_of_set
 from assay.analyse.groups import group
 from assay.analyse.ratio import one_side
-from assay.analyse.set_doubts import doubts_of_set
 from assay.read import metrics
 from assay.records import Result
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from assay.analyse.compare import compare
-from assay.analyse.doubts import DOUBTS, Case, Side, of
+from assay.analyse.doubts import CASE_KINDS, Case, Side, of
 from assay.analyse.groups import group
 from assay.records import Doubt, Estimate, Measurement, Result, RunState
 from stated_runs import metrics, result, side
@@ -221,5 +221,5 @@ def test_codes_are_the_names_under_which_they_are_listed() -> None:
         [*side([10.0] * 4, facts=CLEAN), result(None, block=9, state=RunState.FAILED)],
         side([1.0, 20.0, 9.0], system="b", params={"x": 1}, facts=CLEAN | {"os": "RHEL 9"}),
     )
-    assert set(seen) <= set(DOUBTS)
+    assert set(seen) <= {kind.code for kind in CASE_KINDS}
     assert len(seen) >= 6

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from assay.analyse.inference_rules import check_inference, doubts_of_inference
+from assay.analyse.doubts.inference import doubts_of_inference
+from assay.analyse.inference_rules import check_inference
 from assay.cli import import_, score
 from assay.logs.inference_paths import inference_runs
 from assay.logs.loadgen import find_runs

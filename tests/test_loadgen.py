@@ -16,7 +16,8 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.analyse.inference_rules import check_inference, doubts_of_inference
+from assay.analyse.doubts.inference import doubts_of_inference
+from assay.analyse.inference_rules import check_inference
 from assay.analyse.inference_targets import inference_task, latency_bounds_ns
 from assay.analyse.rules import NOT_VERIFIED
 from assay.cli import import_, score

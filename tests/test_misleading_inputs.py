@@ -51,7 +51,7 @@ def test_copies_are_invalid_and_the_first_sentence_says_so(
     assert "copied-values" in codes(found)
     assert advice.action == "Fix first"
     assert evidence in advice.sentence
-    assert "Look whether files or rows were copied" in advice.sentence
+    assert "Look for files or rows that were copied" in advice.sentence
 
 
 def test_figures_that_agree_by_their_resolution_are_no_copies() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from assay.analyse.explanations import EXPLANATIONS
+from assay.analyse.doubts import KINDS
 from assay.analyse.spending import cost_of_a_result
 from assay.api.reports import _summarised
 from assay.cli import assay
@@ -74,7 +74,7 @@ def test_a_biased_answer_is_marked_and_the_advice_is_for_now() -> None:
 
 
 def test_an_invalid_figure_outweighs_every_verdict() -> None:
-    code = next(code for code, of in EXPLANATIONS.items() if of.severity == "invalid")
+    code = next(code for code, of in KINDS.items() if of.severity == "invalid")
     advice = recommendation(asked("faster", doubts=(replace(BIASED, code=code),)))
     assert (advice.action, advice.severity) == ("Fix first", "invalid")
     assert code in advice.sentence

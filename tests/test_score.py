@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.analyse.doubts.result_sets import doubts_of_set
 from assay.analyse.mlperf_rounds import Rule, rule_for
 from assay.analyse.score import olympic_mean, score
-from assay.analyse.set_doubts import doubts_of_set
 from assay.cli.score import command
 from assay.errors import InputError
 from assay.records import Doubt, Scalar, TrainingRun, TrainingStatus
@@ -272,6 +272,19 @@ def test_each_broken_file_is_named_and_the_set_has_no_score(mlperf_logs: Path, t
     assert "result_1.txt: the file is empty" in text
     assert "no score; mean 21.049 min" in text
     assert {path: path.read_bytes() for path in leaf.iterdir()} == before
+
+
+def test_a_file_of_a_set_that_can_not_be_read_is_doubted(tmp_path: Path) -> None:
+    leaf = tmp_path / "sys" / "resnet"
+    leaf.mkdir(parents=True)
+    (leaf / "result_0.txt").write_text("no log\n")
+    (leaf / "scaling.json").write_text("{")
+    [found] = json.loads(assay_score(tmp_path, "--json").stdout)["sets"]
+    doubts = [doubt for doubt in found["doubts"] if doubt["code"] == "unreadable-file"]
+    assert any("scaling.json: can't be read as JSON" in doubt["evidence"] for doubt in doubts)
+    assert {doubt["remedy"] for doubt in doubts} == {
+        "Fix the file or remove it; the score is computed without it"
+    }
 
 
 def test_a_run_of_assay_s_own_is_refused_with_the_name_of_its_log(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Write docs/doubts.md from the doubts' own explanations: `python tools/doubts_page.py [--check]`."""
+"""Write docs/doubts.md from the kinds of doubt themselves: `python tools/doubts_page.py [--check]`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from assay.analyse.doubts import of_subject
+from assay.analyse.doubts.accepted import RAISED, REASONS, RESULTS
 from assay.analyse.doubts.detection import POWER, RUNS
-from assay.analyse.explanations import SEVERITIES, SUBJECTS
-from assay.analyse.explanations.accepted import RAISED, REASONS, RESULTS
+from assay.records import SEVERITIES, SUBJECTS
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "doubts.md"
 
@@ -20,21 +21,21 @@ def page() -> str:
 
 def _lines() -> Iterator[str]:
     yield "# Doubts"
-    yield "A doubt is a reason not to take a figure at its face: a code, the evidence in figures, the remedy."
+    yield "A doubt is a reason not to take a figure at face value: a code, the evidence, the remedy."
     yield "`assay explain CODE` shows what stands here; this page is made by `python tools/doubts_page.py`.\n"
     yield "| severity | means |\n|---|---|"
     yield from (f"| {severity} | {meaning} |" for severity, meaning in SEVERITIES.items())
     yield from _rates()
     yield from _accepted()
-    for subject, table in SUBJECTS.items():
-        yield f"\n## {subject}"
-        for code, it in table.items():
-            yield f"\n### {code}"
-            yield f"*{it.severity}.* {it.means}\n"
-            yield f"**What it may do.** {it.effect}\n"
-            yield f"**Remedy.** {it.remedy}"
-            if it.rates:
-                yield f"\n**How often it errs.** {it.rates}"
+    for subject, title in SUBJECTS.items():
+        yield f"\n## {title}"
+        for kind in of_subject(subject):
+            yield f"\n### {kind.code}"
+            yield f"*{kind.severity}.* {kind.means}\n"
+            yield f"**What it may do.** {kind.effect}\n"
+            yield f"**Remedy.** {kind.remedy}"
+            if kind.rates:
+                yield f"\n**How often it errs.** {kind.rates}"
 
 
 def _rates() -> Iterator[str]:

@@ -20,7 +20,7 @@ from assay.analyse.inference_targets import (
     latency_bounds_ns,
 )
 from assay.analyse.log_rules import Check, State
-from assay.records import Doubt, InferenceRun, Stated
+from assay.records import InferenceRun, Stated
 
 MIN_DURATION_MS: Final = 600_000
 _SEEDS: Final = ("effective_qsl_rng_seed", "effective_sample_index_rng_seed", "effective_schedule_rng_seed")
@@ -119,59 +119,6 @@ def check_inference(run: InferenceRun) -> tuple[Check, ...]:
     )
 
 
-def doubts_of_inference(run: InferenceRun) -> tuple[Doubt, ...]:
-    """What speaks against a run's figures as a result of MLPerf; nothing where it is no result at all."""
-    if run.problem:
-        return ()
-    checks = check_inference(run)
-    stated = {key: said.value for key, said in run.stated.items()}
-    benchmark, round_ = _task_of(run)
-    short = unmet_settings(run.scenario, stated, benchmark, round_)
-    found = []
-    if short:
-        remedy = "repeat it with the official settings (mlperf.conf) before calling it a result of MLPerf"
-        word = run.validity or "no validity stated"
-        found.append(Doubt("short-settings", f"{word}, but {'; '.join(short)}", remedy))
-    for code, rule, remedy in _OTHER_DOUBTS:
-        found += [Doubt(code, c.evidence, remedy) for c in checks if c.rule == rule and c.state == "fail"]
-    if run.validity is None:
-        evidence = "the program states no validity: neither duration nor number of queries was checked"
-        found.append(Doubt("no-validity", evidence, "take the figures from LoadGen's own logs"))
-    return tuple(found)
-
-
-_OTHER_DOUBTS: Final = (
-    (
-        "no-accuracy",
-        "accuracy run",
-        "make an accuracy run with the same settings: without it a speed is no result of MLPerf",
-    ),
-    (
-        "below-asked-accuracy",
-        "accuracy target",
-        "take the reference's weights and preprocessing, or a precision that keeps its accuracy",
-    ),
-    (
-        "latency-above-bound",
-        "latency bound",
-        "find the largest rate that keeps the benchmark's own bound, and compare that",
-    ),
-    (
-        "other-data-set",
-        "data set",
-        "repeat it on the whole data set of the rules before calling it a result of MLPerf",
-    ),
-    (
-        "default-seeds",
-        "seeds of a round",
-        "use the seeds that the round publishes: the order of queries matters",
-    ),
-    ("test-mode", "no test mode", "repeat it without the settings of an audit test"),
-    ("logged-errors", "no errors", "look at the errors in the detail log before using the figures"),
-    ("logs-disagree", "summary and detail log agree", "find out whether both logs are of the same run"),
-)
-
-
 def _performance(run: InferenceRun) -> Check:
     name = "a result of performance"
     validity = run.stated.get("result_validity")
@@ -215,13 +162,13 @@ def _official(scenario: object, benchmark: str, round_: str) -> Iterator[Setting
             yield setting
 
 
-def _task_of(run: InferenceRun) -> tuple[str, str]:
+def task_of(run: InferenceRun) -> tuple[str, str]:
     """Benchmark and round of a run in MLPerf's tree; "" where they aren't known."""
     return (run.place.benchmark, run.place.round) if run.place else ("", "")
 
 
 def _settings(run: InferenceRun) -> Iterator[Check]:
-    for setting in _official(run.scenario, *_task_of(run)):
+    for setting in _official(run.scenario, *task_of(run)):
         key = next((key for key in setting.keys if key in run.stated), None)
         if key is None:
             yield Check(setting.name, "not applicable", f"the logs don't state {setting.keys[0]}")
@@ -232,7 +179,7 @@ def _settings(run: InferenceRun) -> Iterator[Check]:
 
 def _data_set(run: InferenceRun) -> Check:
     name = "data set"
-    task = inference_task(*_task_of(run))
+    task = inference_task(*task_of(run))
     stated = run.stated.get("qsl_reported_total_count")
     if task is None:
         return Check(name, "not applicable", "the benchmark, or the size of its data set, is not known")
@@ -245,7 +192,7 @@ def _data_set(run: InferenceRun) -> Check:
 def _latency_bound(run: InferenceRun) -> Check:
     name = "latency bound"
     scenario = run.place.scenario if run.place else ""
-    benchmark, round_ = _task_of(run)
+    benchmark, round_ = task_of(run)
     bounds = latency_bounds_ns(benchmark, scenario, round_)
     stated = {key: run.stated[key] for key in bounds if key in run.stated}
     if not stated:
@@ -277,7 +224,7 @@ def _accuracy_target(run: InferenceRun) -> Check:
         return Check(name, "not applicable", "no accuracy is known")
     if run.place and run.place.division == "open":
         return Check(name, "not applicable", "the open division asks for none")
-    task = inference_task(*_task_of(run))
+    task = inference_task(*task_of(run))
     if task is None or not task.accuracy:
         return Check(name, "not applicable", "the target of this benchmark in its round is not known here")
     stated = run.accuracy.figures

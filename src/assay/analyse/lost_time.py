@@ -22,7 +22,7 @@ Lost = tuple[float, float]
 """Shares of their time that A and B may have lost; 0 where it does not matter."""
 
 NOTHING_LOST: Lost = (0.0, 0.0)
-_CODES = {"busy-neighbours", "stolen-time"}
+_CODES = {meanwhile.BUSY_NEIGHBOURS.code, meanwhile.STOLEN_TIME.code}
 
 
 def lost_to_others(a: Sequence[Result], b: Sequence[Result], margin: float, doubts: Sequence[Doubt]) -> Lost:

@@ -17,7 +17,7 @@ from typing import Final
 
 from assay.analyse.log_rules import Check
 from assay.analyse.mlperf_rounds import RoundRules, Rule, rule_for
-from assay.records import Doubt, TrainingRun
+from assay.records import Doubt, DoubtKind, TrainingRun
 from assay.units import counted
 
 _BROKEN: Final = ("unfinished", "invalid")
@@ -118,39 +118,90 @@ def olympic_mean(minutes: Sequence[float], failed: int, dropped: int) -> float:
     return fmean(kept)
 
 
+NO_RULE = DoubtKind(
+    code="no-rule",
+    subject="training",
+    severity="weak",
+    means="No rule says how this benchmark is scored, or the logs name no benchmark.",
+    effect="There is no score, only minutes of single runs.",
+    remedy="Use the minutes of the single runs, and compare them run by run with `assay compare`.",
+)
+
+
+RUN_COUNT = DoubtKind(
+    code="run-count",
+    subject="training",
+    severity="invalid",
+    means="The set does not have the number of runs that the rule asks for.",
+    effect=(
+        "A score of other runs than the rule's is not comparable: the fastest and slowest are dropped from a "
+        "fixed number."
+    ),
+    remedy=(
+        "Score exactly as many runs as the rule asks for; until then use the minutes of the single runs."
+    ),
+)
+
+
+UNUSABLE_RUN = DoubtKind(
+    code="unusable-run",
+    subject="training",
+    severity="invalid",
+    means=(
+        "A log of the set is broken, cut or unfinished, or its last evaluation missed the round's target."
+    ),
+    effect=(
+        "A broken log is not a run that failed to converge: counting it either way invents a result. The "
+        "official rule drops one as the slowest run; what it gives then is shown next to it."
+    ),
+    remedy="Complete the file or repeat the run: a broken log is not a run that failed to converge.",
+)
+
+
+NOT_CONVERGED = DoubtKind(
+    code="not-converged",
+    subject="training",
+    severity="weak",
+    means="Runs of the set ended without reaching the quality target.",
+    effect=(
+        "Within the number that the rules allow they count as the slowest; beyond it the set is no result."
+    ),
+    remedy=(
+        "Compare the share of runs that converge as well as the score, and look at the hyperparameters of "
+        "those that did not."
+    ),
+)
+
+
 def _obstacles(runs: Sequence[TrainingRun], rule: Rule | None, benchmark: str | None) -> list[Doubt]:
     """Why the rule gives no score; empty where it does."""
     if rule is None:
-        named = f"no rule is known for {benchmark!r}" if benchmark else "the logs name no benchmark"
-        return [Doubt("no-rule", named, "use the minutes of the single runs; a score is not defined")]
-    found = []
+        return [
+            NO_RULE.doubt(
+                f"no rule is known for {benchmark!r}" if benchmark else "the logs name no benchmark"
+            )
+        ]
+    doubts = []
     if len(runs) != rule.runs:
         files = f"{len(runs)} result file{'s' if len(runs) != 1 else ''}"
-        found.append(
-            Doubt(
-                "run-count",
+        doubts.append(
+            RUN_COUNT.doubt(
                 f"{files} where the rule for {benchmark} is {rule.runs} runs",
-                f"score exactly {rule.runs} runs; until then use the minutes of the single runs",
+                ("as many runs as the rule asks for", f"{rule.runs} runs"),
             )
         )
     unusable = [run for run in runs if run.status in _BROKEN]
     if unusable:
         evidence = "; ".join(f"{run.file}: {run.problem}" for run in unusable[:5])
         more = f" and {len(unusable) - 5} more" if len(unusable) > 5 else ""
-        remedy = "complete these files or repeat the runs: a broken log is not a run that failed to converge"
-        found.append(Doubt("unusable-run", evidence + more, remedy))
+        doubts.append(UNUSABLE_RUN.doubt(evidence + more))
     failed = sum(run.status == "aborted" for run in runs)
     if failed > rule.failures:
-        remedy = "the set is no result by the rules; look at the hyperparameters of the runs that failed"
-        found.append(
-            Doubt("not-converged", f"{counted(failed, 'run')} did not converge, {rule.failures} may", remedy)
-        )
-    return found
+        doubts.append(NOT_CONVERGED.doubt(f"{counted(failed, 'run')} did not converge, {rule.failures} may"))
+    return doubts
 
 
 def _failures_counted(failed: int, rule: Rule) -> Doubt:
-    return Doubt(
-        "not-converged",
-        f"{failed} of {rule.runs} runs did not converge; the rules take them for the slowest",
-        "compare the share of runs that converge as well as the score",
+    return NOT_CONVERGED.doubt(
+        f"{failed} of {rule.runs} runs did not converge; the rules take them for the slowest"
     )

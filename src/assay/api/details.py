@@ -85,7 +85,7 @@ class RunDetails:
     @cached_property
     def doubts(self) -> tuple[tuple[Doubt, int], ...]:
         """Each doubt by code, the gravest first, with its first evidence and the number of its points."""
-        from assay.analyse import doubts, explanations
+        from assay.analyse import doubts
 
         by_code: dict[str, tuple[Doubt, int]] = {}
         for system in self.systems:
@@ -94,7 +94,7 @@ class RunDetails:
                 for doubt in doubts.of(case):
                     kept, times = by_code.get(doubt.code, (doubt, 0))
                     by_code[doubt.code] = (kept, times + 1)
-        return tuple(sorted(by_code.values(), key=lambda at: explanations.rank(at[0].code)))
+        return tuple(sorted(by_code.values(), key=lambda at: doubts.rank(at[0].code)))
 
 
 def show(run: str, *, runs: str | PathLike[str] | None = None) -> RunDetails:

@@ -10,20 +10,20 @@ from assay.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assay.analyse.explanations import Explanation
+    from assay.records import DoubtKind
 
 
-def explain(code: str | None = None) -> Mapping[str, Explanation]:
-    """Code → what the doubt means, what it may do and its remedy, as `assay explain CODE`; None: all.
+def explain(code: str | None = None) -> Mapping[str, DoubtKind]:
+    """Code → the kind of doubt (meaning, effect, remedy), as `assay explain CODE` shows it; None: all.
 
     Raises InputError with the nearest code where there is none of this name.
     """
-    from assay.analyse.explanations import EXPLANATIONS
+    from assay.analyse.doubts import KINDS
 
     if code is None:
-        return EXPLANATIONS
-    if code not in EXPLANATIONS:
-        near = get_close_matches(code.lower().replace("_", "-"), EXPLANATIONS, n=1)
+        return KINDS
+    if code not in KINDS:
+        near = get_close_matches(code.lower().replace("_", "-"), KINDS, n=1)
         hint = f"is it {near[0]}? " if near else ""
         raise InputError(f"no doubt is called {code}; {hint}`assay explain` lists all")
-    return {code: EXPLANATIONS[code]}
+    return {code: KINDS[code]}

@@ -43,13 +43,14 @@ class Scores:
     @property
     def sound(self) -> bool:
         """Whether every log is complete and valid, no check fails and every stated score follows."""
+        from assay.analyse.doubts.published import SCORE_CONTRADICTS
         from assay.analyse.inference_rules import check_inference
 
         checks = [check for scored in self.sets for check in scored.checks]
         checks += [check for run in self.inference if self.checked for check in check_inference(run)]
         incomplete = any(run.status in ("unfinished", "invalid") for one in self.sets for run in one.runs)
         no_result = any(run.problem and not (run.mode or "").startswith("Accuracy") for run in self.inference)
-        contradicted = any(doubt.code == "score-contradicts" for one in self.sets for doubt in one.doubts)
+        contradicted = any(doubt.code == SCORE_CONTRADICTS.code for one in self.sets for doubt in one.doubts)
         return not (incomplete or no_result or contradicted or any(c.state == "fail" for c in checks))
 
     def __str__(self) -> str:
@@ -178,19 +179,15 @@ def _checked(found: ResultSet, scored: ScoredSet) -> ScoredSet:
 
 
 def _scored(found: ResultSet, round_: str | None) -> ScoredSet:
+    from assay.analyse.doubts.result_sets import UNREADABLE_FILE, doubts_of_set
     from assay.analyse.score import ScoredSet, score
-    from assay.analyse.set_doubts import doubts_of_set
     from assay.logs.mlperf import training_runs
-    from assay.records import Doubt
 
     runs = tuple(training_runs(found, round_=round_))
     benchmark = _most_common(run.benchmark for run in runs) or found.benchmark
     of_round = _most_common(run.round for run in runs) or found.round or round_
     result = score(runs, benchmark=benchmark, round_=of_round, scaling_factor=found.scaling_factor)
-    beside = (
-        Doubt("unreadable-file", f"{p.where}: {p.what}", "mend or remove the file; the score does without it")
-        for p in found.problems
-    )
+    beside = (UNREADABLE_FILE.doubt(f"{p.where}: {p.what}") for p in found.problems)
     return ScoredSet(
         name=found.name,
         benchmark=benchmark,

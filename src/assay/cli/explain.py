@@ -33,12 +33,12 @@ def command(code: str | None, as_json: bool) -> None:
 
 
 def _plain(code: str) -> dict[str, Any]:
-    from dataclasses import asdict
-
+    from assay.analyse.doubts import KINDS
     from assay.analyse.doubts.detection import POWER
-    from assay.analyse.explanations import EXPLANATIONS
 
-    plain: dict[str, Any] = {"code": code, **asdict(EXPLANATIONS[code])}
+    kind = KINDS[code]
+    plain: dict[str, Any] = {"code": code, "severity": kind.severity, "means": kind.means}
+    plain |= {"effect": kind.effect, "remedy": kind.remedy, "rates": kind.rates}
     if code in POWER:
         found = POWER[code]
         plain["detection"] = {
@@ -50,23 +50,25 @@ def _plain(code: str) -> dict[str, Any]:
 
 def _all() -> Iterator[str]:
     """Each subject with its doubts, a line each."""
-    from assay.analyse.explanations import SUBJECTS
+    from assay.analyse.doubts import KINDS, of_subject
+    from assay.records import SUBJECTS
 
-    width = max(len(code) for table in SUBJECTS.values() for code in table)
-    for subject, table in SUBJECTS.items():
-        yield from ("" if subject != next(iter(SUBJECTS)) else "Doubts, with how grave each is.\n", subject)
-        for code, explanation in table.items():
-            lines = textwrap.wrap(explanation.means, 96 - width - 11)
-            yield f"  {code:{width}} {explanation.severity:7} {lines[0]}"
+    width = max(map(len, KINDS))
+    for subject, title in SUBJECTS.items():
+        yield from ("" if subject != next(iter(SUBJECTS)) else "Doubts, with how grave each is.\n", title)
+        for kind in of_subject(subject):
+            lines = textwrap.wrap(kind.means, 96 - width - 11)
+            yield f"  {kind.code:{width}} {kind.severity:7} {lines[0]}"
             yield from (" " * (width + 11) + line for line in lines[1:])
     yield "\n`assay explain CODE` says more."
 
 
 def _page(code: str) -> Iterator[str]:
+    from assay.analyse.doubts import KINDS
     from assay.analyse.doubts.detection import POWER, RUNS
-    from assay.analyse.explanations import EXPLANATIONS, SEVERITIES
+    from assay.records import SEVERITIES
 
-    it = EXPLANATIONS[code]
+    it = KINDS[code]
     yield f"{code} ({it.severity}: {SEVERITIES[it.severity]})"
     parts = {"What": it.means, "Effect": it.effect, "Remedy": it.remedy, "Errs": it.rates}
     for title, text in parts.items():

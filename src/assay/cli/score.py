@@ -119,7 +119,8 @@ def _print(
 ) -> None:
     from rich.console import Console
 
-    from assay.analyse.inference_rules import check_inference, doubts_of_inference
+    from assay.analyse.doubts.inference import doubts_of_inference
+    from assay.analyse.inference_rules import check_inference
     from assay.analyse.rules import NOT_VERIFIED
     from assay.report.inference import inference_run
     from assay.report.rule_checks import rule_checks
@@ -197,7 +198,8 @@ def _run_json(run: TrainingRun) -> dict[str, Any]:
 
 def _inference_json(run: InferenceRun, *, rules: bool) -> dict[str, Any]:
     """A run as plain data: its score and figures, what it was run with, doubts and checks."""
-    from assay.analyse.inference_rules import check_inference, doubts_of_inference
+    from assay.analyse.doubts.inference import doubts_of_inference
+    from assay.analyse.inference_rules import check_inference
 
     document = {
         "run": run.name,

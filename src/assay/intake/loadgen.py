@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assay import read
-from assay.analyse.inference_rules import doubts_of_inference
+from assay.analyse.doubts.inference import doubts_of_inference
 from assay.errors import InputError
 from assay.intake.content import sha256
 from assay.intake.imported import UNKNOWN, Imported, imported_run, imported_trial, keep_logs, numbered

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import re
 
-from assay.records import Doubt
+from assay.records import Doubt, DoubtKind
 
 _FAILURE = re.compile(rb"read-only|denied|not permitted|ignoring|failed|no such file", re.IGNORECASE)
+
+
+CACHE_NOT_CLEARED = DoubtKind(
+    code="cache-not-cleared",
+    subject="training",
+    severity="biased",
+    means="The log claims that caches were cleared, and shows that clearing them failed.",
+    effect="Data came from memory: start and first epoch are faster than by the rules.",
+    remedy="Clear the page cache on the host (a container can't), or say that caches were warm.",
+)
 
 
 def failed_drop(head: bytes) -> tuple[int, str] | None:
@@ -23,8 +33,4 @@ def cache_doubt(head: bytes) -> Doubt | None:
     if failure is None:
         return None
     number, said = failure
-    return Doubt(
-        code="cache-not-cleared",
-        evidence=f"cache_clear is logged as true, but line {number} says: {said}",
-        remedy="clear the page cache on the host (a container can't), or say that caches were warm",
-    )
+    return CACHE_NOT_CLEARED.doubt(f"cache_clear is logged as true, but line {number} says: {said}")

@@ -23,6 +23,7 @@ from assay.errors import InputError
 from assay.logs.benchmark_names import benchmark_name
 from assay.logs.cache_clearing import cache_doubt
 from assay.logs.counts import throughput_in_samples
+from assay.logs.doubts import events_out_of_order, throughput_contradicts
 from assay.logs.evaluations import final_values
 from assay.logs.mllog import Event, EventReader, is_number
 from assay.logs.result_sets import ResultSet, round_of
@@ -30,11 +31,10 @@ from assay.logs.stated_system import logged_system
 from assay.logs.training_length import TrainingLength, training_length
 from assay.logs.training_log import TrainingLog
 from assay.logs.training_phases import training_phases
-from assay.records import Doubt, TrainingPhases, TrainingRun, TrainingStatus
+from assay.records import TrainingPhases, TrainingRun, TrainingStatus
 from assay.targets import Target, binds_open_division, era_of
 
 LONGEST_MINUTES: Final = 366 * 24 * 60.0  # no training takes a year: one of its two times is wrong
-CONTRADICTION: Final = 2.0  # a log's own throughput may cover other stretches: less than this is no news
 
 
 def training_runs(result_set: ResultSet, *, round_: str | None = None) -> Iterator[TrainingRun]:
@@ -97,12 +97,17 @@ def training_run(
     own, of = throughput_in_samples(log.throughput, named, of_round, accelerators)
     notes += [of] * bool(of)
     phases = _phases(log, length, own) if status in ("success", "aborted") else None
-    contradicted = _throughput_doubt(phases, own) if succeeded else None
+    contradicted = throughput_contradicts(phases, own) if succeeded else None
     if contradicted is not None and length.multiplied:
         length = replace(length, samples=None)
         phases = None if phases is None else replace(phases, samples=None)
     not_cleared = cache_doubt(log.reader.head) if log.claims_cache_cleared else None
-    doubts = (not_cleared, _order_doubt(log) if succeeded else None, length.doubt, contradicted)
+    doubts = (
+        not_cleared,
+        events_out_of_order(log.backwards) if succeeded else None,
+        length.doubt,
+        contradicted,
+    )
     return TrainingRun(
         file=name or path.name,
         status=status,
@@ -262,32 +267,3 @@ def _missed(target: Target, final: Mapping[str, tuple[float, int]]) -> str:
         return f"no evaluation of {target} before run_stop"
     value, line = found
     return "" if target.reached(value) else f"the last evaluation is {value:.6g} (line {line}), not {target}"
-
-
-# Doubts --------------------------------------------------------------------------------------------------
-
-
-def _order_doubt(log: TrainingLog) -> Doubt | None:
-    """Evaluations may be printed late; a training's own events are printed as they happen."""
-    if not log.backwards:
-        return None
-    return Doubt(
-        "events-out-of-order",
-        log.backwards,
-        "Check whether the log joins those of several ranks (no harm) or the clock was set during the run: "
-        "then its minutes are wrong by as much",
-    )
-
-
-def _throughput_doubt(phases: TrainingPhases | None, own: float | None) -> Doubt | None:
-    """The log's own throughput against samples over training time: far apart, one is counted otherwise."""
-    if phases is None or not phases.samples or not phases.training_minutes or own is None:
-        return None
-    rate = phases.samples / (phases.training_minutes * 60)
-    if 1 / CONTRADICTION < rate / own < CONTRADICTION:
-        return None
-    return Doubt(
-        code="throughput-contradicts",
-        evidence=f"samples over training time is {rate:.4g} samples/s, the log's own throughput {own:.4g}",
-        remedy="check what train_samples counts here, samples or batches, before using samples per second",
-    )

@@ -14,13 +14,13 @@ from typing import Final
 
 from assay.logs.counts import (
     LIKE_THE_DATA_SET,
-    Counted,
     What,
     counted,
     counts_from_before,
     data_set,
     stated_size,
 )
+from assay.logs.doubts import length_contradicts
 from assay.logs.evaluations import Evaluation
 from assay.records import Doubt
 
@@ -187,7 +187,7 @@ def _understood(
         return _Understood("samples", note, passes=passes) if samples else _Understood("epochs", note)
     note = f"epoch_num counts {known.what}: {of}, by {known.source}"
     against = samples if known.what == "epochs" else _too_few(points)
-    doubt = _contradicts(known, of, against)
+    doubt = length_contradicts(f"{known.what} in {of} by {known.source}", against)
     return _Understood(
         known.what, note, known.per_sample, known.began_at, known.passes, known.filled_up, doubt
     )
@@ -208,13 +208,3 @@ def _too_few(points: Sequence[Evaluation]) -> str:
     """Why the positions look like epochs; "" where they don't."""
     most = max(e.at for e in points if e.at is not None)
     return f"it goes to {most:g} only" if most < FEWEST_SAMPLES else ""
-
-
-def _contradicts(known: Counted, of: str, against: str) -> Doubt | None:
-    if not against:
-        return None
-    return Doubt(
-        "length-contradicts",
-        f"epoch_num counts {known.what} in {of} by {known.source}, but here {against}",
-        "Find out what the log counts; until then it has no epochs and no samples, and time to train stands",
-    )

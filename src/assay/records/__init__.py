@@ -19,6 +19,7 @@ from assay.records.asked import (
     TaskFile,
     Trial,
 )
+from assay.records.doubts import SEVERITIES, SUBJECTS, Doubt, DoubtKind, Severity, Subject
 from assay.records.jobs import (
     Extent,
     Handle,
@@ -50,7 +51,6 @@ from assay.records.verdicts import (
     DEFAULT_MARGIN,
     Along,
     Comparison,
-    Doubt,
     Estimate,
     Family,
     Point,
@@ -64,12 +64,15 @@ from assay.records.verdicts import (
 
 __all__ = [
     "DEFAULT_MARGIN",
+    "SEVERITIES",
+    "SUBJECTS",
     "AccuracyRun",
     "Along",
     "Better",
     "Comparison",
     "ConfusionMatrix",
     "Doubt",
+    "DoubtKind",
     "Estimate",
     "Expectation",
     "Extent",
@@ -106,9 +109,11 @@ __all__ = [
     "SecretPlace",
     "SecretReference",
     "Series",
+    "Severity",
     "Shape",
     "Stated",
     "StreamEnd",
+    "Subject",
     "Task",
     "TaskFile",
     "TrainingPhases",

@@ -1,4 +1,4 @@
-"""What it means: figures with intervals, comparisons, doubts."""
+"""What it means: figures with intervals, comparisons."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from assay.records.asked import Better, Expectation
+from assay.records.doubts import Doubt
 from assay.records.scalar import Scalar
 
 
@@ -20,15 +21,6 @@ class Estimate:
     n: int
     unit: str
     confidence: float = 0.95
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """A reason not to take a figure at its face: code, the evidence in figures, what to do."""
-
-    code: str
-    evidence: str
-    remedy: str
 
 
 DEFAULT_MARGIN = 0.02  # share that counts as equal, where nobody states another

@@ -46,7 +46,7 @@ def inference_run(run: InferenceRun, doubts: Sequence[Doubt], checks: Sequence[C
         parts.append(Text(f"accuracy {', '.join(figures)}"))
     if run.figures:
         parts.append(_figures(run))
-    parts += [Padding(Text(f"? {d.code}: {d.evidence}; {d.remedy}"), (0, 0, 0, 2)) for d in doubts]
+    parts += [Padding(Text(f"? {d.code}: {d.evidence}. {d.remedy}."), (0, 0, 0, 2)) for d in doubts]
     if checks:
         parts.append(checks_table(checks, whole="the run"))
     return Group(*parts, Text(""))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from assay.analyse import explanations
+from assay.analyse.doubts import KINDS, rank
+from assay.records import SEVERITIES
 from assay.report import (
     costs,
     exchange_words,
@@ -59,7 +60,7 @@ def html(contents: Contents) -> str:
         sections=_sections(contents),
         answers=answers(contents),
         doubts=_doubts(contents),
-        severities=explanations.SEVERITIES,
+        severities=SEVERITIES,
         charts=_charts(contents),
         rankings=[(ranking_words.headline(r), ranking_words.table(r)) for r in contents.rankings],
         ranking_note=ranking_words.how_to_read(contents.rankings),
@@ -98,7 +99,7 @@ def _doubts(contents: Contents) -> list[dict[str, Any]]:
     """Each code, the gravest first, with the evidences that reach farthest first and their places."""
     made = []
     by_code = gathered(contents.doubts, lambda at: at[0].code)
-    for group in sorted(by_code, key=lambda group: explanations.rank(group[0][0].code)):
+    for group in sorted(by_code, key=lambda group: rank(group[0][0].code)):
         ordered = sorted(group, key=lambda at: -len(at[1]))
         entries = [
             {"evidence": doubt.evidence, "reach": _reach(places), "many": len(places) > MOST_PLACES}
@@ -107,7 +108,7 @@ def _doubts(contents: Contents) -> list[dict[str, Any]]:
         made.append(
             {
                 "code": ordered[0][0].code,
-                "severity": explanations.EXPLANATIONS[ordered[0][0].code].severity,
+                "severity": KINDS[ordered[0][0].code].severity,
                 "remedy": ordered[0][0].remedy,
                 "first": entries[:MOST_EVIDENCE],
                 "more": entries[MOST_EVIDENCE:],

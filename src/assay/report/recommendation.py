@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assay.analyse import explanations
+from assay.analyse.doubts import KINDS
+from assay.analyse.doubts.design import FAILED_RUNS_LEFT_OUT
+from assay.analyse.doubts.scaling import SUPERLINEAR
 from assay.analyse.obstacles import more_runs_may_decide, obstacle
 from assay.analyse.sides import OpenQuestion
 from assay.records import Comparison, Doubt, Requirement
@@ -14,7 +16,7 @@ from assay.report.contents import Contents
 from assay.report.sentences import is_speed, verdict_word
 from assay.units import all_of
 
-_LOST = "failed-runs-left-out"  # how far it may have shifted the figures is part of the answer
+_LOST = FAILED_RUNS_LEFT_OUT.code  # how far it may have shifted the figures is part of the answer
 _FINAL = ("Accept", "Do not accept")
 _GRAVE = ("invalid", "biased")
 
@@ -75,7 +77,7 @@ def gravest(doubts: Sequence[Doubt]) -> str:
 
 
 def _severity(doubt: Doubt) -> str:
-    return explanations.EXPLANATIONS[doubt.code].severity
+    return KINDS[doubt.code].severity
 
 
 def _codes(doubts: Sequence[Doubt], severity: str) -> list[str]:
@@ -125,7 +127,7 @@ def _decided(
 
 def _sizes(contents: Contents) -> Recommendation:
     """Of sizes of one system: those to repeat, because a larger one shows that they lost speed."""
-    remedies = [d.remedy for found in contents.studies for d in found.doubts if d.code == "superlinear"]
+    remedies = [d.remedy for found in contents.studies for d in found.doubts if d.code == SUPERLINEAR.code]
     if remedies:
         return Recommendation("Repeat", f"{'. '.join(remedies)}.")
     return Recommendation(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assay.analyse.communication import Communication
-from assay.analyse.explanations import EXPLANATIONS
+from assay.analyse.doubts import KINDS
+from assay.analyse.doubts.scaling import SUPERLINEAR
 from assay.analyse.laws import MISFIT
 from assay.analyse.scaling_study import Law, Layout, Prediction, Study
 from assay.analyse.spending import Spending
@@ -43,7 +44,7 @@ def lead(study: Study) -> str:
 
 def _impossible(study: Study) -> list[str]:
     """Steps that gain more than their ranks: each a size that lost speed, and what to do."""
-    return [f"{d.evidence}. {d.remedy}." for d in study.doubts if d.code == "superlinear"]
+    return [f"{d.evidence}. {d.remedy}." for d in study.doubts if d.code == SUPERLINEAR.code]
 
 
 def _left_out(study: Study) -> str:
@@ -73,7 +74,7 @@ def _gain(study: Study, base: ScalingPoint, most: ScalingPoint) -> str:
 
 def _grave(doubts: Sequence[Doubt]) -> str:
     """Those to be fixed first: who reads one sentence reads of them."""
-    codes = dict.fromkeys(d.code for d in doubts if EXPLANATIONS[d.code].severity == "invalid")
+    codes = dict.fromkeys(d.code for d in doubts if KINDS[d.code].severity == "invalid")
     return f"To be fixed before you decide: {', '.join(codes)}." if codes else ""
 
 

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from assay.analyse.doubts.published import SCORE_CONTRADICTS
 from assay.analyse.mlperf_rounds import Rule
 from assay.analyse.score import Score, ScoredSet
 from assay.analyse.training_sets import set_of_runs
@@ -36,7 +37,7 @@ def scored_set(scored: ScoredSet, *, with_runs: bool = True) -> RenderableType:
         parts.append(Text(split.of_set(taken)))
         parts += [Text(f"{note}.", style="dim") for note in taken.notes]
     parts += [
-        Padding(Text(f"? {doubt.code}: {doubt.evidence}; {doubt.remedy}"), (0, 0, 0, 2))
+        Padding(Text(f"? {doubt.code}: {doubt.evidence}. {doubt.remedy}."), (0, 0, 0, 2))
         for doubt in scored.doubts
     ]
     return Group(*parts, Text(""))
@@ -96,7 +97,7 @@ def _stated(scored: ScoredSet) -> str:
     """`; published: 22.36 min, which follows from the logs`, where a score was stated."""
     if scored.stated_minutes is None:
         return ""
-    follows = all(doubt.code != "score-contradicts" for doubt in scored.doubts)
+    follows = all(doubt.code != SCORE_CONTRADICTS.code for doubt in scored.doubts)
     what = "which follows from the logs" if follows else "which does not follow from the logs"
     return f"; published {scored.stated_minutes:g} min, {what}"
 

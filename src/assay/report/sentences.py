@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from assay.analyse import lost_time
 from assay.analyse.compare import surely_beyond
-from assay.analyse.explanations import EXPLANATIONS, Severity
+from assay.analyse.doubts import KINDS
 from assay.analyse.obstacles import obstacle
 from assay.records import (
     Comparison,
@@ -19,6 +19,7 @@ from assay.records import (
     RunsRange,
     Scaling,
     ScalingPoint,
+    Severity,
     Verdict,
 )
 from assay.report import figures
@@ -81,7 +82,7 @@ def reservations(asked: Sequence[Question]) -> str:
     comparisons = [c for question in asked for c in question.comparisons]
     said = []
     for severity, alone, several in _RESERVATIONS:
-        codes = [[d.code for d in c.doubts if EXPLANATIONS[d.code].severity == severity] for c in comparisons]
+        codes = [[d.code for d in c.doubts if KINDS[d.code].severity == severity] for c in comparisons]
         many, named = sum(map(bool, codes)), ", ".join(dict.fromkeys(code for of in codes for code in of))
         if many:
             who = alone if many == len(comparisons) else f"{many} of the {len(comparisons)} {several}"

@@ -9,7 +9,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from assay.analyse import bands, explanations
+from assay.analyse import bands
+from assay.analyse.doubts import KINDS, rank
 from assay.analyse.sides import OpenQuestion
 from assay.records import (
     Comparison,
@@ -226,8 +227,8 @@ def doubts(found: Iterable[tuple[Doubt, Sequence[object]]], of: int) -> Renderab
     table = Table.grid(padding=(0, 1), expand=False)
     table.add_column("code", style="yellow", no_wrap=True)
     table.add_column("evidence")
-    for doubt, concerned in sorted(found, key=lambda at: explanations.rank(at[0].code)):
-        mark = "·" if explanations.EXPLANATIONS[doubt.code].severity == "note" else "!"
+    for doubt, concerned in sorted(found, key=lambda at: rank(at[0].code)):
+        mark = "·" if KINDS[doubt.code].severity == "note" else "!"
         reach = "" if len(concerned) == of else f" (this and the like: {len(concerned)} of {of})"
         table.add_row(_text(f"{mark} {doubt.code}"), _folded(f"{doubt.evidence}{reach}. {doubt.remedy}."))
     return table
@@ -239,8 +240,8 @@ def doubts_in_short(found: Iterable[Doubt]) -> RenderableType:
     table.add_column("code", style="yellow", no_wrap=True)
     table.add_column("evidence")
     first = {doubt.code: doubt for doubt in reversed(list(found))}
-    for doubt in sorted(first.values(), key=lambda d: explanations.rank(d.code)):
-        if explanations.EXPLANATIONS[doubt.code].severity != "note":
+    for doubt in sorted(first.values(), key=lambda d: rank(d.code)):
+        if KINDS[doubt.code].severity != "note":
             table.add_row(_text(f"! {doubt.code}"), _folded(doubt.evidence))
     return table
 

@@ -1,14 +1,17 @@
-"""Reasons not to take a figure at its face, each with its evidence in figures and what to do about it.
+"""Reasons not to take a figure at face value, each with its evidence in figures and what to do about it.
 
-A doubt is a function from a case to a `Doubt` or None, and a line in `DOUBTS`. It looks only at the case.
-What its code means at length stands in `assay.analyse.explanations`.
+A kind of doubt is one record: its code, how grave it is, what it means, what it may do and the remedy. The
+record is defined next to the function that finds the evidence, in the module of its subject, and listed here.
+Kinds that are looked for in every case are `CASE_KINDS`; the others are raised where logs are read, sets are
+scored and sizes are compared, by `DoubtKind.doubt`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
+from typing import Literal
 
-from assay.analyse import explanations
+from assay.analyse import score
 from assay.analyse.doubts import (
     copies,
     cpus,
@@ -19,82 +22,127 @@ from assay.analyse.doubts import (
     network,
     paths,
     plausible,
+    published,
+    result_sets,
+    scaling,
     sequence,
     serving,
     sides,
     timing,
     within,
 )
-from assay.analyse.doubts.case import Case, Side, percent
-from assay.records import Doubt
+from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, percent
+from assay.logs import cache_clearing
+from assay.logs import doubts as of_logs
+from assay.records import SEVERITIES, Doubt, DoubtKind, Subject
 
-__all__ = ["DOUBTS", "Case", "Side", "of", "percent"]
+__all__ = ["CASE_KINDS", "KINDS", "Case", "Side", "of", "of_subject", "percent", "rank"]
 
-DOUBTS: dict[str, Callable[[Case], Doubt | None]] = {
-    "above-best-known": plausible.above_best_known,
-    "short-settings": inference.short_settings,
-    "below-asked-accuracy": inference.below_asked_accuracy,
-    "rate-was-set": inference.rate_was_set,
-    "copied-values": copies.copied_values,
-    "suspect-unit": copies.suspect_unit,
-    "share-of-whole": copies.share_of_whole,
-    "learns-nothing": within.learns_nothing,
-    "different-parameters": sides.different_parameters,
-    "different-work": sides.different_work,
-    "stated-once": sides.stated_once,
-    "unequal-cpus": cpus.unequal_cpus,
-    "provenance-contradicts": machine.contradicts_itself,
-    "other-transport": paths.other_transport,
-    "one-host": network.one_host,
-    "failed-runs-left-out": design.failed_runs_left_out,
-    "not-interleaved": design.not_interleaved,
-    "different-lengths": serving.different_lengths,
-    "client-late": serving.client_late,
-    "different-software": sides.different_software,
-    "drift": sequence.drift,
-    "dependence": sequence.dependence,
-    "two-modes": sequence.two_modes,
-    "one-far-off": sequence.one_far_off,
-    "warm-up": within.warm_up,
-    "cut-lines": within.cut_lines,
-    "too-short": timing.too_short,
-    "fast-path-off": paths.fast_path_off,
-    "fast-path-unused": paths.fast_path_unused,
-    "cpu-throttled": meanwhile.throttled,
-    "busy-neighbours": meanwhile.busy_neighbours,
-    "stolen-time": meanwhile.stolen,
-    "heat-throttled": meanwhile.heat,
-    "swapping": meanwhile.swapping,
-    "cpu-limited": network.cpu_limited,
-    "many-retransmits": network.many_retransmits,
-    "below-link-rate": network.below_link_rate,
-    "slow-clock": network.slow_clock,
-    "clock-changed": machine.clock_changed,
-    "cpu-quota": machine.quota,
-    "busy-machine": machine.busy_machine,
-    "uneven-nodes": machine.uneven_nodes,
-    "too-few-runs": design.too_few_runs,
-    "wider-than-margin": design.wider_than_margin,
-    "one-session": design.one_session,
-    "pooled-sessions": design.pooled_sessions,
-    "outside-block": design.outside_block,
-    "dropped-blocks": design.dropped_blocks,
-    "mfu-far-below": plausible.far_below_reference,
-    "identical-values": design.identical_values,
-    "order-unknown": sequence.order_unknown,
-    "cannot-tell": sequence.cannot_tell,
-}
-
-
-ABOUT_RUNS = frozenset(
-    code
-    for code, raises in DOUBTS.items()
-    if raises.__module__ in {m.__name__ for m in (cpus, machine, meanwhile, serving, sides, timing, within)}
+CASE_KINDS: tuple[CaseDoubtKind, ...] = (
+    plausible.ABOVE_BEST_KNOWN,
+    inference.SHORT_SETTINGS,
+    inference.BELOW_ASKED_ACCURACY,
+    inference.RATE_WAS_SET,
+    copies.COPIED_VALUES,
+    copies.SUSPECT_UNIT,
+    copies.SHARE_OF_WHOLE,
+    within.LEARNS_NOTHING,
+    sides.DIFFERENT_PARAMETERS,
+    sides.DIFFERENT_WORK,
+    sides.STATED_ONCE,
+    cpus.UNEQUAL_CPUS,
+    machine.PROVENANCE_CONTRADICTS,
+    paths.OTHER_TRANSPORT,
+    network.ONE_HOST,
+    design.FAILED_RUNS_LEFT_OUT,
+    design.NOT_INTERLEAVED,
+    serving.DIFFERENT_LENGTHS,
+    serving.CLIENT_LATE,
+    sides.DIFFERENT_SOFTWARE,
+    sequence.DRIFT,
+    sequence.DEPENDENCE,
+    sequence.TWO_MODES,
+    sequence.ONE_FAR_OFF,
+    within.WARM_UP,
+    within.CUT_LINES,
+    timing.TOO_SHORT,
+    paths.FAST_PATH_OFF,
+    paths.FAST_PATH_UNUSED,
+    meanwhile.CPU_THROTTLED,
+    meanwhile.BUSY_NEIGHBOURS,
+    meanwhile.STOLEN_TIME,
+    meanwhile.HEAT_THROTTLED,
+    meanwhile.SWAPPING,
+    network.CPU_LIMITED,
+    network.MANY_RETRANSMITS,
+    network.BELOW_LINK_RATE,
+    network.SLOW_CLOCK,
+    machine.CLOCK_CHANGED,
+    machine.CPU_QUOTA,
+    machine.BUSY_MACHINE,
+    machine.UNEVEN_NODES,
+    design.TOO_FEW_RUNS,
+    design.WIDER_THAN_MARGIN,
+    design.ONE_SESSION,
+    design.POOLED_SESSIONS,
+    design.OUTSIDE_BLOCK,
+    design.DROPPED_BLOCKS,
+    plausible.MFU_FAR_BELOW,
+    design.IDENTICAL_VALUES,
+    sequence.ORDER_UNKNOWN,
+    sequence.CANNOT_TELL,
 )
-"""Doubts that look at the runs and not at the figure: the same for each figure of the same runs."""
+"""What is looked for in every case. Among doubts that are as grave, the earlier comes first."""
+
+KINDS: dict[str, DoubtKind] = {
+    kind.code: kind
+    for kind in (
+        *CASE_KINDS,
+        scaling.SUPERLINEAR,
+        scaling.OFF_THE_CURVE,
+        scaling.BATCH_DIFFERS,
+        published.SCORE_CONTRADICTS,
+        score.NO_RULE,
+        score.RUN_COUNT,
+        score.UNUSABLE_RUN,
+        score.NOT_CONVERGED,
+        result_sets.UNREADABLE_FILE,
+        result_sets.MIXED_RUNS,
+        result_sets.EQUAL_SEEDS,
+        result_sets.SAME_RUN_TWICE,
+        result_sets.PLACEHOLDER,
+        result_sets.SYSTEM_CONTRADICTS,
+        result_sets.TARGET_UNKNOWN,
+        cache_clearing.CACHE_NOT_CLEARED,
+        of_logs.LENGTH_CONTRADICTS,
+        of_logs.EVENTS_OUT_OF_ORDER,
+        of_logs.THROUGHPUT_CONTRADICTS,
+        inference.NO_ACCURACY,
+        inference.LATENCY_ABOVE_BOUND,
+        inference.OTHER_DATA_SET,
+        inference.NO_VALIDITY,
+        inference.DEFAULT_SEEDS,
+        inference.TEST_MODE,
+        inference.LOGGED_ERRORS,
+        inference.LOGS_DISAGREE,
+    )
+}
+"""Every kind of doubt by its code."""
 
 Runs = tuple[object, ...]
 """What doubts about runs look at, as a key while the runs live."""
+
+_ORDER = {kind.code: at for at, kind in enumerate(CASE_KINDS)}
+
+
+def rank(code: str) -> int:
+    """Where a doubt comes among others: the gravest first."""
+    return list(SEVERITIES).index(KINDS[code].severity)
+
+
+def of_subject(subject: Subject) -> list[DoubtKind]:
+    """The kinds of doubt about this subject."""
+    return [kind for kind in KINDS.values() if kind.subject == subject]
 
 
 def of(case: Case, about_runs: dict[Runs, tuple[Doubt, ...]] | None = None) -> tuple[Doubt, ...]:
@@ -102,18 +150,17 @@ def of(case: Case, about_runs: dict[Runs, tuple[Doubt, ...]] | None = None) -> t
 
     about_runs  kept from case to case where several figures rest on the same runs: these are looked at once
     """
-    seen = {} if about_runs is None else about_runs
+    known = {} if about_runs is None else about_runs
     runs = _runs(case)
-    if runs not in seen:
-        seen[runs] = tuple(_raised(case, ABOUT_RUNS))
-    raised = (*seen[runs], *_raised(case, DOUBTS.keys() - ABOUT_RUNS))
-    order = {code: at for at, code in enumerate(DOUBTS)}
-    return tuple(sorted(raised, key=lambda doubt: (explanations.rank(doubt.code), order[doubt.code])))
+    if runs not in known:
+        known[runs] = tuple(_raised(case, "runs"))
+    raised = (*known[runs], *_raised(case, "figure"))
+    return tuple(sorted(raised, key=lambda doubt: (rank(doubt.code), _ORDER[doubt.code])))
 
 
-def _raised(case: Case, codes: Collection[str]) -> Iterator[Doubt]:
-    found = (raises(case) for code, raises in DOUBTS.items() if code in codes)
-    return (doubt for doubt in found if doubt is not None)
+def _raised(case: Case, looks_at: Literal["runs", "figure"]) -> Iterator[Doubt]:
+    doubts = (kind.raised(case) for kind in CASE_KINDS if kind.looks_at == looks_at)
+    return (doubt for doubt in doubts if doubt is not None)
 
 
 def _runs(case: Case) -> Runs:

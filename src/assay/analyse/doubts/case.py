@@ -1,14 +1,15 @@
-"""The claim that doubts are held against, and how evidence is worded."""
+"""The claim that doubts are about, the kinds of doubt that it can raise, and how evidence is worded."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from assay.analyse.doubts.succession import Succession, of_pairs, of_side
 from assay.analyse.groups import Group
-from assay.records import Estimate, Result, Scalar
+from assay.records import Doubt, DoubtKind, Estimate, Result, Scalar
 from assay.units import significant
 
 MOST_SHOWN = 6
@@ -64,6 +65,23 @@ class Case:
                 return ()  # not one block holds both: there is nothing paired to look at
             return (of_pairs(f"{b.name} against {a.name}", a.group.samples, b.group.samples),)
         return tuple(of_side(side.name, side.group.samples) for side in self.sides)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseDoubtKind(DoubtKind):
+    """A kind of doubt that is looked for in every case.
+
+    evidence  what speaks against the claim, in figures; None if nothing does
+    looks_at  `runs`: the evidence is the same for every figure of the same runs, so one look serves them all
+    """
+
+    evidence: Callable[[Case], str | None]
+    looks_at: Literal["runs", "figure"] = "figure"
+
+    def raised(self, case: Case) -> Doubt | None:
+        """The doubt that this case raises; None if it raises none."""
+        evidence = self.evidence(case)
+        return None if evidence is None else self.doubt(evidence)
 
 
 def percent(share: float) -> str:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assay.analyse.doubts.case import Case, counted, probed
-from assay.records import Doubt, Result, Shape
+from assay.analyse.doubts.case import Case, CaseDoubtKind, counted, probed
+from assay.records import Result, Shape
 from assay.units import significant
 
 MORE = 1.25  # of the CPUs that a rank used: less is the waiting that a larger size has anyway
@@ -31,7 +31,7 @@ class _Rank:
         return f"{self.shape}: {', '.join(filter(None, (wanted, got)))}"
 
 
-def unequal_cpus(case: Case) -> Doubt | None:
+def unequal_cpus(case: Case) -> str | None:
     """Ranks of one size had more threads, or used more CPUs, than those of another, on CPUs alone."""
     if len(case.sides) < 2:
         return None
@@ -47,11 +47,30 @@ def unequal_cpus(case: Case) -> Doubt | None:
         unequal = a.used is not None and b.used is not None and a.used > MORE * max(1.0, b.used)
     if not unequal:
         return None
-    return Doubt(
-        "unequal-cpus",
-        f"{a}; {b}: efficiency counts ranks, and they did not have the same CPUs",
-        "Give each rank as many threads in every size as in the largest (OMP_NUM_THREADS in its env)",
-    )
+    return f"{a}; {b}: efficiency counts ranks, and they did not have the same CPUs"
+
+
+UNEQUAL_CPUS = CaseDoubtKind(
+    code="unequal-cpus",
+    subject="sides",
+    severity="biased",
+    means=(
+        "Two sizes of one curve, on CPUs: a rank of one has another number of threads than a rank of the "
+        "other (as its program states), or, where that is not known, the ranks of the smallest size used "
+        "more than one CPU each, and over 25 % more than those of the larger."
+    ),
+    effect=(
+        "Efficiency is the speed-up over the ratio of ranks. Where one rank has all cores already, two that "
+        "share them bring no more: the curve shows how cores are divided, not how a program scales. Without "
+        "`OMP_NUM_THREADS` each rank gets its share of the cores, so this is the usual case."
+    ),
+    remedy=(
+        "Set `OMP_NUM_THREADS` in the system's `env` to the cores over the ranks of the largest size, as "
+        "`assay init` does: each rank then has as many threads in every size."
+    ),
+    evidence=unequal_cpus,
+    looks_at="runs",
+)
 
 
 def _rank(results: Sequence[Result]) -> _Rank:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.analyse.doubts.case import Case
-from assay.analyse.inference_rules import asked_accuracy, unmet_settings
-from assay.records import Doubt, Scalar
+from assay.analyse.doubts.case import Case, CaseDoubtKind
+from assay.analyse.inference_rules import asked_accuracy, check_inference, task_of, unmet_settings
+from assay.records import Doubt, DoubtKind, InferenceRun, Scalar
 
 LOADGENS = ("loadgen", "inference")  # workloads whose runs are LoadGen's: imported, and our own
 # Workload → its scenario of Poisson arrivals, the fact that holds their rate, and who sends.
@@ -18,7 +18,7 @@ _ARRIVALS = {
 _FOLLOW_THE_RATE = ("throughput", "token_throughput", "inferred_token_throughput", "goodput")
 
 
-def short_settings(case: Case) -> Doubt | None:
+def short_settings(case: Case) -> str | None:
     """Runs that LoadGen calls VALID by settings that ask for less than the rules."""
     found = dict.fromkeys(
         unmet
@@ -30,14 +30,24 @@ def short_settings(case: Case) -> Doubt | None:
     )
     if not found:
         return None
-    return Doubt(
-        "short-settings",
-        "; ".join(found),
-        "Repeat them with the official settings (mlperf.conf) before calling them results of MLPerf",
-    )
+    return "; ".join(found)
 
 
-def below_asked_accuracy(case: Case) -> Doubt | None:
+SHORT_SETTINGS = CaseDoubtKind(
+    code="short-settings",
+    subject="inference",
+    severity="invalid",
+    means="LoadGen calls a run valid, but its settings ask for less than the official ones.",
+    effect=(
+        "VALID means that the run met its own settings. A shorter run, or one of fewer queries, is not a "
+        "result of MLPerf."
+    ),
+    remedy="Repeat the runs with the official settings (mlperf.conf) before calling them results of MLPerf.",
+    evidence=short_settings,
+)
+
+
+def below_asked_accuracy(case: Case) -> str | None:
     """Runs of the rules' own model and data that answer less well than the closed division asks for."""
     found = []
     for side in case.sides:
@@ -50,14 +60,27 @@ def below_asked_accuracy(case: Case) -> Doubt | None:
                 found.append(f"{facts['model']} has {sample.value:.4f}, the rules ask for {asked:.4f}")
     if not found:
         return None
-    return Doubt(
-        "below-asked-accuracy",
-        "; ".join(dict.fromkeys(found)),
-        "Take the reference's weights and preprocessing, or a precision that keeps its accuracy",
-    )
+    return "; ".join(dict.fromkeys(found))
 
 
-def rate_was_set(case: Case) -> Doubt | None:
+BELOW_ASKED_ACCURACY = CaseDoubtKind(
+    code="below-asked-accuracy",
+    subject="inference",
+    severity="invalid",
+    means=(
+        "The accuracy is below the share of the reference's that the benchmark asks for (99 % unless its "
+        "name says 99.9), or outside its bounds."
+    ),
+    effect=(
+        "The closed division counts a speed only with that accuracy: a model that answers worse may be "
+        "faster by what it leaves out."
+    ),
+    remedy="Take the reference's weights and preprocessing, or a precision that keeps its accuracy.",
+    evidence=below_asked_accuracy,
+)
+
+
+def rate_was_set(case: Case) -> str | None:
     """Throughput at a rate of arrivals follows that rate: it only says that the system kept up."""
     if not all(side.group.point.metric in _FOLLOW_THE_RATE for side in case.sides):
         return None
@@ -70,11 +93,18 @@ def rate_was_set(case: Case) -> Doubt | None:
         told |= dict.fromkeys(f"{sender} sent {value} queries/s" for value in rates)
     if not told:
         return None
-    return Doubt(
-        "rate-was-set",
-        f"{', '.join(told)} and the system kept up",
-        "Find the largest rate that each side keeps within its latency bound, and compare those",
-    )
+    return f"{', '.join(told)} and the system kept up"
+
+
+RATE_WAS_SET = CaseDoubtKind(
+    code="rate-was-set",
+    subject="inference",
+    severity="invalid",
+    means="Throughput at a rate of arrivals (LoadGen's Server scenario, llm-serving's) follows that rate.",
+    effect="A side that was sent more looks faster; equal figures only say that both kept up.",
+    remedy="Find the largest rate that each side keeps within its latency bound, and compare those.",
+    evidence=rate_was_set,
+)
 
 
 def _stated(case: Case, workload: str) -> list[dict[str, Scalar]]:
@@ -90,3 +120,124 @@ def _runs(case: Case, workload: str) -> list[tuple[Mapping[str, Any], dict[str, 
         for sample in side.group.samples
         if sample.result.run.trial.workload == workload
     ]
+
+
+NO_ACCURACY = DoubtKind(
+    code="no-accuracy",
+    subject="inference",
+    severity="invalid",
+    means=(
+        "The run lies in MLPerf's tree of results, and its accuracy run is missing or states no accuracy."
+    ),
+    effect=(
+        "Speed is only a result of MLPerf with the accuracy that was reached at the same settings: a faster "
+        "model that answers worse looks better."
+    ),
+    remedy=(
+        "Make an accuracy run with the same settings, and keep its accuracy.txt next to its logs: without "
+        "it a speed is no result of MLPerf."
+    ),
+)
+
+
+LATENCY_ABOVE_BOUND = DoubtKind(
+    code="latency-above-bound",
+    subject="inference",
+    severity="invalid",
+    means="A 99th percentile of latency is above the bound that the rules set for the benchmark.",
+    effect="LoadGen only checks the bound that it was given: with a wider one a server takes more queries.",
+    remedy="Find the largest rate that keeps the benchmark's own bound, and compare that.",
+)
+
+
+OTHER_DATA_SET = DoubtKind(
+    code="other-data-set",
+    subject="inference",
+    severity="invalid",
+    means="The run used a data set of another size than the benchmark's.",
+    effect="A part of the data fits into caches and may be easier: its figures are not the benchmark's.",
+    remedy="Repeat it on the whole data set of the rules before calling it a result of MLPerf.",
+)
+
+
+DEFAULT_SEEDS = DoubtKind(
+    code="default-seeds",
+    subject="inference",
+    severity="weak",
+    means="The run did not use the seeds that its round publishes.",
+    effect=(
+        "The order and the choice of queries decide caches and lengths, so the run is not comparable with "
+        "the round's."
+    ),
+    remedy="Use the seeds that the round publishes: the order of queries matters.",
+)
+
+
+TEST_MODE = DoubtKind(
+    code="test-mode",
+    subject="inference",
+    severity="invalid",
+    means="The run was made with settings of an audit test.",
+    effect="Such settings change what is sent, so its figures are not performance.",
+    remedy="Repeat it without the settings of an audit test.",
+)
+
+
+LOGGED_ERRORS = DoubtKind(
+    code="logged-errors",
+    subject="inference",
+    severity="invalid",
+    means="The detail log holds errors.",
+    effect="Figures of a run that LoadGen complained about may count less, or other, work than they say.",
+    remedy="Read the errors in the detail log before using the figures.",
+)
+
+
+LOGS_DISAGREE = DoubtKind(
+    code="logs-disagree",
+    subject="inference",
+    severity="invalid",
+    means="Summary and detail log state different figures.",
+    effect="They are of two runs, or one was changed.",
+    remedy="Find out whether both logs are of the same run, and score both files of the run that is meant.",
+)
+
+
+NO_VALIDITY = DoubtKind(
+    code="no-validity",
+    subject="inference",
+    severity="weak",
+    means="The program states no validity.",
+    effect="Nobody checked whether the run was long enough or had enough queries for its percentile.",
+    remedy="Take the figures from LoadGen's own logs.",
+)
+
+
+_OF_CHECKS: Sequence[tuple[DoubtKind, str]] = (  # what a failed check of this name raises
+    (NO_ACCURACY, "accuracy run"),
+    (BELOW_ASKED_ACCURACY, "accuracy target"),
+    (LATENCY_ABOVE_BOUND, "latency bound"),
+    (OTHER_DATA_SET, "data set"),
+    (DEFAULT_SEEDS, "seeds of a round"),
+    (TEST_MODE, "no test mode"),
+    (LOGGED_ERRORS, "no errors"),
+    (LOGS_DISAGREE, "summary and detail log agree"),
+)
+
+
+def doubts_of_inference(run: InferenceRun) -> tuple[Doubt, ...]:
+    """What speaks against a run's figures as a result of MLPerf; empty if it is no result at all."""
+    if run.problem:
+        return ()
+    checks = check_inference(run)
+    stated = {key: said.value for key, said in run.stated.items()}
+    short = unmet_settings(run.scenario, stated, *task_of(run))
+    doubts = []
+    if short:
+        doubts.append(SHORT_SETTINGS.doubt(f"{run.validity or 'no validity stated'}, but {'; '.join(short)}"))
+    for kind, rule in _OF_CHECKS:
+        doubts += [kind.doubt(c.evidence) for c in checks if c.rule == rule and c.state == "fail"]
+    if run.validity is None:
+        evidence = "the program states no validity: neither duration nor number of queries was checked"
+        doubts.append(NO_VALIDITY.doubt(evidence))
+    return tuple(doubts)

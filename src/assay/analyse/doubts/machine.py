@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
-from assay.analyse.doubts.case import MOST_SHOWN, Case, Side, counted, probed
-from assay.records import Doubt, Result, Scalar
+from assay.analyse.doubts.case import MOST_SHOWN, Case, CaseDoubtKind, Side, counted, probed
+from assay.records import Result, Scalar
 
 HOT_C = 83.0  # NVIDIA's data-centre GPUs begin to slow down between 83 and 90 °C, by model
 _CLOCKS = re.compile(
@@ -20,18 +20,34 @@ _GPU_NAME = re.compile(r"gpu\.\d+\.name")
 _VERSIONS = {"torch_version": "python.torch", "cuda_version": "python.torch_cuda"}  # program's → probe's
 
 
-def clock_changed(case: Case) -> Doubt | None:
+def clock_changed(case: Case) -> str | None:
     """Clocks or power settings that were not the same in all runs, a CPU that throttled, a GPU begun hot."""
     for side in case.sides:
         found = [*_throttled(side), *_varying(side), *_hot(side)]
         if found:
-            return Doubt(
-                "clock-changed",
-                f"{side.name}: {', '.join(found[:MOST_SHOWN])}",
-                "Fix governor, boost, clocks and power limit (`assay doctor` names the commands), let GPUs "
-                "cool between runs, then run again",
-            )
+            return f"{side.name}: {', '.join(found[:MOST_SHOWN])}"
     return None
+
+
+CLOCK_CHANGED = CaseDoubtKind(
+    code="clock-changed",
+    subject="machines",
+    severity="biased",
+    means=(
+        "Governor, boost, clock limits, power limit or PCIe width of one node were not the same in all "
+        "runs of a side, a CPU slowed down for heat between two runs of a session (the kernel's count, where "
+        "none was taken while the runs ran), or a GPU began a run at 83 °C or more."
+    ),
+    effect=(
+        "The runs were made by machines of different speed; a hot GPU lowers its clock while it is measured."
+    ),
+    remedy=(
+        "Fix governor, boost, clocks and power limit (`assay doctor` names the commands), let GPUs cool "
+        "between runs, and run again."
+    ),
+    evidence=clock_changed,
+    looks_at="runs",
+)
 
 
 def _varying(side: Side) -> Iterator[str]:
@@ -88,7 +104,7 @@ def _matching(pattern: re.Pattern[str], names: tuple[str, ...]) -> tuple[str, ..
     return tuple(name for name in names if pattern.fullmatch(name))
 
 
-def quota(case: Case) -> Doubt | None:
+def quota(case: Case) -> str | None:
     """A cgroup gives fewer cores' worth of time than the job has threads or may see cores."""
     for side in case.sides:
         for sample in side.group.samples:
@@ -97,17 +113,35 @@ def quota(case: Case) -> Doubt | None:
             for table in probed(sample.result):
                 cores, seen = table.get("cpu.quota"), _tasks(sample.result, table)
                 if isinstance(cores, int | float) and seen is not None and cores < seen:
-                    return Doubt(
-                        "cpu-quota",
+                    return (
                         f"{side.name}: a quota of {cores:g} cores' time for {seen:g} cores or threads in "
-                        f"{sample.result.run.trial.id}",
-                        "Set the limit to whole cores and as many threads (OMP_NUM_THREADS), or no limit: "
-                        "above its quota a job is stopped for tens of milliseconds at a time",
+                        f"{sample.result.run.trial.id}"
                     )
     return None
 
 
-def busy_machine(case: Case) -> Doubt | None:
+CPU_QUOTA = CaseDoubtKind(
+    code="cpu-quota",
+    subject="machines",
+    severity="biased",
+    means=(
+        "A cgroup gives the job fewer cores' worth of time than it has threads, or sees cores, and nobody "
+        "counted whether it was stopped (where that was counted, `cpu-throttled` tells)."
+    ),
+    effect=(
+        "Above its quota a job is stopped for tens of milliseconds at a time, on each node at another "
+        "moment: every collective waits for the one that is stopped."
+    ),
+    remedy=(
+        "Set the limit to whole cores and as many threads (`OMP_NUM_THREADS`), or set no CPU limit: above "
+        "its quota a job is stopped for tens of milliseconds at a time."
+    ),
+    evidence=quota,
+    looks_at="runs",
+)
+
+
+def busy_machine(case: Case) -> str | None:
     """More tasks wanted to run than there are CPUs, before the run's own ranks started."""
     busy: Counter[str] = Counter()
     worst: dict[str, tuple[float, float]] = {}
@@ -125,11 +159,22 @@ def busy_machine(case: Case) -> Doubt | None:
         f"{name}: {counted(busy[name], 'run')} began at a load of up to {load:g} on {cpus:g} CPUs"
         for name, (load, cpus) in worst.items()
     ]
-    return Doubt(
-        "busy-machine",
-        "; ".join(parts),
-        "Find what else runs there (`top`, other pods, other jobs of the node) and run again alone",
-    )
+    return "; ".join(parts)
+
+
+BUSY_MACHINE = CaseDoubtKind(
+    code="busy-machine",
+    subject="machines",
+    severity="biased",
+    means=(
+        "More tasks wanted to run than there are CPUs, before the run's own ranks had started, and nobody "
+        "counted what others used while they ran (where that was counted, `busy-neighbours` tells)."
+    ),
+    effect="Something else takes time from the run, and rarely the same on both sides.",
+    remedy="Find what else runs there (`top`, other pods, other jobs of the node), and run again alone.",
+    evidence=busy_machine,
+    looks_at="runs",
+)
 
 
 def _overload(result: Result, table: Mapping[str, Scalar]) -> tuple[float, float] | None:
@@ -151,18 +196,26 @@ def _tasks(result: Result, table: Mapping[str, Scalar]) -> float | None:
     return float(allowed) if isinstance(allowed, int | float) else None
 
 
-def uneven_nodes(case: Case) -> Doubt | None:
+def uneven_nodes(case: Case) -> str | None:
     """Nodes of one run that differ in what decides speed: the slowest sets the pace."""
     for side in case.sides:
         for sample in side.group.samples:
             found = _differences(probed(sample.result))
             if found:
-                return Doubt(
-                    "uneven-nodes",
-                    f"{side.name}, {sample.result.run.trial.id}: {', '.join(found[:MOST_SHOWN])}",
-                    "Give the nodes of one job the same hardware, driver and settings (`assay diff`)",
-                )
+                return f"{side.name}, {sample.result.run.trial.id}: {', '.join(found[:MOST_SHOWN])}"
     return None
+
+
+UNEVEN_NODES = CaseDoubtKind(
+    code="uneven-nodes",
+    subject="machines",
+    severity="biased",
+    means="Nodes of one run differ in CPU, GPU, driver, kernel, governor or memory.",
+    effect="The slowest node sets the pace of every collective, so the figure is its, not the cluster's.",
+    remedy="Give the nodes of one job the same hardware, driver and settings (`assay diff`).",
+    evidence=uneven_nodes,
+    looks_at="runs",
+)
 
 
 _ALIKE = (
@@ -192,7 +245,7 @@ def _rounded(value: Scalar) -> Scalar:
     return float(f"{value:.2g}") if isinstance(value, int) and value > 10**6 else value
 
 
-def contradicts_itself(case: Case) -> Doubt | None:
+def contradicts_itself(case: Case) -> str | None:
     """What the program stated against what the probe found on the same node."""
     found: dict[str, int] = {}
     for side in case.sides:
@@ -203,12 +256,25 @@ def contradicts_itself(case: Case) -> Doubt | None:
     if not found:
         return None
     shown = [f"{text} ({counted(runs, 'run')})" for text, runs in list(found.items())[:MOST_SHOWN]]
-    return Doubt(
-        "provenance-contradicts",
-        "; ".join(shown),
+    return "; ".join(shown)
+
+
+PROVENANCE_CONTRADICTS = CaseDoubtKind(
+    code="provenance-contradicts",
+    subject="machines",
+    severity="invalid",
+    means=(
+        "What the program stated (ranks, versions, device) is not what the probe found on the same nodes, "
+        "or more hosts reported than the shape has nodes."
+    ),
+    effect="The figure belongs to another configuration than the one that is shown beside it.",
+    remedy=(
         "Find out which is true before using the provenance: another interpreter, container or node than "
-        "believed took part",
-    )
+        "believed took part."
+    ),
+    evidence=contradicts_itself,
+    looks_at="runs",
+)
 
 
 def contradictions(result: Result) -> Iterator[str]:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from assay.analyse.doubts.case import Case, Side, counted, percent
-from assay.records import DEFAULT_MARGIN, Doubt, NodeCounts, Result
+from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, percent
+from assay.records import DEFAULT_MARGIN, NodeCounts, Result
 from assay.units import human
 
 # A count in steps of 10 ms, cut off at both ends, is off by 8 ms or less in 95 % of cases; a CPU's busy time
@@ -24,6 +24,19 @@ from assay.units import human
 COUNT_ERROR_S, BUSY_ERROR_S = 0.008, 0.018
 SWAP_WAIT_S = 1e-4  # for one page from a flash disk, where the kernel does not count the waiting itself
 PAGE_BYTES = 4096
+
+_RULE = (
+    " Raised where the mean over a side's runs is above half of the margin (above 1 % where nothing is "
+    "compared); of a run's nodes the worst counts."
+)
+_SIDES = (
+    " How much a side lost by it is not known: where both met it, either may have lost more, even if both "
+    "met as much."
+)
+_VERDICT = (
+    " Verdicts allow for it: they have to hold whatever either side lost, up to the time that it may have "
+    "waited, and above 20 % of its time there is no verdict but `undecided` (docs/statistics.md)."
+)
 
 Share = Callable[[NodeCounts], float | None]
 """Share of a run that a trouble may have cost on a node; None where its kernel does not count it."""
@@ -40,67 +53,150 @@ class _Met:
     worst_trial: str
 
 
-def throttled(case: Case) -> Doubt | None:
+def throttled(case: Case) -> str | None:
     """A CPU quota stopped the job."""
-    evidence = _evidence(case, "for {} of its CPU time a quota stopped it", throttled_share, _stops)
-    if evidence is None:
-        return None
-    return Doubt(
-        "cpu-throttled",
-        evidence,
-        "Raise the limit to whole cores for every thread, or take it away; else fewer threads "
-        "(OMP_NUM_THREADS)",
-    )
+    return _evidence(case, "for {} of its CPU time a quota stopped it", throttled_share, _stops)
 
 
-def busy_neighbours(case: Case) -> Doubt | None:
+CPU_THROTTLED = CaseDoubtKind(
+    code="cpu-throttled",
+    subject="meanwhile",
+    severity="biased",
+    means=(
+        "The kernel stopped the job because a cgroup had used up its CPU quota: time stopped, as a share of "
+        "the CPU time that the job would otherwise have had." + _RULE
+    ),
+    effect=(
+        "The figure is that of the quota, not of the machine. A job is stopped for tens of milliseconds at a "
+        "time, on each node at another moment: every collective waits for the one that is stopped." + _SIDES
+    ),
+    remedy=(
+        "Raise the limit to whole cores for every thread, or remove it; else use fewer threads "
+        "(`OMP_NUM_THREADS`)."
+    ),
+    rates=(
+        "A count of the kernel's, not a test: without a quota, or below it, it is 0. It is the whole "
+        "group's, so another process in the same container counts too."
+    ),
+    evidence=throttled,
+    looks_at="runs",
+)
+
+
+def busy_neighbours(case: Case) -> str | None:
     """Other processes used CPUs that the job may run on."""
-    evidence = _evidence(
-        case, "other processes contended for {} of the CPU time", neighbours_share, _neighbours
-    )
-    if evidence is None:
-        return None
-    return Doubt(
-        "busy-neighbours",
-        evidence,
-        "Find what else runs there (`top`, other pods, other jobs of the node), and run again alone",
-    )
+    return _evidence(case, "other processes contended for {} of the CPU time", neighbours_share, _neighbours)
 
 
-def stolen(case: Case) -> Doubt | None:
+BUSY_NEIGHBOURS = CaseDoubtKind(
+    code="busy-neighbours",
+    subject="meanwhile",
+    severity="biased",
+    means=(
+        "Other processes used CPUs that the job may run on, while it ran: busy time of those CPUs less the "
+        "job's own CPU time, as a share of all CPU time that was used there, and no more than the share of "
+        "time in which some task waited for a CPU, where the kernel counts it (pressure stall information, "
+        "or the waiting times of its run queues)." + _RULE
+    ),
+    effect=(
+        "A job that wants more CPUs loses more to the same neighbours: two threads that want two CPUs of two "
+        "wait, while one thread finds the other CPU free, and threads or ranks that wait for each other lose "
+        "the time of the slowest. What the job wanted is not counted, so a side that got less CPU time than "
+        "it wanted may look slower than it is." + _SIDES + _VERDICT + " Caches, memory bandwidth and clock "
+        "that neighbours take are not in it."
+    ),
+    remedy="Find what else runs there (`top`, other pods, other jobs of the node), and run again alone.",
+    rates=(
+        "The kernel counts in steps of 10 ms, so 18 ms a CPU (two standard deviations of the sum) are taken "
+        "off first: a run of 1 s shows neighbours from 2.8 % on, one of 60 s from 1.03 %. Assay itself uses "
+        "0.4 % of one CPU while it follows a run, 1.3 % with its live line: on a machine of one CPU that "
+        "alone is above 1 %, and the run may lose it."
+    ),
+    evidence=busy_neighbours,
+    looks_at="runs",
+)
+
+
+def stolen(case: Case) -> str | None:
     """The host of a virtual machine gave its CPUs to others."""
-    evidence = _evidence(
+    return _evidence(
         case, "{} of its CPU time was withheld by the host of its virtual CPUs", stolen_share, _withheld
     )
-    if evidence is None:
-        return None
-    return Doubt(
-        "stolen-time",
-        evidence,
-        "Take a machine with CPUs of its own (dedicated, not burstable), and run again",
-    )
 
 
-def heat(case: Case) -> Doubt | None:
+STOLEN_TIME = CaseDoubtKind(
+    code="stolen-time",
+    subject="meanwhile",
+    severity="biased",
+    means=(
+        "The machine is virtual, and its host withheld CPU time that it wanted: stolen time, as a share of "
+        "the time that its CPUs wanted." + _RULE
+    ),
+    effect=(
+        "The figure is that of the machine's share of its host at that hour; the next hour has another."
+        + _SIDES
+        + _VERDICT
+    ),
+    remedy="Take a machine with its own CPUs (dedicated, not burstable), and run again.",
+    rates=(
+        "A count of the kernel's in steps of 10 ms; 8 ms a CPU are taken off first. A host that does not "
+        "tell its guest steals unseen."
+    ),
+    evidence=stolen,
+    looks_at="runs",
+)
+
+
+def heat(case: Case) -> str | None:
     """A CPU slowed down for heat."""
-    evidence = _evidence(case, "for {} of the time its CPUs were slowed down for heat", heat_share, _heat)
-    if evidence is None:
-        return None
-    return Doubt("heat-throttled", evidence, "Mend the cooling, or let the node cool down between runs")
+    return _evidence(case, "for {} of the time its CPUs were slowed down for heat", heat_share, _heat)
 
 
-def swapping(case: Case) -> Doubt | None:
+HEAT_THROTTLED = CaseDoubtKind(
+    code="heat-throttled",
+    subject="meanwhile",
+    severity="biased",
+    means=(
+        "A package of the job's CPUs was slowed down for heat while it ran: time slowed down, as a share of "
+        "the run. Where the kernel counts only how often, once is enough." + _RULE
+    ),
+    effect=(
+        "The clock was lower than it will be in a cooler hour, and most at the end of a session, so the "
+        "order of the runs decides who suffers." + _SIDES
+    ),
+    remedy="Fix the cooling, lower the room's temperature, or let the node cool down between runs.",
+    rates="A count of the CPU's own (Intel; others don't tell it). None on a CPU that is cool enough.",
+    evidence=heat,
+    looks_at="runs",
+)
+
+
+def swapping(case: Case) -> str | None:
     """The node read memory back from its swap."""
-    evidence = _evidence(
-        case, "for {} of the time it waited for memory, with swap in use", swap_share, _swapped
-    )
-    if evidence is None:
-        return None
-    return Doubt(
-        "swapping",
-        evidence,
-        "Free memory, take a smaller batch or fewer workers, or switch swap off so that it fails instead",
-    )
+    return _evidence(case, "for {} of the time it waited for memory, with swap in use", swap_share, _swapped)
+
+
+SWAPPING = CaseDoubtKind(
+    code="swapping",
+    subject="meanwhile",
+    severity="biased",
+    means=(
+        "The node read memory back from its swap while the job ran, and some task waited for memory for this "
+        "share of the time (without pressure stall information: 0.1 ms a page read back)." + _RULE
+    ),
+    effect=(
+        "A wait for the disk stands in the figure; which run meets it depends on what ran before." + _SIDES
+    ),
+    remedy=(
+        "Free memory, take a smaller batch or fewer workers, or switch swap off so that a job too large "
+        "fails instead."
+    ),
+    rates=(
+        "The wait is any task's of the node, not only the job's. Nothing read back from swap raises nothing."
+    ),
+    evidence=swapping,
+    looks_at="runs",
+)
 
 
 # Shares --------------------------------------------------------------------------------------------------

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from assay.analyse.doubts.case import Case, Side, counted, percent, probed
+from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, percent, probed
 from assay.analyse.fabrics import port_bytes_per_s
 from assay.analyse.ratio import mean
-from assay.records import Doubt, Result, Scalar
+from assay.records import Result, Scalar
 from assay.units import human, significant
 
 NEARLY_ALL = 0.9  # of a core, or of a node's cores
 # By the formula of Mathis et al. (1997), rate <= 1.22 MSS / (RTT sqrt(loss)), one stream with segments of
 # 1448 bytes and a round trip of 0.1 ms has 4.5 Gbit/s at most where one segment in 1000 is lost.
-MANY_RETRANSMITS = 1e-3
+MOST_RETRANSMITTED = 1e-3
 LARGE_BYTES = 2**20  # from so large a message on, bandwidth is the link's and not the latency's
 FAR_BELOW = 0.8  # of a port's data rate; headers take 2 to 8 % of it
 _TWO_ENDS = ("iperf3", "perftest")  # workloads that measure between two workers
@@ -22,21 +22,37 @@ _A_THREAD_EACH_STREAM = (3, 16)  # version of iperf3; one thread for all before
 _NODE_NAMES = ("kubernetes.node", "ssh.host", "host")
 
 
-def cpu_limited(case: Case) -> Doubt | None:
+def cpu_limited(case: Case) -> str | None:
     """TCP's bandwidth, where the CPU of one end had nothing left."""
     for side in case.sides:
         busy = [found for result in _of_iperf3(side) for found in _busy(side, result)]
         if busy:
-            return Doubt(
-                "cpu-limited",
-                f"{side.name}: {max(busy)[1]}",
-                "Take more streams (iperf3 3.16 or newer has a thread for each), larger segments (MTU), or "
-                "nodes with nothing else to do; what RDMA gives past the CPU, workload perftest measures",
-            )
+            return f"{side.name}: {max(busy)[1]}"
     return None
 
 
-def many_retransmits(case: Case) -> Doubt | None:
+CPU_LIMITED = CaseDoubtKind(
+    code="cpu-limited",
+    subject="network",
+    severity="biased",
+    means=(
+        "iperf3 used 90 % or more of the cores that it can use on one end (one before version 3.16, from "
+        "then on one a stream, as far as the node has them), or all CPUs of a node were busy for 90 % of the "
+        "run."
+    ),
+    effect=(
+        "The figure is the CPU's, not the network's: a faster link would not raise it, and a slower one "
+        "might not lower it."
+    ),
+    remedy=(
+        "Take more streams with iperf3 3.16 or newer (it has a thread for each), larger segments (MTU), or "
+        "nodes with nothing else to do. What RDMA gives past the CPU, the workload perftest measures."
+    ),
+    evidence=cpu_limited,
+)
+
+
+def many_retransmits(case: Case) -> str | None:
     """TCP's bandwidth, where so many segments were lost that the loss limits it."""
     for side in case.sides:
         shares = [
@@ -44,18 +60,30 @@ def many_retransmits(case: Case) -> Doubt | None:
             for result in _of_iperf3(side)
             if (found := _measured(result, "retransmit_share", side.group.point.labels)) is not None
         ]
-        if shares and max(shares)[0] > MANY_RETRANSMITS:
+        if shares and max(shares)[0] > MOST_RETRANSMITTED:
             worst, trial = max(shares)
-            return Doubt(
-                "many-retransmits",
-                f"{side.name}: {percent(worst)} of the segments were sent again (in {trial})",
-                "Look for drops on the way (`ethtool -S`, the switch's counters), a policer, an MTU that "
-                "differs, or buffers too small for the rate",
-            )
+            return f"{side.name}: {percent(worst)} of the segments were sent again (in {trial})"
     return None
 
 
-def below_link_rate(case: Case) -> Doubt | None:
+MANY_RETRANSMITS = CaseDoubtKind(
+    code="many-retransmits",
+    subject="network",
+    severity="biased",
+    means="TCP sent more than one segment in 1,000 again, in the run that had most.",
+    effect=(
+        "Loss limits TCP, not the link: by the formula of Mathis et al. (1997) one stream with segments of "
+        "1,448 bytes and a round trip of 0.1 ms has 4.5 Gbit/s at most at that loss. BBR is less sensitive."
+    ),
+    remedy=(
+        "Look for drops on the way (`ethtool -S`, the switch's counters), a policer, an MTU that differs "
+        "between the ends, or buffers too small for the rate."
+    ),
+    evidence=many_retransmits,
+)
+
+
+def below_link_rate(case: Case) -> str | None:
     """RDMA's bandwidth, far below what its port was trained to."""
     for side in case.sides:
         at, size = side.group.point, side.group.point.labels.get("payload_bytes")
@@ -65,14 +93,31 @@ def below_link_rate(case: Case) -> Doubt | None:
         rate = min((known for known in rates if known is not None), default=None)
         reached = mean(side.group.values)
         if rate is not None and reached < FAR_BELOW * rate:
-            return Doubt(
-                "below-link-rate",
+            return (
                 f"{side.name}: {human(reached, 'B/s')} at {human(size, 'B')} over a port with "
-                f"{human(rate, 'B/s')}, {percent(reached / rate)}",
-                "See the card's PCIe slot (LnkSta of `lspci -vv`), run on its NUMA node, take more "
-                "`queue_pairs`; of a GPU's memory: one below the same PCIe switch",
+                f"{human(rate, 'B/s')}, {percent(reached / rate)}"
             )
     return None
+
+
+BELOW_LINK_RATE = CaseDoubtKind(
+    code="below-link-rate",
+    subject="network",
+    severity="biased",
+    means=(
+        "perftest's bandwidth of messages from 1 MiB on is below 80 % of the data rate that the port was "
+        "trained to (twice that in both directions at once)."
+    ),
+    effect=(
+        "Not the link limits the figure, but the card's PCIe slot, the NUMA node, one queue pair on a fast "
+        "link, or the way to a GPU's memory."
+    ),
+    remedy=(
+        "Check the card's PCIe slot (LnkSta of `lspci -vv`), run on the card's NUMA node, take more "
+        "`queue_pairs`; with `cuda_device` take a GPU below the same PCIe switch."
+    ),
+    evidence=below_link_rate,
+)
 
 
 def _link_rate(result: Result, labels: Mapping[str, Scalar]) -> float | None:
@@ -90,31 +135,49 @@ def _link_rate(result: Result, labels: Mapping[str, Scalar]) -> float | None:
     return min(known) * (2 if labels.get("direction") == "both" else 1)
 
 
-def slow_clock(case: Case) -> Doubt | None:
+def slow_clock(case: Case) -> str | None:
     """Perftest warned that the CPU does not run at its highest clock."""
     for side in case.sides:
         warned = [s for s in side.group.samples if s.result.reading.facts.get("cpu_clock_warning") is True]
         if warned:
-            return Doubt(
-                "slow-clock",
+            return (
                 f"{side.name}: perftest warned in {len(warned)} of {counted(len(side.group.samples), 'run')} "
-                "that the CPU is not at its highest clock",
-                "Set the governor: cpupower frequency-set -g performance, on both nodes",
+                "that the CPU is not at its highest clock"
             )
     return None
 
 
-def one_host(case: Case) -> Doubt | None:
+SLOW_CLOCK = CaseDoubtKind(
+    code="slow-clock",
+    subject="network",
+    severity="biased",
+    means="perftest printed that its CPU does not run at its highest clock, or at several.",
+    effect="Latencies are longer than they would be, and vary with what else the node does.",
+    remedy="Set the governor on both nodes: `cpupower frequency-set -g performance`.",
+    evidence=slow_clock,
+)
+
+
+def one_host(case: Case) -> str | None:
     """Both ends of what was measured between two nodes were on one."""
     for side in case.sides:
         hosts = {_only_host(sample.result) for sample in side.group.samples} - {None}
         if hosts:
-            return Doubt(
-                "one-host",
-                f"{side.name}: both ends ran on {hosts.pop()}, so no network was between them",
-                "Give the shape two nodes, 2x1x2, and the system two hosts",
-            )
+            return f"{side.name}: both ends ran on {hosts.pop()}, so no network was between them"
     return None
+
+
+ONE_HOST = CaseDoubtKind(
+    code="one-host",
+    subject="network",
+    severity="invalid",
+    means="iperf3 or perftest ran with both ends on one host.",
+    effect=(
+        "The figure is that of the host's memory or of the card's own loopback; no network was between them."
+    ),
+    remedy="Give the shape two nodes (2x1x2) and the system two hosts.",
+    evidence=one_host,
+)
 
 
 def _only_host(result: Result) -> str | None:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 
 from assay.analyse import fabrics
-from assay.analyse.doubts.case import Case, Side, counted, probed
+from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, probed
 from assay.analyse.expected import accelerator_name
 from assay.analyse.ratio import mean
 from assay.analyse.references import matching
-from assay.records import Doubt, Result, Scalar, Shape
+from assay.records import Result, Scalar, Shape
 from assay.units import convert, human
 
 _LOST = (
@@ -39,7 +39,7 @@ _RESTRICTIONS = (  # variable, its values, what they do; NCCL reads levels 0 to 
 )
 
 
-def fast_path_off(case: Case) -> Doubt | None:
+def fast_path_off(case: Case) -> str | None:
     """Variables that switch off or restrict a fast path between GPUs or nodes, or a backend without one."""
     for side in case.sides:
         found: dict[str, None] = {}
@@ -54,27 +54,52 @@ def fast_path_off(case: Case) -> Doubt | None:
                     if str(table.get(name)) in values:
                         found[f"{name.removeprefix('env.')}={table[name]} {effect}"] = None
         if found:
-            return Doubt(
-                "fast-path-off",
-                f"{side.name}: {'; '.join(found)}",
-                "Unset it unless that path is what is to be measured; prove the path from NCCL_DEBUG=INFO",
-            )
+            return f"{side.name}: {'; '.join(found)}"
     return None
 
 
-def other_transport(case: Case) -> Doubt | None:
+FAST_PATH_OFF = CaseDoubtKind(
+    code="fast-path-off",
+    subject="machines",
+    severity="biased",
+    means=(
+        "A variable switches off or restricts NVLink, shared memory, InfiniBand or GPUDirect, or GPUs "
+        "exchange through gloo."
+    ),
+    effect="Communication is measured, and waited for, over a slower path than the machine has.",
+    remedy="Unset it, unless you want to measure that path; `NCCL_DEBUG=INFO` names the path taken.",
+    evidence=fast_path_off,
+)
+
+
+def other_transport(case: Case) -> str | None:
     """NCCL was to use one way between nodes, and its own lines tell of another."""
     for side in case.sides:
         for sample in side.group.samples:
             told = asked_and_used(sample.result)
             if told:
-                return Doubt(
-                    "other-transport",
-                    f"{side.name}: {told}",
-                    "Read the network's notes in the log of rank 0: a device, a right to it or a driver is "
-                    "missing in the pod or on the node",
-                )
+                return f"{side.name}: {told}"
     return None
+
+
+OTHER_TRANSPORT = CaseDoubtKind(
+    code="other-transport",
+    subject="machines",
+    severity="invalid",
+    means=(
+        "NCCL was told to use TCP, InfiniBand or GPUDirect RDMA between nodes, and its own lines name "
+        "another way for some links."
+    ),
+    effect=(
+        "The figure stands under a mode that was not measured: sockets have a tenth of InfiniBand's rate."
+    ),
+    remedy=(
+        "Read the network's notes in the log of rank 0. Make sure that the pod or process has the device "
+        "(/dev/infiniband), the right to lock memory (memlock, IPC_LOCK) and, for GPUDirect, nvidia-peermem "
+        "or DMA-BUF; then run again and read the table of links."
+    ),
+    evidence=other_transport,
+)
 
 
 def asked_and_used(result: Result) -> str:
@@ -93,7 +118,7 @@ def asked_and_used(result: Result) -> str:
     return f"asked for {facts['nccl_mode']}, and NCCL's lines tell {told}"
 
 
-def fast_path_unused(case: Case) -> Doubt | None:
+def fast_path_unused(case: Case) -> str | None:
     """Bus bandwidth so low that GPUs or nodes can't have used the fastest path between them."""
     found = _worker_cost(case)
     for side in () if found else case.sides:
@@ -102,12 +127,31 @@ def fast_path_unused(case: Case) -> Doubt | None:
             break
     if not found:
         return None
-    return Doubt(
-        "fast-path-unused",
-        found,
-        "Put the GPUs of a node in one pod, or give the pods a common IPC namespace and shared memory; "
-        "between nodes see that /dev/infiniband is there; NCCL_DEBUG=INFO names the path taken",
-    )
+    return found
+
+
+FAST_PATH_UNUSED = CaseDoubtKind(
+    code="fast-path-unused",
+    subject="machines",
+    severity="biased",
+    means=(
+        "The bus bandwidth of a large all-reduce (from 16 MiB) is below half of what is published for as "
+        "many of the same GPUs, below one PCIe 4.0 link between NVLink GPUs of one node, below a quarter "
+        "of a node's active InfiniBand ports, or below half of what the same number of GPUs reaches in "
+        "larger workers."
+    ),
+    effect=(
+        "GPUs of a node in separate pods can use neither NVLink nor shared memory: on two nodes of eight "
+        "V100, 16 single-GPU pods had 5.7 GB/s at 256 MiB where 2 pods of 8 GPUs had 55.2 GB/s. Every step "
+        "that exchanges gradients waits for it."
+    ),
+    remedy=(
+        "Put the GPUs of a node in one pod, or give the pods a common IPC namespace and shared memory. "
+        "Between nodes make sure that /dev/infiniband is there and memory can be locked. `NCCL_DEBUG=INFO` "
+        "names the path taken."
+    ),
+    evidence=fast_path_unused,
+)
 
 
 def _worker_cost(case: Case) -> str:

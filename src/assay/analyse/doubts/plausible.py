@@ -3,29 +3,52 @@
 from __future__ import annotations
 
 from assay.analyse.accelerators import of_name
-from assay.analyse.doubts.case import Case, Side
+from assay.analyse.doubts.case import Case, CaseDoubtKind, Side
 from assay.analyse.expected import accelerator_name, arithmetic_of, number_format
 from assay.analyse.ratio import mean
 from assay.analyse.references import HALF, Reference, matching, workload_of
-from assay.records import Doubt, Shape
+from assay.records import Shape
 from assay.units import convert, factor, human
 
 _ARITHMETIC, _MEMORY = "flop_rate", "bandwidth"
 BEYOND = 1.05  # published figures hold evaluation, and a few runs of others: a little more is no wonder
 
 
-def above_best_known(case: Case) -> Doubt | None:
+def _reached(accelerator: str) -> list[str]:
+    """Images a second of ResNet-50 on one such accelerator, as published, the slowest first."""
+    known = matching("resnet50", "throughput", accelerator, HALF[0], 1, None)
+    return [f"{each:,.0f}" for each in sorted(reference.each for reference in known)]
+
+
+_V100, _A100 = _reached("Tesla V100-SXM2-16GB"), _reached("NVIDIA A100-SXM4-80GB")
+_H100, _H200 = _reached("NVIDIA H100 80GB HBM3"), _reached("NVIDIA H200")
+
+
+def above_best_known(case: Case) -> str | None:
     """A figure above the accelerator's peak, or a training that nobody has seen so fast on it."""
     for side in case.sides:
         evidence = _above_peak(side) or _above_published(side)
         if evidence:
-            return Doubt(
-                "above-best-known",
-                f"{side.name}: {evidence}",
-                "Look for steps that the clock did not wait for (no synchronisation with the GPU), a smaller "
-                "problem, skipped gradients, a result kept in cache, or ranks counted twice",
-            )
+            return f"{side.name}: {evidence}"
     return None
+
+
+ABOVE_BEST_KNOWN = CaseDoubtKind(
+    code="above-best-known",
+    subject="machines",
+    severity="invalid",
+    means=(
+        "Arithmetic or memory bandwidth is above the peak that the maker states for the accelerator, or a "
+        "training is over 5 % faster on one accelerator than any published one (ResNet-50 at 224×224: "
+        f"{_H100[-1]} images/s on an H100, {_H200[-1]} on an H200)."
+    ),
+    effect="Most likely less was done than is counted, or the clock did not wait for the GPU.",
+    remedy=(
+        "Synchronise with the GPU before reading the clock; check problem size and batch, and look for "
+        "skipped gradients, arrays or results that stay in a cache, and ranks that are counted twice."
+    ),
+    evidence=above_best_known,
+)
 
 
 def _above_peak(side: Side) -> str:
@@ -60,7 +83,7 @@ def _above_published(side: Side) -> str:
     )
 
 
-def far_below_reference(case: Case) -> Doubt | None:
+def far_below_reference(case: Case) -> str | None:
     """Less than half of the slowest published figure of this accelerator and number format."""
     for side in case.sides:
         known = _published(side, arithmetic_of(side.group)[0])
@@ -69,14 +92,30 @@ def far_below_reference(case: Case) -> Doubt | None:
         least = min(known, key=lambda reference: reference.each)
         each = _each(side)
         if each < least.each / 2:
-            return Doubt(
-                "mfu-far-below",
+            return (
                 f"{side.name}: {each:,.0f} {side.group.point.unit} on one accelerator, and so the MFU, is "
                 f"{each / least.each:.0%} of the slowest published ({least.each:,.0f}: {least.what}; "
-                f"{least.source})",
-                "Raise the batch, check channels_last and 16-bit arithmetic, and that no GPU waits for data",
+                f"{least.source})"
             )
     return None
+
+
+MFU_FAR_BELOW = CaseDoubtKind(
+    code="mfu-far-below",
+    subject="machines",
+    severity="weak",
+    means=(
+        "A training with 16-bit arithmetic is slower than half of the slowest published figure for its "
+        f"accelerator, and so is its MFU (ResNet-50: {_V100[0]} images/s on a V100, {_A100[0]} on an A100, "
+        f"{_H100[0]} on an H100)."
+    ),
+    effect="Something else than the accelerator limits the run, so a comparison tells about that.",
+    remedy=(
+        "Raise the batch, use channels_last and 16-bit arithmetic, and make sure that no GPU waits for "
+        "data, for the host or for another GPU."
+    ),
+    evidence=far_below_reference,
+)
 
 
 def _published(side: Side, number_format: str) -> tuple[Reference, ...]:

@@ -4,7 +4,23 @@ from __future__ import annotations
 
 import math
 
-from assay.records import Doubt
+from assay.records import Doubt, DoubtKind
+
+SCORE_CONTRADICTS = DoubtKind(
+    code="score-contradicts",
+    subject="training",
+    severity="invalid",
+    means=(
+        "A published score is not the one that follows from its logs by the rule of its round, as rounded."
+    ),
+    effect=(
+        "The published figure rests on other runs, another rule or another scaling factor than believed."
+    ),
+    remedy=(
+        "Ask which runs, rule and scaling factor the published figure rests on; until then use the score "
+        "that the logs give."
+    ),
+)
 
 
 def score_contradicts(stated: float, computed: float | None, *, decimals: int, what: str) -> Doubt | None:
@@ -23,8 +39,4 @@ def score_contradicts(stated: float, computed: float | None, *, decimals: int, w
             f"{what}: {stated:.{decimals}f} was published, the logs give {computed:.{decimals + 2}f} "
             f"({stated / computed - 1:+.2%})"
         )
-    return Doubt(
-        "score-contradicts",
-        evidence,
-        "Ask which runs, rule and scaling factor the published figure rests on; until then use the logs' own",
-    )
+    return SCORE_CONTRADICTS.doubt(evidence)

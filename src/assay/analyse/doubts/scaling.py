@@ -8,9 +8,31 @@ from assay.analyse.batches import Kind
 from assay.analyse.doubts.case import percent
 from assay.analyse.laws import Fit, HeldOut
 from assay.analyse.steps import Step
-from assay.records import Doubt
+from assay.records import Doubt, DoubtKind
 
 WORTH_SAYING = 0.02  # a size off the others' curve by less changes no decision, however surely it is off
+
+
+SUPERLINEAR = DoubtKind(
+    code="superlinear",
+    subject="sides",
+    severity="biased",
+    means=(
+        "A size is faster than the next smaller one by more than the ratio of their ranks, beyond the runs' "
+        "scatter."
+    ),
+    effect=(
+        "The smaller size lost at least that much: whatever is measured against it looks too good, and a law "
+        "through it predicts other sizes wrongly."
+    ),
+    remedy=(
+        "Repeat the smaller size on other nodes, with as large a batch per rank as the larger has. If it "
+        "stays, check whether the smaller size's share of the work fits into memory and cache, and whether "
+        "the larger size did the same work."
+    ),
+    rates="At most 5 % of curves that scale perfectly raise it, all steps together (docs/statistics.md).",
+)
+_BATCH_AND_NODES = "the smaller size on other nodes, with as large a batch per rank as the larger has"
 
 
 def superlinear(steps: Sequence[Step], metric: str) -> Iterator[Doubt]:
@@ -20,8 +42,13 @@ def superlinear(steps: Sequence[Step], metric: str) -> Iterator[Doubt]:
     """
     for step in steps:
         if step.impossible:
-            why, remedy = _cause(step, metric)
-            yield Doubt("superlinear", f"{_impossible(step)}{why}", remedy)
+            why, what = _cause(step, metric)
+            yield SUPERLINEAR.doubt(
+                f"{_impossible(step)}{why}",
+                (_BATCH_AND_NODES, what),
+                ("the smaller size", step.smaller),
+                ("the larger size", step.larger),
+            )
 
 
 def _impossible(step: Step) -> str:
@@ -35,23 +62,41 @@ def _impossible(step: Step) -> str:
 
 
 def _cause(step: Step, metric: str) -> tuple[str, str]:
-    """What the batches say of the cause, and how to find it."""
+    """What the batches say of the cause, and what to repeat to find it."""
     smaller, larger = step.batches
     if metric == "time_to_train" and smaller is not None and larger is not None and smaller != larger:
         return (
             f", to the samples that a batch of {smaller:g} instead of {larger:g} takes, or otherwise",
-            "Repeat both with one global batch, or compare throughput, which does not depend on the target",
+            "both sizes with one global batch, or compare throughput, which does not depend on the target",
         )
     if step.equal_batch is not None:
         return (
             ", to its smaller batch per rank or otherwise",
-            f"Repeat {step.smaller} with a global batch of {step.equal_batch:g} instead of {smaller:g}, per "
-            f"rank that of {step.larger}; if the loss stays, on other nodes",
+            f"{step.smaller} with a global batch of {step.equal_batch:g} instead of {smaller:g}, per rank "
+            f"that of {step.larger}, then on other nodes",
         )
-    return (
-        "",
-        f"Repeat {step.smaller} on other nodes; if it stays, look whether {step.larger} did the same work",
-    )
+    return "", f"{step.smaller} on other nodes"
+
+
+OFF_THE_CURVE = DoubtKind(
+    code="off-the-curve",
+    subject="sides",
+    severity="biased",
+    means=(
+        "A size lies more than 2 % off the law that the other sizes follow, and noise does not explain it. "
+        "Where the others follow a law without either of two sizes, as always of three, a step is named."
+    ),
+    effect="A law fitted through it predicts other sizes wrongly.",
+    remedy=(
+        "Repeat that size, or both sizes of the step, on other nodes, and look at what is different there: "
+        "which nodes, how ranks are placed, which link they share. Where only a step is named, measure a "
+        "further size, which tells which of the two is off."
+    ),
+    rates="At most 5 % of curves that follow their law raise it, all sizes together.",
+)
+_WHICH_SIZE = "that size, or both sizes of the step,"
+_ONLY_A_STEP = "Where only a step is named, measure"
+_FURTHER_SIZE = f". {_ONLY_A_STEP} a further size, which tells which of the two is off"
 
 
 def off_the_curve(fit: Fit, errors: Sequence[HeldOut], *, impossible: bool = False) -> Iterator[Doubt]:
@@ -72,23 +117,36 @@ def off_the_curve(fit: Fit, errors: Sequence[HeldOut], *, impossible: bool = Fal
             yield _step_off_the_curve(fit)
         return
     [size] = explaining
-    yield Doubt(
-        "off-the-curve",
+    yield OFF_THE_CURVE.doubt(
         f"{size.ranks} ranks are {percent(abs(size.error))} {'slower' if size.error < 0 else 'faster'} "
         "than the curve through the other sizes has them",
-        "Look at what is different at that size: which nodes, how ranks are placed, which link they share",
+        (_WHICH_SIZE, f"{size.ranks} ranks"),
+        (_FURTHER_SIZE, ""),
     )
 
 
 def _step_off_the_curve(fit: Fit) -> Doubt:
     """The step that gains the least for its law: what is wrong with a size seldom makes it faster."""
     smaller, larger, gain, expected = min(fit.steps(), key=lambda step: step[2] / step[3])
-    return Doubt(
-        "off-the-curve",
+    return OFF_THE_CURVE.doubt(
         f"from {smaller} to {larger} ranks the speed grows {gain:.2f} times, where a law through all "
         f"{len(fit.sizes)} sizes has {expected:.2f}; which size is off can't be told from so few",
-        f"Repeat {smaller} and {larger} ranks on other nodes, and measure a further size",
+        (_WHICH_SIZE, f"{smaller} and {larger} ranks"),
+        (_ONLY_A_STEP, "Measure"),
     )
+
+
+BATCH_DIFFERS = DoubtKind(
+    code="batch-differs",
+    subject="sides",
+    severity="biased",
+    means="The time to train is followed over sizes whose global batch differs.",
+    effect=(
+        "A larger batch takes more samples to the target, so the speed-up mixes convergence with the system."
+    ),
+    remedy="Judge the system by throughput or time per epoch, or repeat the sizes with one global batch.",
+)
+_OTHER_METRICS = "Judge the system by throughput or time per epoch, or repeat"
 
 
 def batch_differs(metric: str, kind: Kind, batches: str, others: Sequence[str]) -> Iterator[Doubt]:
@@ -98,9 +156,7 @@ def batch_differs(metric: str, kind: Kind, batches: str, others: Sequence[str]) 
     """
     if metric == "time_to_train" and kind in ("weak", "mixed"):
         options = " or ".join(f"`--metric {name}`" for name in others)
-        remedy = f"Judge the system by {options}" if others else "Repeat the sizes with one global batch"
-        yield Doubt(
-            "batch-differs",
+        yield BATCH_DIFFERS.doubt(
             f"{batches}: a larger batch takes more samples to the target, so the speed-up mixes the two",
-            remedy,
+            (_OTHER_METRICS, f"Judge the system by {options}, or repeat" if others else "Repeat"),
         )

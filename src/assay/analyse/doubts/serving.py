@@ -4,30 +4,43 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from assay.analyse.doubts.case import Case, Side, percent
-from assay.records import DEFAULT_MARGIN, Doubt, Result
+from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, percent
+from assay.records import DEFAULT_MARGIN, Result
 from assay.units import human, significant
 
 LARGEST_LAG = 0.1  # of the median time to first token; a share of the figure that the client's own lag may be
 
 
-def client_late(case: Case) -> Doubt | None:
+def client_late(case: Case) -> str | None:
     """A client that was itself late by a share of the times that it measured."""
     for side in case.sides:
         found = [(lag / median, lag, median) for lag, median in map(_lag, _results(side)) if lag and median]
         if not found or max(found)[0] <= LARGEST_LAG:
             continue
         _, lag, median = max(found)
-        return Doubt(
-            "client-late",
+        return (
             f"{side.name}: in 1 % of its looks the client was {human(lag, 's')} late, and the median time to "
-            f"first token is {human(median, 's')}",
-            "Give the client cores of its own, on another machine than the server's, or less load",
+            f"first token is {human(median, 's')}"
         )
     return None
 
 
-def different_lengths(case: Case) -> Doubt | None:
+CLIENT_LATE = CaseDoubtKind(
+    code="client-late",
+    subject="inference",
+    severity="weak",
+    means="The client itself was late by more than a tenth of the times that it measured.",
+    effect=(
+        "A client without CPU time sends and notes late, and its lag stands in the server's latencies. It "
+        "looks a hundred times a second how late it is; the figure is the 99th percentile of that."
+    ),
+    remedy="Give the client its own cores, preferably on another machine than the server's, or send less.",
+    evidence=client_late,
+    looks_at="runs",
+)
+
+
+def different_lengths(case: Case) -> str | None:
     """Prompts or answers that are longer on one side by more than the margin."""
     if len(case.sides) < 2:
         return None
@@ -41,11 +54,22 @@ def different_lengths(case: Case) -> Doubt | None:
             )
     if not differing:
         return None
-    return Doubt(
-        "different-lengths",
-        " and ".join(differing),
-        "Ask both for the same: equal tokens a prompt, and answers that don't end early (`ignore_eos`)",
-    )
+    return " and ".join(differing)
+
+
+DIFFERENT_LENGTHS = CaseDoubtKind(
+    code="different-lengths",
+    subject="inference",
+    severity="invalid",
+    means="Prompts or answers had more tokens on one side than on the other.",
+    effect="A server that writes shorter answers answers more requests a second, however fast it is.",
+    remedy=(
+        "Send both sides prompts with the same number of tokens, and keep answers from ending early: "
+        "`extra: {ignore_eos: true}` where the server knows it."
+    ),
+    evidence=different_lengths,
+    looks_at="runs",
+)
 
 
 def _results(side: Side) -> list[Result]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from assay.analyse.doubts.case import MOST_SHOWN, UNSTEADY, Case, Side, steady_facts
-from assay.records import Doubt
+from assay.analyse.doubts.case import MOST_SHOWN, UNSTEADY, Case, CaseDoubtKind, Side, steady_facts
 
 SOFTWARE = (
     "kernel", "os", "gpu.driver", "gpu.cuda", "container", "python.", "package.", "env.",
@@ -32,7 +31,7 @@ PLACEMENT = "env.SLURM_"  # what a batch system tells a job of where it runs; it
 BY_SHAPE = ("env.OMP_NUM_THREADS",)  # that a launcher sets from the shape: cores over ranks
 
 
-def different_software(case: Case) -> Doubt | None:
+def different_software(case: Case) -> str | None:
     """Versions or settings that are steady on each side and differ between the sides.
 
     Variables that systems.yaml sets for a side are what is compared.
@@ -58,14 +57,29 @@ def different_software(case: Case) -> Doubt | None:
     differing.sort(key=lambda name: not any(word in name for word in NAMED_FIRST))
     shown = ", ".join(f"{name} {_fact(a, name)} against {_fact(b, name)}" for name in differing[:MOST_SHOWN])
     more = f" and {len(differing) - MOST_SHOWN} more" if len(differing) > MOST_SHOWN else ""
-    return Doubt(
-        "different-software",
-        f"{shown}{more}",
-        "The difference may be theirs and not the system's: give both sides the same (`assay diff A B`)",
-    )
+    return f"{shown}{more}"
 
 
-def different_parameters(case: Case) -> Doubt | None:
+DIFFERENT_SOFTWARE = CaseDoubtKind(
+    code="different-software",
+    subject="sides",
+    severity="biased",
+    means=(
+        "Kernel, driver, library versions or variables are steady on each side and differ between the sides; "
+        "images where both sides are containers of one kind. Variables that systems.yaml sets under `env` "
+        "are what is compared, and no doubt."
+    ),
+    effect="The difference may be theirs and not the system's.",
+    remedy=(
+        "Give both sides the same software: the difference may be the software's and not the system's. "
+        "`assay diff A B` shows everything that differs."
+    ),
+    evidence=different_software,
+    looks_at="runs",
+)
+
+
+def different_parameters(case: Case) -> str | None:
     """Parameters that differ between the sides although the points bear the same name."""
     if len(case.sides) < 2:
         return None
@@ -74,14 +88,22 @@ def different_parameters(case: Case) -> Doubt | None:
     if not differing:
         return None
     shown = [f"{name} {_either(a, name)} against {_either(b, name)}" for name in differing[:MOST_SHOWN]]
-    return Doubt(
-        "different-parameters",
-        ", ".join(shown),
-        "The sides may not have done the same work: run one suite on both",
-    )
+    return ", ".join(shown)
 
 
-def different_work(case: Case) -> Doubt | None:
+DIFFERENT_PARAMETERS = CaseDoubtKind(
+    code="different-parameters",
+    subject="sides",
+    severity="invalid",
+    means="Parameters of the benchmark differ between sides that are compared under one name.",
+    effect="The sides may not have done the same work, so their ratio is no system's.",
+    remedy="Run one suite on both sides; with other parameters they may not have done the same work.",
+    evidence=different_parameters,
+    looks_at="runs",
+)
+
+
+def different_work(case: Case) -> str | None:
     """What the programs stated of their own work, where it is steady on each side and differs between them.
 
     Between two sizes of one sweep the global batch and the backend differ by design.
@@ -97,14 +119,30 @@ def different_work(case: Case) -> Doubt | None:
     if not differing:
         return None
     shown = [f"{name} {_either(a, name)} against {_either(b, name)}" for name in differing[:MOST_SHOWN]]
-    return Doubt(
-        "different-work",
-        ", ".join(shown),
-        "The sides did not do the same work: give both the same precision, batch, data and target",
-    )
+    return ", ".join(shown)
 
 
-def stated_once(case: Case) -> Doubt | None:
+DIFFERENT_WORK = CaseDoubtKind(
+    code="different-work",
+    subject="sides",
+    severity="invalid",
+    means=(
+        "What the programs or logs stated of their own work (precision, batch, data, target, library "
+        "versions) differs between the sides."
+    ),
+    effect=(
+        "A ratio of speeds at different precision, batch or target says nothing of the system by itself."
+    ),
+    remedy=(
+        "Give both sides the same precision, batch, data and target, or compare only what does not depend "
+        "on them."
+    ),
+    evidence=different_work,
+    looks_at="runs",
+)
+
+
+def stated_once(case: Case) -> str | None:
     """A batch or a number format that only one side states: the other's may differ."""
     if len(case.sides) < 2:
         return None
@@ -116,11 +154,19 @@ def stated_once(case: Case) -> Doubt | None:
             parts.append(f"{of_a or of_b} of {one if of_a else other} alone")
     if not parts:
         return None
-    return Doubt(
-        "stated-once",
-        ", ".join(parts),
-        "State it for both sides: a difference in it would explain the result",
-    )
+    return ", ".join(parts)
+
+
+STATED_ONCE = CaseDoubtKind(
+    code="stated-once",
+    subject="sides",
+    severity="biased",
+    means="One side states its batch or its number format and the other does not.",
+    effect="If they differ, they explain the difference of the sides; nobody can tell.",
+    remedy="State it for both sides: a difference in it would explain the result.",
+    evidence=stated_once,
+    looks_at="runs",
+)
 
 
 def _stated(side: Side) -> dict[str, set[str]]:

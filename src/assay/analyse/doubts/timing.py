@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from assay.analyse.doubts.case import Case, percent
-from assay.records import DEFAULT_MARGIN, Doubt, Result
+from assay.analyse.doubts.case import Case, CaseDoubtKind, percent
+from assay.records import DEFAULT_MARGIN, Result
 from assay.units import human
 
 SHORTEST_S = 0.1  # below, one time slice of another process (some ms) is several per cent
 STAMP_S = 1e-3  # MLLOG stamps are whole milliseconds
 
 
-def too_short(case: Case) -> Doubt | None:
+def too_short(case: Case) -> str | None:
     """Runs that timed less than a tenth of a second, or so little that their clock's step shows."""
     margin = case.margin or DEFAULT_MARGIN
     for side in case.sides:
@@ -24,13 +24,29 @@ def too_short(case: Case) -> Doubt | None:
         if seconds >= SHORTEST_S and step <= margin / 10:
             continue
         worth = f"; its log's clock steps by {percent(step)} of that" if step > margin / 10 else ""
-        return Doubt(
-            "too-short",
-            f"{side.name}: {result.run.trial.id} timed {human(seconds, 's')}{worth}",
-            "Measure for seconds (`min_time_s`, `steps`, a larger problem): interruptions, clock ramps and "
-            "the timer's step are then small shares",
-        )
+        return f"{side.name}: {result.run.trial.id} timed {human(seconds, 's')}{worth}"
     return None
+
+
+TOO_SHORT = CaseDoubtKind(
+    code="too-short",
+    subject="runs",
+    severity="biased",
+    means=(
+        "A run timed less than 0.1 s, or so little that the millisecond stamps of its log step by more "
+        "than a tenth of the margin."
+    ),
+    effect=(
+        "An interruption of some milliseconds, a clock that is still rising, or the timer's own step is a "
+        "good part of the figure."
+    ),
+    remedy=(
+        "Measure for seconds (`min_time_s`, `steps`, a larger problem): interruptions, clock ramps and the "
+        "timer's step are then small shares."
+    ),
+    evidence=too_short,
+    looks_at="runs",
+)
 
 
 def timed_s(result: Result) -> float | None:

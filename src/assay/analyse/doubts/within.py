@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.analyse.doubts.case import Case, Side, counted, percent
+from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, percent
 from assay.analyse.doubts.sequence import LEVEL, MATTERS
 from assay.analyse.intervals import t_quantile
 from assay.inputs import LONGEST_LINE
-from assay.records import Doubt, Result, Series, TrainingRun
+from assay.records import Result, Series, TrainingRun
 from assay.targets import relation_of
 from assay.units import significant
 
@@ -20,7 +20,7 @@ FEWEST_VALUES = 3
 STUCK_SEEN = 0.8  # share of sets that learn nothing which are told so; a higher one doubts slow learners
 
 
-def cut_lines(case: Case) -> Doubt | None:
+def cut_lines(case: Case) -> str | None:
     """Logs with lines that were not read to their end."""
     parts = []
     for side in case.sides:
@@ -32,14 +32,28 @@ def cut_lines(case: Case) -> Doubt | None:
             )
     if not parts:
         return None
-    return Doubt(
-        "cut-lines",
-        f"{'; '.join(parts)}: only the beginning of each was searched for figures",
-        "End a line after each figure that counts",
-    )
+    return f"{'; '.join(parts)}: only the beginning of each was searched for figures"
 
 
-def warm_up(case: Case) -> Doubt | None:
+CUT_LINES = CaseDoubtKind(
+    code="cut-lines",
+    subject="runs",
+    severity="weak",
+    means="A log has lines that are longer than 2000 bytes; only the first 2000 of each were read.",
+    effect=(
+        "A figure that stands further in was not seen. Where the last of several figures counts, another one "
+        "may be shown."
+    ),
+    remedy=(
+        "End the line after each figure that counts; a carriage return, as progress bars print it, ends a "
+        "line too."
+    ),
+    evidence=cut_lines,
+    looks_at="runs",
+)
+
+
+def warm_up(case: Case) -> str | None:
     """Runs whose first quarter is slower than their second half: they were measured before they settled.
 
     One-sided t test over the runs of a side on log(first quarter / second half), each run one value.
@@ -52,13 +66,31 @@ def warm_up(case: Case) -> Doubt | None:
         if bias < MATTERS:
             continue
         slow = -math.expm1(math.fsum(starts) / len(starts))
-        return Doubt(
-            "warm-up",
+        return (
             f"{side.name}: over {counted(len(starts), 'run')} the first quarter of the windows is "
-            f"{percent(slow)} slower than the second half, which shifts the figure by {percent(bias)}",
-            "Raise `warmup`, or measure for longer, until the first windows are as fast as the last",
+            f"{percent(slow)} slower than the second half, which shifts the figure by {percent(bias)}"
         )
     return None
+
+
+WARM_UP = CaseDoubtKind(
+    code="warm-up",
+    subject="runs",
+    severity="biased",
+    means=(
+        "Over the runs of a side, the first quarter of the windows is slower than the second half, and the "
+        "start costs the figure at least 0.2 %."
+    ),
+    effect=(
+        "The figure mixes the start (compilation, caches, clocks) with the speed that it settles at, and "
+        "depends on how long the run was. Two sides that warm up differently can't be told from two of "
+        "different speed."
+    ),
+    remedy="Raise `warmup`, or measure for longer, until the first windows are as fast as the last.",
+    rates="A one-sided t test over runs (each is one value), from three runs on, at 1.25 % for one side.",
+    evidence=warm_up,
+    looks_at="runs",
+)
 
 
 def is_slow_start(starts: Sequence[float], level: float) -> bool:
@@ -93,7 +125,7 @@ def _rate(result: Result) -> Series | None:
     return next((s for s in result.reading.series if s.name == "throughput" and s.unit.endswith("/s")), None)
 
 
-def learns_nothing(case: Case) -> Doubt | None:
+def learns_nothing(case: Case) -> str | None:
     """A loss that does not fall, or an accuracy that does not rise, in the runs of a side.
 
     One-sided t test over the runs of a side on the gain from first to last quarter, each run one value.
@@ -110,13 +142,36 @@ def learns_nothing(case: Case) -> Doubt | None:
         for name in ("loss", "accuracy"):
             curves = [curve for result in results for curve in _curves(result, name)]
             if curves and (evidence := _no_gain(name, curves)):
-                return Doubt(
-                    "learns-nothing",
-                    f"{side.name}: {evidence}",
-                    "Check learning rate, data and precision before using the speed: a program that trains "
-                    "nothing may leave work out",
-                )
+                return f"{side.name}: {evidence}"
     return None
+
+
+LEARNS_NOTHING = CaseDoubtKind(
+    code="learns-nothing",
+    subject="machines",
+    severity="invalid",
+    means=(
+        "A loss or an accuracy stays at one value, or over three runs or more its last quarter is better "
+        "than its first by no more than it wobbles: a one-sided t test over runs (each is one value). "
+        "The round's target says which way MLPerf's `eval_accuracy` has to go; a run that reached it has "
+        "learnt."
+    ),
+    effect=(
+        "A program that trains nothing may leave work out (no gradients, no data, a diverged model), so "
+        "its speed is that of something else."
+    ),
+    remedy=(
+        "Check learning rate, data and precision before using the speed: a program that trains nothing may "
+        "leave work out."
+    ),
+    rates=(
+        "Four of five sets of three runs or more that learn nothing raise it, at any number of runs; a "
+        "stricter test would doubt slow learners. Of runs of eight windows whose loss falls by one spread "
+        "of a window, 23, 10 and 1 % raise it at 3, 5 and 10 runs; from two spreads on hardly any."
+    ),
+    evidence=learns_nothing,
+    looks_at="runs",
+)
 
 
 def _reached_target(training: TrainingRun | None) -> bool:

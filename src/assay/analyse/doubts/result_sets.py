@@ -7,15 +7,26 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from assay.records import Doubt, Scalar, TrainingRun
+from assay.records import Doubt, DoubtKind, Scalar, TrainingRun
 from assay.targets import era_of
 from assay.units import counted
 
 _CONTAINER_PLATFORMS = {  # named by a system → operating systems that it runs on
     "openshift": ("red hat", "rhel", "rhcos", "coreos", "openshift", "fedora"),
 }
+
+
+UNREADABLE_FILE = DoubtKind(
+    code="unreadable-file",
+    subject="training",
+    severity="invalid",
+    means="A file that belongs to the set can't be read.",
+    effect="The score does without it.",
+    remedy="Fix the file or remove it; the score is computed without it.",
+)
 
 
 def doubts_of_set(
@@ -39,6 +50,16 @@ def doubts_of_set(
     return tuple(found)
 
 
+MIXED_RUNS = DoubtKind(
+    code="mixed-runs",
+    subject="training",
+    severity="invalid",
+    means="The runs of a set differ in benchmark, round or global batch size.",
+    effect="They are not repetitions of one thing, so neither a mean nor a score of them means anything.",
+    remedy="Score runs of one configuration only: these are not repetitions.",
+)
+
+
 def _differing(runs: Sequence[TrainingRun]) -> list[Doubt]:
     """A set is one benchmark at one configuration."""
     what: dict[str, Callable[[TrainingRun], Scalar]] = {
@@ -51,9 +72,18 @@ def _differing(runs: Sequence[TrainingRun]) -> list[Doubt]:
         values = Counter(of(run) for run in runs if of(run) is not None)
         if len(values) > 1:
             told = ", ".join(f"{value} in {n}" for value, n in values.items())
-            remedy = "score runs of one configuration only; these are not repetitions"
-            found.append(Doubt("mixed-runs", f"the runs differ in {name}: {told}", remedy))
+            found.append(MIXED_RUNS.doubt(f"the runs differ in {name}: {told}"))
     return found
+
+
+EQUAL_SEEDS = DoubtKind(
+    code="equal-seeds",
+    subject="training",
+    severity="weak",
+    means="Several runs of a set have the same seed.",
+    effect="Equal seeds converge alike and hide how much convergence varies.",
+    remedy="Draw a new seed for each run: equal seeds hide how much convergence varies.",
+)
 
 
 def _equal_seeds(runs: Sequence[TrainingRun]) -> list[Doubt]:
@@ -64,8 +94,17 @@ def _equal_seeds(runs: Sequence[TrainingRun]) -> list[Doubt]:
     shared = [f"{', '.join(files)} have seed {seed}" for seed, files in by_seed.items() if len(files) > 1]
     if not shared:
         return []
-    remedy = "draw a new seed for each run: equal seeds hide how much convergence varies"
-    return [Doubt("equal-seeds", "; ".join(shared[:5]), remedy)]
+    return [EQUAL_SEEDS.doubt("; ".join(shared[:5]))]
+
+
+SAME_RUN_TWICE = DoubtKind(
+    code="same-run-twice",
+    subject="training",
+    severity="invalid",
+    means="Two logs have the same times to the millisecond and the same evaluations.",
+    effect="A copy counts as a repetition, so the spread is too small.",
+    remedy="Remove the copies, and score as many real runs as the rule asks for.",
+)
 
 
 def _same_run_twice(runs: Sequence[TrainingRun]) -> list[Doubt]:
@@ -77,8 +116,22 @@ def _same_run_twice(runs: Sequence[TrainingRun]) -> list[Doubt]:
     copies = [" = ".join(files) for files in alike.values() if len(files) > 1]
     if not copies:
         return []
-    remedy = "remove the copies and score as many real runs as the rule asks for"
-    return [Doubt("same-run-twice", f"equal times and evaluations: {'; '.join(copies[:5])}", remedy)]
+    return [SAME_RUN_TWICE.doubt(f"equal times and evaluations: {'; '.join(copies[:5])}")]
+
+
+TARGET_UNKNOWN = DoubtKind(
+    code="target-unknown",
+    subject="training",
+    severity="weak",
+    means=(
+        "The log says that the run succeeded, and no quality target is known for its benchmark and round."
+    ),
+    effect="Whether it trained far enough was not checked: a run that stopped early looks fast.",
+    remedy=(
+        "Name the round with `--round` or by the folder; else, and in the open division, where a run may "
+        "stop anywhere, compare the last evaluations yourself."
+    ),
+)
 
 
 def _targets_unknown(runs: Sequence[TrainingRun]) -> list[Doubt]:
@@ -93,12 +146,17 @@ def _targets_unknown(runs: Sequence[TrainingRun]) -> list[Doubt]:
     )
     why = "the open division has no target" if open_ else "no target is known"
     evidence = f"{len(unchecked)} of {counted(len(runs), 'run')} say success; {why} for {named} in {round_}"
-    remedy = (
-        "compare the last evaluations yourself: in the open division a run may stop anywhere"
-        if open_
-        else "name the round with --round or by the folder, else compare the last evaluations yourself"
-    )
-    return [Doubt("target-unknown", evidence, remedy)]
+    return [TARGET_UNKNOWN.doubt(evidence)]
+
+
+PLACEHOLDER = DoubtKind(
+    code="placeholder",
+    subject="training",
+    severity="note",
+    means="A log holds a placeholder where submitter or system should stand.",
+    effect="None on the score; the log does not say whose it is.",
+    remedy="Take the submitter and the system from the folders, not from the log.",
+)
 
 
 def _placeholders(runs: Sequence[TrainingRun]) -> list[Doubt]:
@@ -111,7 +169,20 @@ def _placeholders(runs: Sequence[TrainingRun]) -> list[Doubt]:
     if not left:
         return []
     evidence = "; ".join(f"{text} in {n} of {counted(len(runs), 'run')}" for text, n in left.items())
-    return [Doubt("placeholder", evidence, "take the submitter and the system from the folders, not the log")]
+    return [PLACEHOLDER.doubt(evidence)]
+
+
+SYSTEM_CONTRADICTS = DoubtKind(
+    code="system-contradicts",
+    subject="training",
+    severity="invalid",
+    means=(
+        "The system's description says something else than its name or its logs: accelerators that don't "
+        "fit the batch sizes, or an operating system that the platform does not run on."
+    ),
+    effect="Figures per accelerator, or a claim about the platform, may be about another machine.",
+    remedy="Ask who measured what took part before using figures per accelerator, or of the platform.",
+)
 
 
 def _accelerators(runs: Sequence[TrainingRun], facts: Mapping[str, Any]) -> list[Doubt]:
@@ -124,10 +195,8 @@ def _accelerators(runs: Sequence[TrainingRun], facts: Mapping[str, Any]) -> list
         return []
     logged = ", ".join(f"{ranks:g} in {n} of {counted(len(runs), 'run')}" for ranks, n in other.items())
     return [
-        Doubt(
-            "system-contradicts",
+        SYSTEM_CONTRADICTS.doubt(
             f"the system's JSON says {nodes} nodes x {each} accelerators, batch sizes in the logs {logged}",
-            "ask who measured how many accelerators took part before using figures per accelerator",
         )
     ]
 
@@ -151,10 +220,8 @@ def _operating_system(system: str | None, facts: Mapping[str, Any]) -> list[Doub
     for platform, systems in _CONTAINER_PLATFORMS.items():
         if platform in system.lower() and not any(word in said.lower() for word in systems):
             return [
-                Doubt(
-                    "system-contradicts",
+                SYSTEM_CONTRADICTS.doubt(
                     f"the system is called {system}, but its JSON's operating_system is {said}",
-                    "find out whether that is the container's system: the platform's nodes run another",
                 )
             ]
     return []
@@ -167,12 +234,11 @@ def _of_single_runs(runs: Sequence[TrainingRun]) -> list[Doubt]:
         for doubt in run.doubts:
             by_code[doubt.code].append((run.file, doubt))
     return [
-        Doubt(
-            code,
-            f"{len(found)} of {counted(len(runs), 'run')}, as {found[0][0]}: {found[0][1].evidence}",
-            found[0][1].remedy,
+        replace(
+            found[0][1],
+            evidence=f"{len(found)} of {counted(len(runs), 'run')}, as {found[0][0]}: {found[0][1].evidence}",
         )
-        for code, found in by_code.items()
+        for found in by_code.values()
     ]
 
 
