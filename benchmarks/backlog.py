@@ -18,20 +18,15 @@ import asyncio
 import heapq
 import math
 import random
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from options import parse, sized
 from paired import ratio
 
-from assay import payloads
-from assay.payloads.service_level import Bounds, backlog_growth, percentile, proves
-
-sys.path.append(str(payloads.DIRECTORY))  # its programs know each other by their bare names
-
-import llm_client
-from llm_load import Request, Stretch, poisson_arrivals
+from assay_payloads.measuring.service_level import Bounds, backlog_growth, percentile, proves
+from assay_payloads.serving import llm_client
+from assay_payloads.serving.llm_load import Request, Stretch, poisson_arrivals
 
 CAPACITY, AT_A_TIME = 10.0, 32  # requests a second; answers
 SECONDS, FEWEST = 60.0, 500

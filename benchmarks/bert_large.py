@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 
 from options import parse
-from training_speed import LOOPS, PAYLOADS, SMALLEST, program, sizes, tables
+from training_speed import LOOPS, SMALLEST, program, sizes, tables
 
 SIZES = {
     "cuda": {"batch_size": 32, "length": 512, "layers": 24, "steps": 60, "warmup": 10, "window": 20},
@@ -39,7 +39,7 @@ def main() -> None:
     found = {}
     for precision in ("fp32", "bf16"):
         argv = (*size, "--precision", precision)
-        ours = program(options, "assay", PAYLOADS / "bert.py", *argv, *heads, samples=tokens)
+        ours = program(options, "assay", "assay_payloads.training.bert", *argv, *heads, samples=tokens)
         plain = "a plain loop on transformers' model"
         found[precision] = [ours, program(options, plain, LOOPS, "transformers", *argv, samples=tokens)]
     print(f"batch {options.batch_size} × {options.length} tokens, {options.layers} layers of {options.width}")

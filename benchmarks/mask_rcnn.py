@@ -15,7 +15,7 @@ from pathlib import Path
 
 from options import absent, parse
 from torchvision_references import references
-from training_speed import LOOPS, PAYLOADS, SMALLEST, program, sizes, tables
+from training_speed import LOOPS, SMALLEST, program, sizes, tables
 
 SIZES = {
     "cuda": {"batch_size": 8, "min_size": 800, "steps": 60, "warmup": 10, "window": 20},
@@ -42,7 +42,7 @@ def main() -> None:
         )
     size, most = ("--min-size", str(options.min_size)), str(options.min_size * 5 // 3)
     # how much is computed follows what the network proposes: all of them learn at the same rate
-    ours = (PAYLOADS / "maskrcnn.py", *size, "--max-size", most, "--lr-warmup-steps", "1")
+    ours = ("assay_payloads.training.maskrcnn", *size, "--max-size", most, "--lr-warmup-steps", "1")
     theirs = (LOOPS, "detection", *size, "--references", str(sources))
     found = [
         program(options, f"assay, {precision}", *ours, "--precision", precision),

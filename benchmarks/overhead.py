@@ -23,7 +23,7 @@ from pathlib import Path
 from options import parse
 from paired import in_turn, ratio, wall_s
 
-from assay import payloads
+from assay.payload_files import lay_out
 from assay.records import Shape
 from assay.workloads import WORKLOADS
 
@@ -42,8 +42,7 @@ class ByHand:
     def __init__(self, folder: Path) -> None:
         workload = WORKLOADS[WORKLOAD]
         task = workload.task(workload.params(**PARAMS), Shape(1, 1), 1)
-        for file in task.files:
-            (folder / file.name).write_bytes(file.data)
+        lay_out(folder, {file.name: file.data for file in task.files})
         self.argv = [sys.executable if part == "{python}" else part for part in task.argv]
         self.env = os.environ | dict(task.env) | ENV
         self.folder = folder
@@ -115,17 +114,15 @@ def further_trial_s(folder: Path, pairs: int) -> float:
 def counters_cpu_s(looks: int) -> float:
     """CPU time of what a node's keeper reads around a trial, in seconds: the median."""
     program = (
-        "import statistics, time, counters\n"
+        "import statistics, time\n"
+        "from assay_payloads.keeping import counters\n"
         "def looked():\n"
         "    begin = time.process_time()\n"
         "    counters.between(counters.look(), counters.look())\n"
         "    return time.process_time() - begin\n"
         f"print(statistics.median(looked() for _ in range({looks})))"
     )
-    env = os.environ | {"PYTHONPATH": str(Path(payloads.__file__).parent)}
-    return float(
-        subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, check=True).stdout
-    )
+    return float(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout)
 
 
 def main() -> None:

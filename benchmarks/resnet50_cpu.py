@@ -17,7 +17,7 @@ from pathlib import Path
 
 from options import parse
 from torchvision_references import references
-from training_speed import LOOPS, PAYLOADS, SMALLEST, Program, program, sizes, tables
+from training_speed import LOOPS, SMALLEST, Program, program, sizes, tables
 
 # What is changed, each alone: by an option of the payload or by variables.
 MEASURES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
@@ -36,7 +36,7 @@ def found(options: argparse.Namespace) -> dict[str, list[Program]]:
     size = ("--image-size", str(options.image_size))
 
     def ours(name: str, *argv: str, env: dict[str, str] | None = None) -> Program:
-        return program(options, name, PAYLOADS / "resnet50.py", *size, *argv, env=env)
+        return program(options, name, "assay_payloads.training.resnet50", *size, *argv, env=env)
 
     def loop(name: str, which: str, *argv: str) -> Program:
         return program(options, name, LOOPS, which, *size, *argv)

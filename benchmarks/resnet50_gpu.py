@@ -16,7 +16,7 @@ from pathlib import Path
 
 from options import absent, parse
 from torchvision_references import references
-from training_speed import LOOPS, PAYLOADS, SMALLEST, Program, program, sizes, tables
+from training_speed import LOOPS, SMALLEST, Program, program, sizes, tables
 
 FULL = ("--compile", "--cuda-graphs")
 # What is switched off, each alone, by an option of the payload.
@@ -36,7 +36,7 @@ def found(options: argparse.Namespace) -> dict[str, list[Program]]:
     size = ("--image-size", str(options.image_size))
 
     def ours(name: str, *argv: str) -> Program:
-        return program(options, name, PAYLOADS / "resnet50.py", *size, *FULL, *argv)
+        return program(options, name, "assay_payloads.training.resnet50", *size, *FULL, *argv)
 
     def loop(name: str, which: str, precision: str, *argv: str) -> Program:
         return program(options, name, LOOPS, which, *size, "--precision", precision, *argv)

@@ -20,13 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from assay import payloads
 from assay.analyse.intervals import paired
-
-PAYLOADS = payloads.DIRECTORY
-sys.path.insert(0, str(PAYLOADS))  # its programs import each other by their bare names
-
-import counters  # noqa: E402
+from assay_payloads.keeping import counters
 
 LOOPS = Path(__file__).with_name("published_loops.py")
 SMALLEST = {"blocks": 1, "batch_size": 1, "steps": 1, "warmup": 0, "window": 1}
@@ -191,16 +186,23 @@ def sizes(doc: str | None, **defaults: object) -> argparse.ArgumentParser:
 def program(
     options: argparse.Namespace,
     name: str,
-    script: Path,
+    script: Path | str,
     *argv: str,
     samples: int | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Program:
-    """A script of the payloads, or published_loops.py, at the sizes that were asked for.
+    """A program at the sizes that were asked for.
 
+    script   a module of the payloads by its name, or published_loops.py
     samples  of a window; None: as many as its batches hold
     """
-    argv = (sys.executable, str(script), *argv, "--device", options.device)
+    argv = (
+        sys.executable,
+        *(("-m", script) if isinstance(script, str) else (str(script),)),
+        *argv,
+        "--device",
+        options.device,
+    )
     for size in ("batch_size", "steps", "warmup", "window"):
         argv += (f"--{size.replace('_', '-')}", str(getattr(options, size)))
     threads = {"OMP_NUM_THREADS": str(options.threads)}

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-import cgroups
 from assay import redact
 from assay.analyse.doubts import meanwhile
-from file_tree import Tree
+from assay_payloads.keeping import cgroups
+from assay_payloads.keeping.file_tree import Tree
 
 ROOT = Path(__file__).resolve().parent.parent
 # Examples of a property: `make test-all` tries many. Not by time: a busy machine is no failure.

@@ -1,19 +1,18 @@
 """LoadGen drives our system under test on a backend that fails at its 20th batch.
 
-python failing_inference.py PAYLOADS SCENARIO FAILURE
+python failing_inference.py SCENARIO FAILURE
 """
 
 from __future__ import annotations
 
 import sys
 
-sys.path.insert(0, sys.argv[1])
-import mlperf_loadgen as lg  # type: ignore[import-not-found]
+import mlperf_loadgen as lg
 import numpy as np
 
-from loadgen_sut import Library, SystemUnderTest  # type: ignore[import-not-found]
+from assay_payloads.inference.loadgen_sut import Library, SystemUnderTest
 
-scenario, failure = sys.argv[2:]
+scenario, failure = sys.argv[1:]
 calls = 0
 
 

@@ -1,4 +1,6 @@
-"""Starts programs of payloads/ from one process that has imported their libraries: `fork_server.py PROGRAM`.
+"""Starts programs of assay_payloads from one process that has imported their libraries.
+
+    python fork_server.py MODULE
 
 A program's start costs seconds of CPU time, nearly all of them to import torch and what lies on top of it.
 This process imports once what the program and what travels with it import of others, then forks for each run.
@@ -28,20 +30,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from assay import payloads
+from assay import payload_files
 
 LOOK_EVERY_S = 0.02  # for runs that have ended
 
 
 def imports(program: str) -> Iterator[ast.stmt]:
     """The import statements at the head of the program and of what travels with it, but for those files."""
-    files = payloads.travelling(program)
-    own = {file.removesuffix(".py") for file in files}
-    for file in files:
-        for node in ast.parse(payloads.source(file)).body:
+    for source in payload_files.files(program).values():
+        for node in ast.parse(source).body:
             named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             named += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
-            if named and not own & {*named} and named != ["__future__"]:
+            if named and named[0].partition(".")[0] not in ("assay_payloads", "__future__"):
                 yield node
 
 
@@ -93,8 +93,10 @@ def become(asked: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(asked["env"])
     os.chdir(asked["directory"])
-    sys.argv, sys.path[0] = asked["argv"], asked["directory"]
-    runpy.run_path(asked["argv"][0], run_name="__main__")
+    option, program, *arguments = asked["argv"]
+    assert option == "-m"
+    sys.argv, sys.path[0] = [program, *arguments], asked["directory"]
+    runpy.run_module(program, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Several runs of payloads/loadgen.py in one process, so that torch is imported once.
+"""Several runs of loadgen.py in one process, so that torch is imported once.
 
-python inference_runs.py PAYLOADS FOLDER…     each folder: argv.json in; rank-0.log, and LoadGen's logs out
+python inference_runs.py FOLDER…     each folder: argv.json in; rank-0.log, and LoadGen's logs out
 
 A network that was exported to ONNX is not exported again, and ResNet-34 has fewer blocks: both are for speed.
 """
@@ -15,12 +15,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, sys.argv[1])
 import numpy as np
 
-import loadgen  # type: ignore[import-not-found]
-import loadgen_backends  # type: ignore[import-not-found]
-import loadgen_models  # type: ignore[import-not-found]
+from assay_payloads.inference import loadgen, loadgen_backends, loadgen_models
 
 export = loadgen_backends.export
 exported: dict[tuple[Any, ...], Path] = {}
@@ -44,7 +41,7 @@ def once(network: Any, model: Any, size: int, kind: Any) -> None:
 loadgen_models.RESNET34, loadgen_backends.export = (1, 1, 1), once
 
 predictors = loadgen.predictors
-for name in sys.argv[2:]:
+for name in sys.argv[1:]:
     folder = Path(name)
     loadgen.predictors = (lambda *_: [sleeping]) if folder.name.startswith("sleeping") else predictors
     sys.argv = json.loads((folder / "argv.json").read_text())

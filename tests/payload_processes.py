@@ -1,4 +1,4 @@
-"""Programs of payloads/ started as they are, as one rank or as several that meet."""
+"""Programs of assay_payloads started as they are, as one rank or as several that meet."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import fork_server
+from assay.payload_files import lay_out
 from assay.records import Reading, Shape
 from assay.workloads import WORKLOADS
 
@@ -146,8 +147,7 @@ def run_workload(
     workload = WORKLOADS[name]
     asked = workload.params(**params)
     task = workload.task(asked, Shape(1, ranks), seed)
-    for file in task.files:
-        (directory / file.name).write_bytes(file.data)
+    lay_out(directory, {file.name: file.data for file in task.files})
     logs = {f"rank-{rank}.log": directory / f"rank-{rank}.log" for rank in range(ranks)}
     port = free_port()
     started = [

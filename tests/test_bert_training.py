@@ -62,13 +62,13 @@ pytestmark = pytest.mark.torch
 def bert() -> Any:
     """The program as a module."""
     pytest.importorskip("transformers")
-    return import_module("bert")
+    return import_module("assay_payloads.training.bert")
 
 
 @pytest.fixture
 def masked_text(bert: Any) -> Any:
     """The module that reads its files."""
-    return import_module("masked_text")
+    return import_module("assay_payloads.datasets.masked_text")
 
 
 def benchmark(bert: Any, **options: Any) -> Any:
@@ -258,14 +258,16 @@ def test_a_file_that_is_not_as_it_should_be_is_named(
         data = masked_text.Shards(tmp_path, LENGTH, MASKED, ROWS)
         assert all(data[index] for index in range(8))
 
-    with pytest.raises(import_module("feed").UnreadableSampleError, match=f"part.hdf5.*{said}"):
+    with pytest.raises(
+        import_module("assay_payloads.datasets.feed").UnreadableSampleError, match=f"part.hdf5.*{said}"
+    ):
         read()
 
 
 def test_a_file_that_was_cut_short_and_a_directory_without_files_are_named(
     masked_text: Any, tmp_path: Path
 ) -> None:
-    unreadable = import_module("feed").UnreadableSampleError
+    unreadable = import_module("assay_payloads.datasets.feed").UnreadableSampleError
     with pytest.raises(unreadable, match=r"has no \*\.hdf5 files"):
         masked_text.Shards(tmp_path, LENGTH, MASKED, ROWS)
     path = tmp_path / "part.hdf5"

@@ -10,17 +10,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import counters
 from assay.records import NodeCounts
-from file_tree import Tree
+from assay_payloads.keeping import counters
+from assay_payloads.keeping.file_tree import Tree
 from test_provenance import tree as laid_out
 
 BUSY = "import time; end = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
 # Looks, runs so many busy processes side by side, and tells what was counted
 LOOK_AROUND = f"""
 import json, subprocess, sys
-sys.path.insert(0, {str(Path(counters.__file__).parent)!r})
-import counters
+sys.path.insert(0, {str(Path(counters.__file__).parents[2])!r})
+from assay_payloads.keeping import counters
 before = counters.look()
 code = {BUSY.format(seconds=1.0)!r}
 running = [subprocess.Popen([sys.executable, "-I", "-S", "-c", code]) for _ in range(int(sys.argv[1]))]

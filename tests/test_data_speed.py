@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from assay import payload_files
 from assay.checks import data
 from assay.cli import assay
 from assay.launch import programs
@@ -32,10 +33,8 @@ TOLD: dict[str, Scalar] = {
 
 def measured(directory: Path, code: Path, group: Path | None = None) -> dict[str, Scalar]:
     """What the program tells of the directory, run in a control group if one is named."""
-    code.mkdir(exist_ok=True)
-    for name, source in programs.files(programs.DATA).items():
-        (code / name).write_bytes(source)
-    argv = [sys.executable, str(code / programs.DATA), str(directory)]
+    payload_files.lay_out(code, payload_files.files(programs.DATA))
+    argv = [sys.executable, str(code / payload_files.path_of(programs.DATA)), str(directory)]
     if group is not None:
         argv = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *argv]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)

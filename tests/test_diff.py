@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import probe
 from assay import provenance
 from assay.api.differences import Differences, Machines
 from assay.cli import assay, diff
 from assay.provenance import Fact
 from assay.records import Provenance
+from assay_payloads.probing import probe
 
 SUITE = """\
 suite: tiny

@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-import disk
 from assay.errors import InputError
 from assay.records import Reading, Shape
 from assay.workloads import WORKLOADS
-from conftest import ROOT, require
+from assay_payloads.micro import disk
+from conftest import require
 from payload_processes import end, run_workload, start
 
-PAYLOADS = ROOT / "src" / "assay" / "payloads"
+PROGRAM = "assay_payloads.micro.disk"
 MIB = 2**20
 SMALL: Mapping[str, Any] = {"size_bytes": 16 * MIB, "min_time_s": 0.05}
 
@@ -66,7 +66,7 @@ def test_a_file_that_is_there_is_read_and_stays(on_disk: Path) -> None:
 def failing(tmp_path: Path, *options: str) -> str:
     """What a program that has to fail says; it must print no figure."""
     log = tmp_path / "out.log"
-    code, errors = end(start(["{python}", str(PAYLOADS / "disk.py"), *options], tmp_path, {}, log))
+    code, errors = end(start(["{python}", "-m", PROGRAM, *options], tmp_path, {}, log))
     assert code == 1
     assert '"unit"' not in log.read_text()
     assert "Traceback" not in errors
@@ -108,7 +108,7 @@ def test_a_file_too_small_to_measure_is_told(on_disk: Path) -> None:
 def test_a_killed_program_leaves_no_file(on_disk: Path) -> None:
     place = on_disk / "scratch"
     place.mkdir()
-    argv = [sys.executable, str(PAYLOADS / "disk.py"), "--directory", str(place), "--min-time-s", "30"]
+    argv = [sys.executable, "-m", PROGRAM, "--directory", str(place), "--min-time-s", "30"]
     with subprocess.Popen([*argv, "--size-bytes", str(16 * MIB)], stdout=subprocess.DEVNULL) as running:
         time.sleep(0.5)
         running.send_signal(signal.SIGKILL)
@@ -214,7 +214,8 @@ def test_a_disk_is_read_by_one_rank() -> None:
     params = WORKLOADS["disk"].params(file="/data/x")
     task = WORKLOADS["disk"].task(params, Shape(1, 1), 3)
     assert "--size-bytes" not in task.argv
-    assert {file.name for file in task.files} == {
+    assert {Path(file.name).name for file in task.files} == {
+        "__init__.py",
         "disk.py",
         "page_cache.py",
         "rank.py",

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from assay import payloads
 from assay.launch.frames import Frame, FrameReader, Gap, Joiner, Said
-from assay.payloads.relay import MARK
+from assay_payloads.keeping import relay
+from assay_payloads.keeping.relay import MARK
 
-RELAY = Path(str(payloads.__path__[0])) / "relay.py"
+RELAY = Path(relay.__file__)
 NOISE = b"\x00\xff\r\n:::ASSAY-FRAME rank-0 0 3 00000000\nno\n" * 3
 
 

@@ -38,7 +38,7 @@ def test_its_flops_are_those_that_torch_counts_where_lstms_are_products() -> Non
     from torch.utils.flop_counter import FlopCounterMode
 
     width, rows, length = 32, 64, 24
-    model = import_module("gnmt").GNMT(rows, width, 0.0)
+    model = import_module("assay_payloads.training.gnmt").GNMT(rows, width, 0.0)
     source = torch.randint(4, rows, (2, length))
     target = torch.randint(4, rows, (2, length + 1))
     with torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
@@ -60,7 +60,7 @@ def test_a_token_of_mlperfs_gnmt_takes_half_of_what_a_pair_takes() -> None:
 def test_padding_changes_nothing_of_what_a_sentence_means() -> None:
     import torch
 
-    model = import_module("gnmt").GNMT(ROWS, 16, 0.0)
+    model = import_module("assay_payloads.training.gnmt").GNMT(ROWS, 16, 0.0)
     short = torch.tensor([[2, 7, 8, 9, 3]])
     states, padding = model.encode(short)
     longer, more = model.encode(torch.cat([short, torch.zeros(1, 3, dtype=torch.int64)], 1))
@@ -78,7 +78,7 @@ def test_padding_changes_nothing_of_what_a_sentence_means() -> None:
 def test_its_encoder_reads_a_sentence_from_its_end_as_a_packed_bidirectional_lstm_does() -> None:
     import torch
 
-    gnmt = import_module("gnmt")
+    gnmt = import_module("assay_payloads.training.gnmt")
     both = torch.nn.LSTM(6, 6, batch_first=True, bidirectional=True)
     back = gnmt.lstm(6, 6)
     back.load_state_dict({name: getattr(both, f"{name}_reverse") for name, _ in back.named_parameters()})
@@ -97,7 +97,7 @@ def test_its_learning_rate_rises_exponentially_stays_and_is_halved_four_times() 
 
     options = Namespace(learning_rate=1.0, lr_warmup_steps=200, remain_steps=6453, decay_interval=809)
     options.decay_steps = 4
-    benchmark = object.__new__(import_module("gnmt").GnmtTraining)
+    benchmark = object.__new__(import_module("assay_payloads.training.gnmt").GnmtTraining)
     benchmark.options = options
     steps = (0, 100, 200, 6452, 6453, 7261, 7262, 8880, 100_000)
     rates = [benchmark.learning_rate(step) for step in steps]

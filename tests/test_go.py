@@ -1,4 +1,4 @@
-"""The rules of Go in payloads/go.py: known positions, and random games against rules written the slow way."""
+"""The rules of Go in go.py: known positions, and random games against rules written the slow way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIZE, BLACK, WHITE = 5, 1, -1
 def empty(size: int = SIZE, komi: float = 0.5, games: int = 1) -> tuple[Any, Any]:
     """The rules and as many games before their first move."""
     pytest.importorskip("torch")
-    from assay.payloads.go import Boards, Go
+    from assay_payloads.games.go import Boards, Go
 
     return Go(size, komi), Boards.empty(games, size)
 

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay.cli import assay
+from assay.payload_files import lay_out
 from assay.records import Shape
 from assay.workloads.gpu_checks import GPU_BURN, NVBANDWIDTH, GpuBurnParams, NvbandwidthParams
 from payload_processes import end, start
@@ -96,8 +97,7 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path, workload: str, nam
 def test_each_nodes_figures_are_told_from_the_others(tmp_path: Path) -> None:
     params = NvbandwidthParams(program=stand_in(tmp_path, "nvbandwidth", V0_8))
     task = NVBANDWIDTH.task(params, Shape(2, 1, 2), 1)
-    for file in task.files:
-        (tmp_path / file.name).write_bytes(file.data)
+    lay_out(tmp_path, {file.name: file.data for file in task.files})
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", "LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"}
     logs = {}
     for rank in range(2):

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-import host_check
-import host_pci
-import node_hardware
+from assay import payload_files
 from assay.checks.check import Check
 from assay.checks.host import checks
 from assay.launch import programs
 from assay.records import Scalar
-from file_tree import Tree
+from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.probing import host_check, host_pci, node_hardware
 from recorded_host import BANNER, DRIVER, GPU0, GPU1, LIMITS, NIC0, SPEC, Host
 
 TOPOLOGIES = Path(__file__).parent / "golden" / "topology"
@@ -454,9 +453,8 @@ def test_paths_from_sysfs_are_called_as_nvidia_smi_calls_them(host: Host, nic: s
 
 
 def test_the_program_runs_alone_with_what_travels_with_it(tmp_path: Path) -> None:
-    for name, source in programs.files(programs.HOST).items():
-        (tmp_path / name).write_bytes(source)
-    argv = [sys.executable, "-S", str(tmp_path / programs.HOST)]
+    payload_files.lay_out(tmp_path, payload_files.files(programs.HOST))
+    argv = [sys.executable, "-S", str(tmp_path / payload_files.path_of(programs.HOST))]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
     facts = programs.told(programs.HOST, done.stdout)
     assert facts["host.checked"] is True
@@ -480,17 +478,16 @@ def test_a_program_that_breaks_off_is_told_by_its_last_line(tmp_path: Path) -> N
 def test_programs_in_turn_are_told_apart_and_the_first_gives_the_exit_code(tmp_path: Path) -> None:
     argv, files = programs.in_turn((programs.PROBE,), (programs.DATA, "/no such"))
     assert argv[0] == "{python}"
-    for file in files:
-        (tmp_path / file.name).write_bytes(file.data)
+    payload_files.lay_out(tmp_path, {file.name: file.data for file in files})
     (tmp_path / "broken.py").write_text("raise SystemExit('gone')")
-    words = [sys.executable, *argv[1:], "broken.py"]
+    words = [sys.executable, *argv[1:], "broken"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0
-    first = [sys.executable, words[1], "broken.py", *words[2:]]
+    first = [sys.executable, *words[1:3], "broken", *words[3:]]
     assert subprocess.run(first, cwd=tmp_path, capture_output=True, check=False).returncode == 1
     said = programs.sections(done.stdout)
-    assert list(said) == ["probe.py", "data_speed.py", "broken.py"]
-    assert said["broken.py"] == "gone\n"
-    facts = programs.all_told({name: said[name] for name in ("probe.py", "data_speed.py")})
+    assert list(said) == [programs.PROBE, programs.DATA, "broken"]
+    assert said["broken"] == "gone\n"
+    facts = programs.all_told({name: said[name] for name in (programs.PROBE, programs.DATA)})
     assert facts["data.error"] == "/no such: No such file or directory"
     assert facts["python.version"] == sys.version.split()[0]

@@ -23,13 +23,12 @@ from assay.analyse.inference_rules import unmet_settings
 from assay.cli import assay
 from assay.errors import InputError
 from assay.logs.loadgen import inference_run, logs_of
-from assay.payloads.loadgen_search import highest
 from assay.records import Reading, Shape
 from assay.store import find
 from assay.workloads import WORKLOADS
+from assay_payloads.inference.loadgen_search import highest
 from conftest import ROOT, require
 
-PAYLOADS = ROOT / "src" / "assay" / "payloads"
 RUNS = Path(__file__).with_name("inference_runs.py")
 INFERENCE = WORKLOADS["inference"]
 SMALL: Mapping[str, Any] = {
@@ -73,13 +72,13 @@ def directory(folder: Path, params: Mapping[str, Any], seed: int = 3) -> None:
     """What the task of these parameters begins with."""
     folder.mkdir(parents=True)
     task = INFERENCE.task(INFERENCE.params(**SMALL | dict(params)), Shape(1, 1), seed)
-    (folder / "argv.json").write_text(json.dumps(task.argv[1:]))
+    (folder / "argv.json").write_text(json.dumps([task.argv[0], *task.argv[3:]]))
 
 
 def run(*folders: Path) -> subprocess.CompletedProcess[str]:
     """Run these, one after the other, in one process with one thread."""
     return subprocess.run(
-        [sys.executable, str(RUNS), str(PAYLOADS), *map(str, folders)],
+        [sys.executable, str(RUNS), *map(str, folders)],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -277,7 +276,8 @@ def test_accuracy_is_the_share_of_right_answers_of_the_accuracy_log(ran: Path, t
     script = subprocess.run(
         [
             sys.executable,
-            PAYLOADS / "loadgen_accuracy.py",
+            "-m",
+            "assay_payloads.inference.loadgen_accuracy",
             "mlperf_log_accuracy.json",
             "--data",
             again["data"],
@@ -298,7 +298,7 @@ def test_images_of_a_folder_a_class_are_cut_out_and_normalised_in_a_fixed_order(
     for name, colour in (("b", 255), ("a", 0)):
         (tmp_path / name).mkdir()
         image.new("RGB", (80, 40), (colour, 0, 0)).save(tmp_path / name / "1.png")
-    from loadgen_data import labelled
+    from assay_payloads.inference.loadgen_data import labelled
 
     data = labelled(tmp_path, 16)
     zero, one = (np.int64(label).tobytes() for label in (0, 1))
@@ -325,7 +325,7 @@ def test_images_of_a_folder_a_class_are_cut_out_and_normalised_in_a_fixed_order(
 def test_data_of_another_form_is_refused_with_the_files_name(
     tmp_path: Path, content: dict[str, list[Any]] | bytes | None, told: str
 ) -> None:
-    from loadgen_data import labelled
+    from assay_payloads.inference.loadgen_data import labelled
 
     path = tmp_path / "data.npz"
     if isinstance(content, bytes):
@@ -350,7 +350,7 @@ def test_the_flops_of_a_sample_are_what_torch_counts(model: str, scale: float) -
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    from loadgen_models import MODELS
+    from assay_payloads.inference.loadgen_models import MODELS
 
     asked = MODELS[model]
     size = round(asked.size / scale)
@@ -367,7 +367,7 @@ def test_the_flops_of_a_sample_are_what_torch_counts(model: str, scale: float) -
 @pytest.mark.torch
 @pytest.mark.slow
 def test_bounds_are_those_of_the_mlperf_conf_that_loadgen_carries_and_sizes_those_of_the_models() -> None:
-    from loadgen_models import MODELS
+    from assay_payloads.inference.loadgen_models import MODELS
 
     held = mlperf_conf()
     bounds = {"mobilenet": "*", "ssd-mobilenet": "*", "bert-large": "bert", "bert-tiny": "bert"}
@@ -398,8 +398,8 @@ def test_the_flops_of_bert_are_those_of_its_layers() -> None:
 def test_weights_are_taken_as_their_library_and_as_trainings_keep_them(tmp_path: Path) -> None:
     import torch
 
-    from loadgen_backends import _load
-    from loadgen_models import MODELS
+    from assay_payloads.inference.loadgen_backends import _load
+    from assay_payloads.inference.loadgen_models import MODELS
 
     build, path = MODELS["bert-tiny"].build, tmp_path / "weights.pt"
     trained, empty = build(128, 0), build(128, 0)
@@ -438,7 +438,7 @@ def test_a_backend_that_crashes_ends_the_run_with_its_cause(
 ) -> None:
     program = Path(__file__).with_name("failing_inference.py")
     done = subprocess.run(
-        [sys.executable, program, PAYLOADS, scenario, failure],
+        [sys.executable, program, scenario, failure],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -22,7 +22,7 @@ from assay.analyse.inference_rules import asked_accuracy
 from assay.records import Shape
 from assay.workloads import WORKLOADS
 from conftest import require
-from test_inference import PAYLOADS, directory, read, run
+from test_inference import directory, read, run
 
 SIDE = 48
 SMALL: Mapping[str, Any] = {"model": "ssd-resnet34", "size": SIDE, "batch_size": 4}
@@ -60,7 +60,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
     params |= {"lr_warmup_steps": 5, "checkpoint": str(root), "checkpoint_every": 7, "device": "cpu"}
     argv = ssd.task(ssd.params(**params), Shape(1, 1), 1).argv
     done = subprocess.run(
-        [sys.executable, PAYLOADS / argv[1], *argv[2:]],
+        [sys.executable, *argv[1:]],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -108,7 +108,7 @@ def log_of(folder: Path, answers: Sequence[np.ndarray]) -> Path:
 
 def worth(folder: Path, answers: Sequence[np.ndarray], data: Any) -> float:
     """What the program finds in a log of these answers."""
-    program = import_module("loadgen_accuracy")
+    program = import_module("assay_payloads.inference.loadgen_accuracy")
     found: float = program.accuracy(program.answered(log_of(folder, answers)), data)
     return found
 
@@ -205,7 +205,7 @@ def test_what_is_found_in_an_image_is_what_torchvision_finds(
 ) -> None:
     import torch
 
-    models = import_module("loadgen_models")
+    models = import_module("assay_payloads.inference.loadgen_models")
     monkeypatch.setattr(models, "RESNET34", (1, 1, 1))
     size = 64  # torchvision fills RetinaNet's images up to multiples of 32
     torch.manual_seed(1)
@@ -255,7 +255,7 @@ def as_torchvision(network: Any, size: int) -> Any:
 def test_default_boxes_stay_exact_in_half_precision() -> None:
     import torch
 
-    network = import_module("loadgen_models").MODELS["ssd-mobilenet"].build(320, 91)
+    network = import_module("assay_payloads.inference.loadgen_models").MODELS["ssd-mobilenet"].build(320, 91)
     before = network.anchors.corners.clone()
     assert network.half().anchors.corners.dtype == torch.float32
     assert torch.equal(network.anchors.corners, before)
@@ -270,7 +270,7 @@ def test_default_boxes_stay_exact_in_half_precision() -> None:
 @pytest.mark.parametrize("layout", ["coco", "openimages"])
 def test_what_is_scored_are_the_boxes_of_the_log(tmp_path: Path, layout: str) -> None:
     """By hand: all boxes exact; half of them missing; one class for the other; none at all."""
-    data = import_module("loadgen_data")
+    data = import_module("assay_payloads.inference.loadgen_data")
     made_coco.make(tmp_path, train=1, validation=6, side=SIDE)
     exact = truth(tmp_path)
     halved = [rows if at % 2 else rows[:0] for at, rows in enumerate(exact)]
@@ -296,7 +296,7 @@ def test_what_is_scored_are_the_boxes_of_the_log(tmp_path: Path, layout: str) ->
 @pytest.mark.usefixtures("_detection")
 @pytest.mark.torch
 def test_answers_to_other_samples_and_missing_ones_are_no_accuracy(tmp_path: Path) -> None:
-    data = import_module("loadgen_data")
+    data = import_module("assay_payloads.inference.loadgen_data")
     made_coco.make(tmp_path, train=1, validation=3, side=SIDE)
     read, exact = data.labelled(tmp_path, 16), truth(tmp_path)
     with pytest.raises(ValueError, match="2 answers to 2 samples; expected one to each of 3"):
@@ -308,7 +308,7 @@ def test_answers_to_other_samples_and_missing_ones_are_no_accuracy(tmp_path: Pat
 @pytest.mark.usefixtures("_detection")
 @pytest.mark.torch
 def test_annotations_and_images_that_can_not_be_read_are_named(tmp_path: Path) -> None:
-    data = import_module("loadgen_data")
+    data = import_module("assay_payloads.inference.loadgen_data")
     made_coco.make(tmp_path, train=1, validation=2, side=SIDE)
     image = tmp_path / "val2017" / "000000000002.png"
     image.write_bytes(image.read_bytes()[:60])

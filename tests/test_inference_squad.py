@@ -19,7 +19,7 @@ import pytest
 import made_squad
 from conftest import require
 from made_squad import document, question
-from test_inference import PAYLOADS, directory, read, run
+from test_inference import directory, read, run
 
 TOKENS = 48
 SMALL: Mapping[str, Any] = {
@@ -62,8 +62,10 @@ def train(data: Path, weights: Path) -> None:
     torch.manual_seed(1)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # more wait for each other, on work as small as this
-    samples = import_module("loadgen_squad").Samples(data, TOKENS)
-    network = import_module("loadgen_models").MODELS["bert-tiny"].build(TOKENS, 0).eval()
+    samples = import_module("assay_payloads.inference.loadgen_squad").Samples(data, TOKENS)
+    network = (
+        import_module("assay_payloads.inference.loadgen_models").MODELS["bert-tiny"].build(TOKENS, 0).eval()
+    )
     inputs = [
         torch.from_numpy(np.stack(one)) for one in zip(*map(samples.read, range(len(samples))), strict=True)
     ]
@@ -188,8 +190,9 @@ def test_questions_are_measured_in_performance_and_synthetic_ones_without_data(r
 @pytest.mark.slow
 def test_the_script_scores_a_log_again_whatever_the_length_of_its_samples(ran: Path) -> None:
     (accuracy,) = read(ran / "torch", of(ran, RUNS["torch"])).measurements
+    program = "assay_payloads.inference.loadgen_accuracy"
     done = subprocess.run(
-        [sys.executable, PAYLOADS / "loadgen_accuracy.py", "mlperf_log_accuracy.json", "--data", "../squad"],
+        [sys.executable, "-m", program, "mlperf_log_accuracy.json", "--data", "../squad"],
         cwd=ran / "torch",
         capture_output=True,
         text=True,
@@ -202,7 +205,7 @@ def test_the_script_scores_a_log_again_whatever_the_length_of_its_samples(ran: P
 @pytest.mark.slow
 @pytest.mark.usefixtures("_tokenizers")
 def test_a_model_of_images_refuses_questions(trained: Path) -> None:
-    bench = import_module("loadgen").Bench
+    bench = import_module("assay_payloads.inference.loadgen").Bench
     options = Namespace(model="mobilenet", size=None, data=trained / "squad")
     with pytest.raises(ValueError, match=r"squad: asks for spans of a text; mobilenet answers with classes"):
         bench(None, options)
@@ -214,7 +217,7 @@ def test_a_model_of_images_refuses_questions(trained: Path) -> None:
 def samples(folder: Path, *paragraphs: tuple[str, list[dict[str, Any]]], length: int = 384) -> Any:
     """The samples of these paragraphs."""
     made_squad.write(folder, document(paragraphs))
-    return import_module("loadgen_squad").Samples(folder, length)
+    return import_module("assay_payloads.inference.loadgen_squad").Samples(folder, length)
 
 
 def decoded(ids: np.ndarray) -> list[str]:
@@ -325,7 +328,7 @@ def test_an_answers_text_is_cut_out_of_its_words_as_the_reference_cuts_it(
     """Whole words stand where one of them is of several pieces, or of none that are known."""
     pieces = (*made_squad.PIECES, "spea", "##king")
     made_squad.write(tmp_path, document([(text, [question("Who?", text, text[:3])])]), pieces)
-    (windows,) = import_module("loadgen_squad").Samples(tmp_path, 48).windows
+    (windows,) = import_module("assay_payloads.inference.loadgen_squad").Samples(tmp_path, 48).windows
     assert windows.text.cut(first, last) == answer
 
 
@@ -346,7 +349,7 @@ def test_an_answers_text_is_cut_out_of_its_words_as_the_reference_cuts_it(
 def test_f1_is_that_of_the_words_without_capitals_articles_and_asciis_punctuation(
     answer: str, right: list[str], f1: float
 ) -> None:
-    assert import_module("squad").f1(answer, right) == pytest.approx(f1)
+    assert import_module("assay_payloads.inference.squad").f1(answer, right) == pytest.approx(f1)
 
 
 @pytest.mark.usefixtures("_tokenizers")
@@ -378,13 +381,13 @@ def test_answers_that_are_not_logits_of_each_token_are_no_accuracy(
 def test_a_log_without_answers_is_named(tmp_path: Path, content: str, told: str) -> None:
     (tmp_path / "log.json").write_text(content)
     with pytest.raises(ValueError, match=rf"log\.json: {told}"):
-        import_module("loadgen_accuracy").answered(tmp_path / "log.json")
+        import_module("assay_payloads.inference.loadgen_accuracy").answered(tmp_path / "log.json")
 
 
 @pytest.mark.usefixtures("_tokenizers")
 @pytest.mark.parametrize(("module", "examples"), [("squad", 2), ("loadgen_squad", 2)])
 def test_the_examples_of_the_payloads_own_pages_hold(module: str, examples: int) -> None:
-    assert doctest.testmod(import_module(module)) == (0, examples)
+    assert doctest.testmod(import_module(f"assay_payloads.inference.{module}")) == (0, examples)
 
 
 # Data that can't be read ---------------------------------------------------------------------------------
@@ -417,12 +420,12 @@ def test_questions_of_another_form_are_refused_with_file_and_place(
 ) -> None:
     made_squad.write(tmp_path, content)
     with pytest.raises(ValueError, match=rf"^{tmp_path}/dev-v1\.1\.json: .*{told}"):
-        import_module("loadgen_data").labelled(tmp_path, 48)
+        import_module("assay_payloads.inference.loadgen_data").labelled(tmp_path, 48)
 
 
 @pytest.mark.usefixtures("_tokenizers")
 def test_files_that_lack_or_are_no_text_are_named(tmp_path: Path) -> None:
-    labelled = import_module("loadgen_data").labelled
+    labelled = import_module("assay_payloads.inference.loadgen_data").labelled
     with pytest.raises(ValueError, match=r"SQuAD's dev-v1\.1\.json and vocab\.txt"):
         labelled(tmp_path, 48)
     made_squad.write(tmp_path, document([("Ada", [question("Who?", "Ada", "Ada")])]), ["[CLS]", "ada"])

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from assay.payload_files import lay_out
 from assay.records import Reading, Shape
 from assay.workloads.iperf3 import IPERF3, Iperf3Params
 from conftest import require
@@ -34,10 +35,9 @@ def _program() -> None:
 def unpack(directory: Path, patience_s: float | None = None, **given: Any) -> list[str]:
     """The task's files there, and its command; less patient than they are where that is said."""
     task = IPERF3.task(Iperf3Params(**{**QUICK, **given}), Shape(2, 1), 1)
-    for file in task.files:
-        (directory / file.name).write_bytes(file.data)
+    lay_out(directory, {file.name: file.data for file in task.files})
     if patience_s is not None:
-        pair = directory / "pair.py"
+        pair = directory / "assay_payloads" / "exchange" / "pair.py"
         pair.write_text(
             re.sub(r"(?m)^((?:MEET|LISTEN|END)_S) = .*$", rf"\1 = {patience_s}", pair.read_text())
         )

@@ -29,9 +29,9 @@ from assay.launch.kubernetes.manifests import render
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import MEETING_PORT
 from assay.launch.kubernetes.payload import MOST_PARTS, PART_BYTES
-from assay.payloads import relay
 from assay.records import Job, Shape, Task, TaskFile
 from assay.suite.findings import read_strictly
+from assay_payloads.keeping import relay
 from conftest import ROOT
 from pytorchjob_schema import PYTORCHJOB
 
@@ -117,7 +117,7 @@ def container(kind: str = "job", shape: str = "2x1", **options: Any) -> dict[str
 
 def stable(text: str) -> str:
     """Without the programs' text and the archive's bytes, which are not this test's subject."""
-    text = re.sub(r"(?m)^  (\w+\.py): \|-?\n(?:    .*\n|\n)+", r"  \1: (its text)\n", text)
+    text = re.sub(r"(?m)^  ([\w.]+\.py): (?:\|-?)?\n(?:    .*\n|\n)+", r"  \1: (its text)\n", text)
     return re.sub(r"(files\.tar\.gz\.\d+): \S+", r"\1: (its bytes)", text)
 
 

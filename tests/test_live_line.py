@@ -64,7 +64,7 @@ def test_a_narrower_terminal_leaves_no_fragments_of_the_live_line(
             time.sleep(0.05)
         return lines
 
-    paths = [ROOT / "src", ROOT / "tests", ROOT / "src/assay/payloads"]
+    paths = [ROOT / "src", ROOT / "tests"]
     env = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     (tmp_path / "show.py").write_text(SHOW)
     subprocess.run(

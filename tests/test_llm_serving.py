@@ -32,15 +32,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy.stats import binom
 
-import completion
-import llm_client
-import llm_load
+from assay import payload_files
 from assay.cli import assay
 from assay.errors import InputError
-from assay.payloads import service_level
-from assay.payloads.service_level import Bounds, backlog_growth, fewest, percentile, proves
 from assay.records import Reading, Scalar, Shape
 from assay.workloads import WORKLOADS
+from assay_payloads.measuring import service_level
+from assay_payloads.measuring.service_level import Bounds, backlog_growth, fewest, percentile, proves
+from assay_payloads.serving import completion, llm_client, llm_load
 from conftest import ROOT, require
 from llm_server import Answers, serving
 
@@ -57,7 +56,6 @@ SMALL = {
     "output_tokens": 8,
     "rate": 200.0,
 }
-PAYLOADS = ROOT / "src" / "assay" / "payloads"
 BEFORE = 3  # requests before those that count: two to calibrate, one to warm up
 SECRET = "sk-f00d-and-cafe"
 
@@ -85,8 +83,7 @@ def load(folder: Path, url: str, env: Mapping[str, str] | None = None, seed: int
     """Run the client as its task says, in a folder of its own."""
     asked = WORKLOAD.params(**{"model": "tiny", "url": url, **SMALL, **params})
     task = WORKLOAD.task(asked, Shape(1, 1), seed)
-    for file in task.files:
-        (folder / file.name).write_bytes(file.data)
+    payload_files.lay_out(folder, {file.name: file.data for file in task.files})
     ran = subprocess.run(
         [sys.executable if word == "{python}" else word for word in task.argv],
         cwd=folder,
@@ -707,7 +704,7 @@ def transformers_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
     folder = tmp_path_factory.mktemp("llama")
     env = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     tiny = Path(__file__).with_name("tiny_llama.py")
-    subprocess.run([sys.executable, tiny, folder], env=env | {"PYTHONPATH": str(PAYLOADS)}, check=True)
+    subprocess.run([sys.executable, tiny, folder], env=env, check=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -820,17 +817,17 @@ def test_what_can_not_be_measured_is_refused_with_what_would_do(
         WORKLOAD.params(**({"model": "tiny"} | wrong))
 
 
-def test_the_client_needs_nothing_but_the_standard_library() -> None:
-    files = [file.name for file in WORKLOAD.task(WORKLOAD.params(model="tiny"), Shape(1, 1), 1).files]
-    code = "; ".join(f"import {name.removesuffix('.py')}" for name in files)
-    path = {"PYTHONPATH": str(PAYLOADS)}
-    subprocess.run([sys.executable, "-S", "-c", code], env=path, check=True)
+def test_the_client_needs_nothing_but_the_standard_library(tmp_path: Path) -> None:
+    files = WORKLOAD.task(WORKLOAD.params(model="tiny"), Shape(1, 1), 1).files
+    payload_files.lay_out(tmp_path, {file.name: file.data for file in files})
+    code = "; ".join(f"import {payload_files.module_of(file.name)}" for file in files)
+    subprocess.run([sys.executable, "-S", "-c", code], cwd=tmp_path, check=True)
 
 
 @pytest.mark.parametrize("url", ["", "gpu7:8000", "http://gpu7:80000/v1", "http://me:secret@gpu7/v1"])
 def test_the_client_alone_refuses_an_address_that_is_none(url: str) -> None:
     ran = subprocess.run(
-        [sys.executable, PAYLOADS / "llm_client.py", "--model", "tiny"],
+        [sys.executable, "-m", "assay_payloads.serving.llm_client", "--model", "tiny"],
         env={"OPENAI_BASE_URL": url},
         capture_output=True,
         text=True,

@@ -16,12 +16,14 @@ from pydantic import ValidationError
 
 from assay import launch
 from assay.errors import InputError, LaunchError
-from assay.launch import processes
+from assay.launch import processes, sent
 from assay.launch.launcher import Launcher
 from assay.launch.local.launcher import LocalLauncher
 from assay.launch.local.options import LocalSystem
-from assay.payloads import keeper as keeper_program
+from assay.payload_files import path_of
 from assay.records import Handle, JobState, Shape
+from assay_payloads.keeping import keeper as keeper_program
+from assay_payloads.keeping.processes import how
 from launcher_contract import (
     DAEMONISE,
     END_WELL,
@@ -33,7 +35,6 @@ from launcher_contract import (
     run,
     wait_for_output,
 )
-from processes import how
 
 SLEEP = "import time; print('up', flush=True); time.sleep(60)"
 TELL_ENV = "import json, os; print(json.dumps(dict(os.environ)))"
@@ -191,7 +192,7 @@ def test_a_keeper_that_comes_too_late_starts_nothing(launcher: LocalLauncher, tm
             sys.executable,
             "-I",
             "-S",
-            str(directory / "keeper.py"),
+            str(directory / path_of(sent.KEEPER)),
             str(late.spool / asked.token),
             *detach,
         ]
@@ -408,7 +409,7 @@ def test_a_failing_probe_is_told_in_its_stream_and_fails_nothing(
 
     def write_another_probe(self: LocalLauncher, asked: object, directory: Path) -> None:
         write(self, asked, directory)  # type: ignore[arg-type]
-        (directory / "probe.py").write_text(probe)
+        (directory / path_of(sent.PROBE)).write_text(probe)
 
     monkeypatch.setattr(LocalLauncher, "_write", write_another_probe)
     status, streams = run(launcher, job(python("print(1)")))

@@ -13,7 +13,6 @@ import pytest
 
 import made_coco
 from assay.workloads.maskrcnn import MASKRCNN, OBJECTS, MaskRcnnParams
-from conftest import ROOT
 from payload_processes import end, free_port, start, torchrun
 from training_contract import TrainingContract
 
@@ -48,7 +47,7 @@ class TestMaskRcnnTraining(TrainingContract):
 def detector(classes: int = 80, **options: Any) -> Any:
     """The payload's network; its full form unless the options say otherwise."""
     form = MaskRcnnParams().model_dump() | options
-    return import_module("maskrcnn").detector(Namespace(**form), classes)
+    return import_module("assay_payloads.training.maskrcnn").detector(Namespace(**form), classes)
 
 
 @pytest.mark.torch
@@ -110,7 +109,7 @@ def test_its_weights_have_the_names_that_the_rules_of_v1_1_ask_for() -> None:
     rules = (Path(checker.__file__).parent / "training_1.1.0" / "closed_maskrcnn.yaml").read_text()
     asked = re.findall(r'"((?:FPN|RPN|ROI)\w+)"', rules)
     assert len(asked) > 20
-    assert sorted(import_module("maskrcnn").INITIALIZED) == sorted(asked)
+    assert sorted(import_module("assay_payloads.training.maskrcnn").INITIALIZED) == sorted(asked)
 
 
 @pytest.mark.torch
@@ -120,8 +119,9 @@ def test_a_mirrored_image_has_its_boxes_and_masks_mirrored(tmp_path: Path) -> No
     import torch
 
     made_coco.make(tmp_path, train=1, validation=1)
-    data = import_module("maskrcnn").Images(
-        import_module("coco").Coco(tmp_path, "train2017", training=True), training=True
+    data = import_module("assay_payloads.training.maskrcnn").Images(
+        import_module("assay_payloads.datasets.coco").Coco(tmp_path, "train2017", training=True),
+        training=True,
     )
     seen = set()
     for seed in range(8):
@@ -139,8 +139,8 @@ def test_a_mirrored_image_has_its_boxes_and_masks_mirrored(tmp_path: Path) -> No
 FINDS_ALL = """
 import sys
 from pathlib import Path
-from coco import Coco, average_precision
-from rank import Rank
+from assay_payloads.datasets.coco import Coco, average_precision
+from assay_payloads.measuring.rank import Rank
 
 rank = Rank()
 rank.join("cpu")
@@ -160,10 +160,9 @@ print("none", average_precision(rank, coco, [], ["bbox", "segm"]))
 @pytest.mark.torch
 def test_ranks_that_find_all_in_their_share_of_the_images_have_a_precision_of_one(tmp_path: Path) -> None:
     made_coco.make(tmp_path, train=1, validation=5)
-    payloads = {"PYTHONPATH": str(ROOT / "src" / "assay" / "payloads")}
     port, logs = free_port(), [tmp_path / f"rank-{rank}.log" for rank in range(2)]
     argv = ["{python}", "-c", FINDS_ALL, str(tmp_path)]
-    envs = [payloads | torchrun(rank, 2, port) for rank in range(2)]
+    envs = [torchrun(rank, 2, port) for rank in range(2)]
     started = [start(argv, tmp_path, env, log) for env, log in zip(envs, logs, strict=True)]
     assert [end(process)[0] for process in started] == [0, 0]
     for log in logs:
@@ -181,13 +180,15 @@ def test_graphs_are_refused_because_the_images_decide_what_is_computed(
     monkeypatch.delenv("RANK", raising=False)
     given = {"batch_size": 1, "global_batch_size": None, "cuda_graphs": True}
     with pytest.raises(SystemExit, match="--cuda-graphs needs steps that are all alike"):
-        import_module("maskrcnn").MaskRcnn(import_module("rank").Rank(), Namespace(**given))
+        import_module("assay_payloads.training.maskrcnn").MaskRcnn(
+            import_module("assay_payloads.measuring.rank").Rank(), Namespace(**given)
+        )
 
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("torch_here")
 def test_boxes_and_masks_both_have_to_reach_their_target() -> None:
-    benchmark = import_module("maskrcnn").MaskRcnn
+    benchmark = import_module("assay_payloads.training.maskrcnn").MaskRcnn
     reached = partial(benchmark.reached, Namespace(options=Namespace(mask_target=0.3)), target=0.4)
     assert reached({"BBOX": 0.4, "SEGM": 0.3})
     assert not reached({"BBOX": 0.39, "SEGM": 0.9})

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from assay import payload_files
 from assay.launch import sent
 from payload_processes import free_port
 
@@ -29,8 +30,7 @@ class Nodes:
         self.directory, self.nodes, self.port = directory, nodes, free_port()
         self.address, self.token = address, uuid.uuid4().hex
         self.running: dict[int, subprocess.Popen[bytes]] = {}
-        for name, program in sent.programs("keeper.py").items():
-            (directory / name).write_bytes(program)
+        payload_files.lay_out(directory, payload_files.files(sent.KEEPER))
         spec = {
             "token": self.token, "argv": [sys.executable, "-S", "-c", code], "cwd": str(directory),
             "env": {}, "ranks": 2, "nodes": nodes, "seed": 1, "timeout_s": 30.0, "grace_s": 0.5,
@@ -40,7 +40,8 @@ class Nodes:
         (directory / "spec.json").write_text(json.dumps(spec))
 
     def start(self, node: int) -> subprocess.Popen[bytes]:
-        argv = [sys.executable, "-I", "-S", str(self.directory / "keeper.py"), str(self.directory)]
+        keeper = self.directory / payload_files.path_of(sent.KEEPER)
+        argv = [sys.executable, "-I", "-S", str(keeper), str(self.directory)]
         env = {"NODE": str(node), "MASTER_ADDR": self.address, "MASTER_PORT": str(self.port)}
         self.running[node] = subprocess.Popen([*argv, "--node-from", "NODE"], env=env)
         return self.running[node]

@@ -95,7 +95,9 @@ def test_its_flops_are_those_that_torch_counts_and_mlperfs() -> None:
 
     for params in (MiniGoParams(), MiniGoParams(board_size=5, blocks=2, filters=8, hidden=16)):
         size = params.board_size
-        network = import_module("minigo").Network(size, params.blocks, params.filters, params.hidden)
+        network = import_module("assay_payloads.games.minigo").Network(
+            size, params.blocks, params.filters, params.hidden
+        )
         with FlopCounterMode(display=False) as counter:
             network.eval()(torch.zeros(1, 17, size, size))
         assert training_flops(params) == pytest.approx(3 * counter.get_total_flops(), rel=1e-9)
@@ -111,11 +113,11 @@ def test_after_the_others_pass_the_search_ends_a_game_that_is_won_and_plays_on_o
     """Black's stone in the middle is alone on the board, so that all nine points are black's."""
     import torch
 
-    go = import_module("go").Go(3, komi)
-    boards = import_module("go").Boards.empty(1, 3)
+    go = import_module("assay_payloads.games.go").Go(3, komi)
+    boards = import_module("assay_payloads.games.go").Boards.empty(1, 3)
     for move in (4, 9):
         boards = go.play(boards, torch.tensor([move]))
-    [visits] = import_module("mcts").Search(go, undecided, 60).visits(boards).tolist()
+    [visits] = import_module("assay_payloads.games.mcts").Search(go, undecided, 60).visits(boards).tolist()
     assert sum(visits) == 60
     assert visits[4] == 0  # not legal
     assert visits[9] == max(visits) if wins else visits[9] < min(visits[:4])
@@ -126,8 +128,10 @@ def test_after_the_others_pass_the_search_ends_a_game_that_is_won_and_plays_on_o
 def test_games_are_the_same_however_many_ranks_share_them() -> None:
     import torch
 
-    selfplay = import_module("selfplay")
-    search = import_module("mcts").Search(import_module("go").Go(3, 0.5), undecided, 4)
+    selfplay = import_module("assay_payloads.games.selfplay")
+    search = import_module("assay_payloads.games.mcts").Search(
+        import_module("assay_payloads.games.go").Go(3, 0.5), undecided, 4
+    )
 
     def play(games: range) -> Any:
         return selfplay.play([search], games, 6, (1, 2), explore=True)
@@ -145,7 +149,7 @@ def test_games_are_the_same_however_many_ranks_share_them() -> None:
 def test_of_two_players_the_first_has_black_in_even_games() -> None:
     import torch
 
-    go = import_module("go").Go(3, 0.5)
+    go = import_module("assay_payloads.games.go").Go(3, 0.5)
 
     class Fills:
         """Plays the first legal point: takes all of the board."""
@@ -160,7 +164,9 @@ def test_of_two_players_the_first_has_black_in_even_games() -> None:
 
     fills, passes = Fills(), Passes()
     fills.go = passes.go = go
-    match = import_module("selfplay").play([fills, passes], range(4), 4, (1,), explore=False)
+    match = import_module("assay_payloads.games.selfplay").play(
+        [fills, passes], range(4), 4, (1,), explore=False
+    )
     assert match.black.tolist() == [1, -1, 1, -1]
 
 
@@ -169,7 +175,10 @@ def test_of_two_players_the_first_has_black_in_even_games() -> None:
 def test_a_position_and_its_visits_are_turned_alike_in_eight_ways() -> None:
     import torch
 
-    minigo, selfplay = import_module("minigo"), import_module("selfplay")
+    minigo, selfplay = (
+        import_module("assay_payloads.games.minigo"),
+        import_module("assay_payloads.games.selfplay"),
+    )
     found = made_games(1)
     del found["training"], found["ranks"]
     found["visits"] = torch.arange(POINTS + 1.0).unsqueeze(0)
@@ -188,7 +197,10 @@ def test_a_position_and_its_visits_are_turned_alike_in_eight_ways() -> None:
 def test_what_is_wrong_with_a_file_of_games_is_said_with_its_name(tmp_path: Path) -> None:
     import torch
 
-    selfplay, wrong = import_module("selfplay"), import_module("feed").UnreadableSampleError
+    selfplay, wrong = (
+        import_module("assay_payloads.games.selfplay"),
+        import_module("assay_payloads.datasets.feed").UnreadableSampleError,
+    )
     files = selfplay.GameFiles(tmp_path)
     first, second = files.path(0, 0), files.path(1, 0)
     torch.save(made_games(ranks=2), first)

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from assay.errors import InputError
+from assay.payload_files import lay_out
 from assay.records import Shape
 from assay.workloads.nccl_tests import NCCL_TESTS, NcclTestsParams
-from nccl_tests import gpus_here
+from assay_payloads.exchange.nccl_tests import gpus_here
 from test_doubts_machine import raised as doubts_of
 from test_doubts_machine import runs
 from test_nccl_tests import V2_13
@@ -67,8 +68,7 @@ def stand_in(directory: Path, text: str) -> Path:
 
 def start(directory: Path, params: NcclTestsParams) -> subprocess.CompletedProcess[str]:
     task = NCCL_TESTS.task(params, Shape(1, 2), 1)
-    for file in task.files:
-        (directory / file.name).write_bytes(file.data)
+    lay_out(directory, {file.name: file.data for file in task.files})
     argv = [sys.executable if word == "{python}" else word for word in task.argv]
     ranks = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": "0", "RANK": "0"}
     env = {**os.environ, **task.env, **ranks}

@@ -45,7 +45,7 @@ def ratings_of(tmp_path: Path, lines: list[str], least: int = 1) -> Any:
     import torch
 
     (path := tmp_path / "ratings.csv").write_text("\n".join(["userId,movieId,rating,timestamp", *lines]))
-    return import_module("ncf").Ratings(path, least, torch.device("cpu"))
+    return import_module("assay_payloads.training.ncf").Ratings(path, least, torch.device("cpu"))
 
 
 @pytest.mark.torch
@@ -55,7 +55,7 @@ def test_its_flops_are_those_that_torch_counts() -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
     for params in (NCFParams(), NCFParams(**SMALL)):
-        model = import_module("ncf").NeuMF(5, 6, params.factors, list(params.layers))
+        model = import_module("assay_payloads.training.ncf").NeuMF(5, 6, params.factors, list(params.layers))
         pairs = torch.arange(4), torch.arange(4)
         with FlopCounterMode(display=False) as counter:
             model(*pairs)
@@ -99,7 +99,7 @@ def test_a_model_that_finds_all_items_alike_hits_nothing(tmp_path: Path) -> None
     import torch
 
     make_ratings(tmp_path)
-    ncf = import_module("ncf")
+    ncf = import_module("assay_payloads.training.ncf")
     benchmark = object.__new__(ncf.NCF)
     benchmark.ratings = ncf.Ratings(tmp_path / "ratings.csv", 10, torch.device("cpu"))
     benchmark.options = Namespace(eval_negatives=40, seed=1)
@@ -137,6 +137,6 @@ def test_what_is_wrong_with_ratings_is_said_with_file_and_line(
     path = tmp_path / "ratings.csv"
     if content is not None:
         path.write_text(content.format("userId,movieId,rating,timestamp"))
-    wrong = import_module("feed").UnreadableSampleError
+    wrong = import_module("assay_payloads.datasets.feed").UnreadableSampleError
     with pytest.raises(wrong, match=said):
-        import_module("ncf").Ratings(path, 2, torch.device("cpu"))
+        import_module("assay_payloads.training.ncf").Ratings(path, 2, torch.device("cpu"))

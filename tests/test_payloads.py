@@ -16,13 +16,19 @@ from typing import Any
 
 import pytest
 
-from assay.payloads import travelling
+from assay import payload_files
 from assay.records import Reading
 from assay.workloads import WORKLOADS
-from conftest import ROOT, require
+from conftest import require
 from payload_processes import end, free_port, run_workload, start, torchrun
 
-PAYLOADS = ROOT / "src" / "assay" / "payloads"
+PROGRAMS = {
+    "resnet50": "assay_payloads.training.resnet50",
+    "digits": "assay_payloads.training.digits",
+    "matmul": "assay_payloads.micro.matmul",
+    "membw": "assay_payloads.micro.membw",
+    "collectives": "assay_payloads.exchange.collectives",
+}
 NAMES = ("resnet50", "digits", "matmul", "membw", "allreduce")
 SMALL: Mapping[str, dict[str, Any]] = {
     "resnet50": {"batch_size": 2, "image_size": 32, "steps": 3, "warmup": 1, "window": 2},
@@ -54,7 +60,7 @@ def fail(
 ) -> tuple[int, str, str]:
     """Exit code, standard output and standard error of a program that is expected not to end well."""
     log = tmp_path / "out.log"
-    argv = ["{python}", str(PAYLOADS / f"{name}.py"), *options]
+    argv = ["{python}", "-m", PROGRAMS[name], *options]
     code, errors = end(start(argv, tmp_path, env or {}, log))
     return code, log.read_text(), errors
 
@@ -62,20 +68,23 @@ def fail(
 # Each travels with what it imports from its directory ----------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*NAMES[:-1], "collectives"])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_imports_the_standard_library_torch_and_what_travels_beside_it(name: str) -> None:
-    beside = {Path(file).stem for file in travelling(f"{name}.py")}
-    assert "rank" in beside
-    allowed = {*sys.stdlib_module_names, "torch", *(["torchvision"] if name == "resnet50" else []), *beside}
-    tree = ast.parse((PAYLOADS / f"{name}.py").read_text())
+    path = payload_files.path_of(PROGRAMS[name])
+    assert "assay_payloads/measuring/rank.py" in payload_files.travelling(PROGRAMS[name])
+    torch = ["torch", *(["torchvision"] if name == "resnet50" else [])]
+    allowed = {*sys.stdlib_module_names, *torch, "assay_payloads"}
+    tree = ast.parse(payload_files.source(path))
     modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     modules |= {node.module or "." for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert {module.partition(".")[0] for module in modules} <= allowed
 
 
 def test_the_digits_are_the_file_that_their_note_describes() -> None:
-    data = (PAYLOADS / "data" / "digits.csv.gz").read_bytes()
-    assert hashlib.sha256(data).hexdigest() in (PAYLOADS / "data" / "README.md").read_text()
+    data = payload_files.source("assay_payloads/datasets/digits.csv.gz")
+    assert (
+        hashlib.sha256(data).hexdigest() in payload_files.source("assay_payloads/datasets/digits.md").decode()
+    )
     rows = [[int(field) for field in row] for row in csv.reader(gzip.decompress(data).decode().splitlines())]
     assert len(rows) == 1797
     assert all(len(row) == 65 and 0 <= row[64] <= 9 and max(row[:64]) <= 16 for row in rows)
@@ -276,7 +285,7 @@ def test_ranks_that_can_not_meet_say_why(
     env: dict[str, str],
     complaint: str,
 ) -> None:
-    rank = load("rank")
+    rank = load("assay_payloads.measuring.rank")
     for name in {name for names in rank.VARIABLES for name in names} | {"MASTER_ADDR", "MASTER_PORT"}:
         monkeypatch.delenv(name, raising=False)
     for name, value in env.items():
@@ -312,7 +321,8 @@ def test_wrong_options_are_usage_errors(tmp_path: Path) -> None:
 def test_ranks_started_by_slurm_or_open_mpi_meet_as_well(tmp_path: Path, names: tuple[str, str, str]) -> None:
     argv = [
         "{python}",
-        str(PAYLOADS / "collectives.py"),
+        "-m",
+        PROGRAMS["collectives"],
         "--payload-bytes=8",
         "--min-time-s=0.01",
         "--device=cpu",
@@ -334,7 +344,7 @@ def test_ranks_started_by_slurm_or_open_mpi_meet_as_well(tmp_path: Path, names: 
 @pytest.mark.torch
 @pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp16"])
 def test_a_product_that_lost_a_part_of_its_sum_is_found_and_a_right_one_passes(load: Any, dtype: str) -> None:
-    matmul = load("matmul")
+    matmul = load("assay_payloads.micro.matmul")
     torch = matmul.torch
     torch.manual_seed(1)
     kind, tolerance = matmul.DTYPES[dtype]
@@ -349,7 +359,7 @@ def test_a_product_that_lost_a_part_of_its_sum_is_found_and_a_right_one_passes(l
 def test_an_exchange_that_loses_one_element_is_found(
     load: Any, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    collectives = load("collectives")
+    collectives = load("assay_payloads.exchange.collectives")
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}.items():
         monkeypatch.setenv(name, value)
     rank = collectives.Rank()
@@ -368,7 +378,7 @@ def test_an_exchange_that_loses_one_element_is_found(
 
 
 EVERY_OPERATION = """
-import collectives
+from assay_payloads.exchange import collectives
 rank = collectives.Rank()
 rank.join("cpu")
 for name in collectives.OPERATIONS:
@@ -381,8 +391,7 @@ rank.leave()
 @pytest.mark.slow
 @pytest.mark.usefixtures("_torch")
 def test_every_exchange_between_three_ranks_is_right_and_counted_as_nccl_tests_do(tmp_path: Path) -> None:
-    for file in travelling("collectives.py"):
-        (tmp_path / file).write_bytes((PAYLOADS / file).read_bytes())
+    payload_files.lay_out(tmp_path, payload_files.files(PROGRAMS["collectives"]))
     (tmp_path / "every.py").write_text(EVERY_OPERATION)
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
     started = [

@@ -20,10 +20,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-import perftest
 from assay.errors import InputError
+from assay.payload_files import lay_out
 from assay.records import Reading, Shape
 from assay.workloads.perftest import PERFTEST, PerftestParams
+from assay_payloads.exchange import perftest
 from conftest import require
 from payload_processes import end, free_port, start, torchrun
 from test_perftest import GBITS, JSON, LATENCY, MIB, OLD, UNQUOTED
@@ -136,8 +137,7 @@ def run(directory: Path, **given: Any) -> tuple[Reading, str]:
     """Both ends run as their task says: what is read of them, and what stood on standard error."""
     params = PerftestParams(**{"directory": str(directory / "bin"), **given})
     task = PERFTEST.task(params, Shape(2, 1), 1)
-    for file in task.files:
-        (directory / file.name).write_bytes(file.data)
+    lay_out(directory, {file.name: file.data for file in task.files})
     logs = {f"rank-{rank}.log": directory / f"rank-{rank}.log" for rank in range(2)}
     argv = where_ports_are(directory, shlex.join(task.argv).replace("'{python}'", sys.executable))
     port = free_port()

@@ -12,25 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import cgroups
-import node_gpus
-import node_hardware
-import node_software
-import probe
-from assay import provenance, records
+from assay import payload_files, provenance, records
 from assay.launch import sent
 from assay.records import Provenance
-from file_tree import Tree, keyed_lines
+from assay_payloads.keeping import cgroups
+from assay_payloads.keeping.file_tree import Tree, keyed_lines
+from assay_payloads.probing import node_gpus, node_hardware, node_software, probe
 
 PROBE = Path(probe.__file__)
 
 
 def run_probe(tmp_path: Path, *, python: str = sys.executable, **env: str) -> str:
-    """The probe as a launcher runs it: in a job's directory, beside what it imports."""
-    for name, source in sent.programs("probe.py").items():
-        (tmp_path / name).write_bytes(source)
+    """The probe as a launcher runs it: in a job's directory, with what it imports."""
+    payload_files.lay_out(tmp_path, payload_files.files(sent.PROBE))
     done = subprocess.run(
-        [python, str(tmp_path / "probe.py")],
+        [python, str(tmp_path / payload_files.path_of(sent.PROBE))],
         env={"PATH": "/usr/bin:/bin", **env},
         cwd=tmp_path,
         capture_output=True,

@@ -91,7 +91,10 @@ def benchmark_of(payload: Callable[[str], Any], tmp_path: Path) -> Callable[...,
     make_images(tmp_path, train=2, val=1)
 
     def make(*options: str) -> Any:
-        program, rank = payload("resnet50"), payload("rank").Rank()
+        program, rank = (
+            payload("assay_payloads.training.resnet50"),
+            payload("assay_payloads.measuring.rank").Rank(),
+        )
         rank.device = payload("torch").device("cpu")
         given = ["--mode=real", f"--data={tmp_path}", *SMALL, *options]
         return program.ResNet50(rank, program.parser().parse_args(given))
@@ -112,7 +115,7 @@ def test_too_few_samples_are_said_before_training_begins(
     payload: Callable[[str], Any], benchmark_of: Callable[..., Any], options: tuple[str, ...], complaint: str
 ) -> None:
     with pytest.raises(SystemExit, match=complaint):
-        payload("loops").check_data(benchmark_of(*options))
+        payload("assay_payloads.training.loops").check_data(benchmark_of(*options))
 
 
 @pytest.mark.torch
@@ -169,7 +172,7 @@ def test_shards_hold_what_the_directories_hold_and_a_damaged_one_is_named(
 
 @pytest.mark.torch
 def test_lars_moves_weights_by_their_own_length_and_biases_plainly(payload: Callable[[str], Any]) -> None:
-    torch, program = payload("torch"), payload("resnet50")
+    torch, program = payload("torch"), payload("assay_payloads.training.resnet50")
     weight, bias = (torch.nn.Parameter(torch.tensor(x)) for x in ([[3.0, 4.0]], [1.0]))
     optimiser = program.LARS([weight, bias], lr=2.0, momentum=0.5, weight_decay=0.1)
     for _ in range(2):
@@ -189,7 +192,7 @@ def test_lars_moves_weights_by_their_own_length_and_biases_plainly(payload: Call
 @pytest.mark.torch
 def test_every_sample_is_on_one_rank_once_an_epoch(size: int, accumulation: int) -> None:
     pytest.importorskip("torch")
-    steps_of = importlib.import_module("feed").steps_of
+    steps_of = importlib.import_module("assay_payloads.datasets.feed").steps_of
     for samples in (12, 13, 25, 29):
         ranks = [list(steps_of(range(samples), rank, size, 2, accumulation)) for rank in range(size)]
         micros = [

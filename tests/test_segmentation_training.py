@@ -90,7 +90,7 @@ def test_its_flops_are_those_that_torch_counts(architecture: str, encoder: str) 
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    network = import_module("segmentation").ARCHITECTURES[architecture]
+    network = import_module("assay_payloads.training.segmentation").ARCHITECTURES[architecture]
     with FlopCounterMode(display=False) as counter, torch.device("meta"):
         network(encoder_name=encoder, encoder_weights=None, classes=20)(torch.empty(2, 3, 1216, 1920))
     params = SegmentationParams(architecture=architecture, encoder=encoder)
@@ -101,7 +101,9 @@ def colours(directory: Path, *, reduced: bool = True, **classes: str) -> Any:
     """Of a class_list.json with these, or with the made one's."""
     listed = {f"#{colour}": name for colour, name in classes.items()} or made_a2d2.CLASSES
     (directory / "class_list.json").write_text(json.dumps(listed))
-    return import_module("segmentation").Colours(directory / "class_list.json", reduced=reduced)
+    return import_module("assay_payloads.training.segmentation").Colours(
+        directory / "class_list.json", reduced=reduced
+    )
 
 
 @pytest.mark.torch
@@ -127,7 +129,10 @@ def test_the_classes_are_those_of_class_list_without_their_number_reduced_to_twe
 def test_frames_that_cannot_be_trained_on_are_named(tmp_path: Path) -> None:
     from PIL import Image
 
-    module, unreadable = import_module("segmentation"), import_module("feed").UnreadableSampleError
+    module, unreadable = (
+        import_module("assay_payloads.training.segmentation"),
+        import_module("assay_payloads.datasets.feed").UnreadableSampleError,
+    )
     made_a2d2.make(tmp_path, frames=4)
     labels = [made_a2d2.file(tmp_path, number, "label") for number in range(4)]
     data = module.Frames(labels, colours(tmp_path), (64, 96))
@@ -154,7 +159,7 @@ def test_frames_held_out_are_no_frames_trained_on_and_the_seed_does_not_move_the
     made_a2d2.make(tmp_path, frames=20)
     given = {"camera": made_a2d2.CAMERA, "frames": 15, "held_out": 5, "batch_size": 5, "reduced": True}
     given |= {"global_batch_size": None, "mode": "real", "data": tmp_path}
-    benchmark = import_module("segmentation").Segmentation
+    benchmark = import_module("assay_payloads.training.segmentation").Segmentation
     parts = [benchmark(Namespace(size=1), Namespace(**given, seed=seed)) for seed in (1, 2)]
     for part in parts:
         assert (part.train_samples(), part.eval_samples()) == (10, 3), "whole steps of five"

@@ -21,11 +21,7 @@ def test_skips_are_counted_by_reason_the_most_frequent_first(tmp_path: Path) -> 
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "-p", "no:cacheprovider", tmp_path],
         cwd=tmp_path,
-        env={
-            **os.environ,
-            "PYTHONPATH": f"{ROOT / 'tests'}:{ROOT / 'src/assay/payloads'}",
-            "ASSAY_REQUIRE": "",
-        },
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests"), "ASSAY_REQUIRE": ""},
         capture_output=True,
         text=True,
         check=False,

@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 import kubernetes_cluster as cluster
+from assay import payload_files
 from assay.checks.check import Check
 from assay.cli import assay
 from assay.launch import programs
@@ -114,10 +115,9 @@ def test_who_may_not_see_the_nodes_is_told_so() -> None:
 
 
 def ran_here(program: str, tmp_path: Path, *before: str) -> dict[str, Scalar]:
-    for name, source in programs.files(program).items():
-        (tmp_path / name).write_bytes(source)
-    argv = [*before, sys.executable, str(tmp_path / program)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    payload_files.lay_out(tmp_path, payload_files.files(program))
+    argv = [*before, sys.executable, "-m", program]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
     return programs.told(program, f"{done.stdout}\n{done.stderr}")
 
 

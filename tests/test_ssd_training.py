@@ -42,7 +42,7 @@ class TestSsdTraining(TrainingContract):
 
 def full_form() -> Any:
     """SSD300 on ResNet-34 without memory for its weights."""
-    torch, ssd = import_module("torch"), import_module("ssd")
+    torch, ssd = import_module("torch"), import_module("assay_payloads.training.ssd")
     options = Namespace(image_size=300, blocks=RESNET34, backbone=None)
     with torch.device("meta"):
         return ssd.detector(options, 80)
@@ -72,7 +72,7 @@ def test_its_weights_have_the_names_that_the_rules_of_v1_1_ask_for() -> None:
     rules = (Path(checker.__file__).parent / "training_1.1.0" / "closed_ssd.yaml").read_text()
     asked = re.findall(r'"(ssd0_\w+)"', rules)
     assert len(asked) > 100
-    assert sorted(import_module("ssd").mlperf_tensors(full_form())) == sorted(asked)
+    assert sorted(import_module("assay_payloads.training.ssd").mlperf_tensors(full_form())) == sorted(asked)
 
 
 @pytest.mark.torch
@@ -82,7 +82,9 @@ def test_the_loss_is_a_mean_over_images_and_of_one_image_torchvisions() -> None:
     from torchvision.models.detection.ssd import SSD as TORCHVISIONS
 
     torch.manual_seed(1)
-    network = import_module("ssd").detector(Namespace(backbone=None, **SMALL), 2).train()
+    network = (
+        import_module("assay_payloads.training.ssd").detector(Namespace(backbone=None, **SMALL), 2).train()
+    )
     images = [torch.rand(3, 48, 48) for _ in range(3)]
     box = torch.tensor([[4.0, 4.0, 24.0, 24.0], [20.0, 16.0, 44.0, 40.0]])
     targets = [
@@ -137,9 +139,9 @@ def _spoilt(directory: Path, trouble: str) -> None:
 def test_annotations_that_cannot_be_trained_on_are_named(tmp_path: Path, trouble: str, said: str) -> None:
     made_coco.make(tmp_path, train=2, validation=1)
     _spoilt(tmp_path, trouble)
-    unreadable = import_module("feed").UnreadableSampleError
+    unreadable = import_module("assay_payloads.datasets.feed").UnreadableSampleError
     with pytest.raises(unreadable, match=f"instances_train2017.json.*{said}"):
-        import_module("coco").Coco(tmp_path, "train2017", training=True)
+        import_module("assay_payloads.datasets.coco").Coco(tmp_path, "train2017", training=True)
 
 
 @pytest.mark.torch
@@ -150,7 +152,7 @@ def test_images_without_objects_are_evaluated_but_not_trained_on(tmp_path: Path)
     crowd, flat = (next(a for a in found["annotations"] if a["image_id"] == image) for image in (2, 4))
     crowd["iscrowd"], flat["bbox"][2] = 1, 0
     made_coco.write(tmp_path, "train2017", found)
-    coco = import_module("coco")
+    coco = import_module("assay_payloads.datasets.coco")
     training = coco.Coco(tmp_path, "train2017", training=True)
     assert (training.ids, training.flat_boxes) == ([1, 3], 1)
     assert coco.Coco(tmp_path, "train2017", training=False).ids == [1, 2, 3, 4]
@@ -163,7 +165,7 @@ def test_a_backbone_of_another_network_is_refused(tmp_path: Path) -> None:
     from torchvision.models.resnet import BasicBlock, ResNet
 
     torch.save(ResNet(BasicBlock, [1, 1, 1, 1]).state_dict(), tmp_path / "small.pth")
-    unreadable = import_module("feed").UnreadableSampleError
+    unreadable = import_module("assay_payloads.datasets.feed").UnreadableSampleError
     options = Namespace(image_size=48, blocks=RESNET34, backbone=tmp_path / "small.pth")
     with pytest.raises(unreadable, match=r"small\.pth doesn't hold this network's weights"):
-        import_module("ssd").detector(options, 2)
+        import_module("assay_payloads.training.ssd").detector(options, 2)

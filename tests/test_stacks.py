@@ -184,7 +184,10 @@ def test_a_package_without_a_version_that_is_known_to_fit_is_an_error() -> None:
 
 
 def test_a_program_that_takes_no_device_gets_no_torch_and_one_of_the_users_nothing() -> None:
-    files = (TaskFile("main.py", b"from rank import Rank"), TaskFile("rank.py", b"def join(): import torch"))
+    files = (
+        TaskFile("main.py", b"from assay_payloads.measuring.rank import Rank"),
+        TaskFile("assay_payloads/measuring/rank.py", b"def join(): import torch"),
+    )
     workload = replace(WORKLOADS["matmul"], task=lambda *_: Task(("{python}", "main.py"), files=files))
     assert payload.imports(workload) == ()
     chosen = choose("command")

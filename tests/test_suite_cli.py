@@ -108,7 +108,7 @@ def test_the_plan_as_json_is_the_plan(suite: Path) -> None:
     assert {trial["system"] for trial in document["trials"]} == {"there"}
     assert document["suite_digest"] == planned(suite).suite_digest
     shown = json.loads(printed("plan", suite, "--json", "--show", "band-2x1-here-r01"))
-    assert shown["sends"]["command"].startswith("/opt/python/bin/python3 membw.py")
+    assert shown["sends"]["command"].startswith("/opt/python/bin/python3 -m assay_payloads.micro.membw")
 
 
 def test_a_long_id_is_printed_whole_on_a_narrow_terminal(

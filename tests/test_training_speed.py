@@ -14,7 +14,7 @@ import pytest
 
 from conftest import ROOT, require
 
-PAYLOADS, BENCHMARKS = ROOT / "src" / "assay" / "payloads", ROOT / "benchmarks"
+BENCHMARKS = ROOT / "benchmarks"
 LARGE = 40 << 20  # bytes; above the most that glibc keeps by itself, 32 MB
 
 sys.path.insert(0, str(BENCHMARKS))  # its files know each other by their bare names, as scripts
@@ -24,7 +24,8 @@ import training_speed  # noqa: E402
 from training_speed import FailedError, Program  # noqa: E402
 
 FAULTS = f"""\
-import memory, resource
+import resource
+from assay_payloads.training import memory
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(20):
@@ -37,7 +38,7 @@ print(memory.keep(), before, faults())
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mallopt is glibc's")
 def test_memory_that_is_kept_is_not_cleared_page_by_page_at_each_use() -> None:
-    ran = subprocess.run([sys.executable, "-c", FAULTS], cwd=PAYLOADS, capture_output=True, check=True)
+    ran = subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, check=True)
     could, before, after = ran.stdout.split()
     assert could == b"True"
     assert int(before) > 10 * int(after), "of twenty blocks the first alone touches new pages"
@@ -56,8 +57,7 @@ def test_cuda_graphs_are_refused_where_they_can_not_be(argv: tuple[str, ...], wo
     require("torch", find_spec("torch") is not None, "the payloads import torch")
     small = ["--model", "resnet18", "--image-size", "33", "--batch-size", "1", "--warmup", "0"]
     ran = subprocess.run(
-        [sys.executable, "resnet50.py", "--cuda-graphs", *small, *argv],
-        cwd=PAYLOADS,
+        [sys.executable, "-m", "assay_payloads.training.resnet50", "--cuda-graphs", *small, *argv],
         capture_output=True,
         text=True,
         check=False,

@@ -24,14 +24,14 @@ def payload() -> Loader:
 
 @pytest.fixture
 def rank(payload: Loader) -> Any:
-    alone = payload("rank").Rank()
+    alone = payload("assay_payloads.measuring.rank").Rank()
     alone.device = payload("torch").device("cpu")
     return alone
 
 
 def line_benchmark(payload: Loader, rank: Any, *options: str) -> Any:
     """A straight line is fitted; the loss is a mean over as many terms as a batch has of weight."""
-    torch, training = payload("torch"), payload("training")
+    torch, training = payload("torch"), payload("assay_payloads.training.training")
 
     class Line(training.Benchmark):  # type: ignore[misc]
         name = "line"
@@ -56,13 +56,15 @@ def line_benchmark(payload: Loader, rank: Any, *options: str) -> Any:
 def test_micro_batches_of_unequal_weight_give_the_gradient_of_the_whole(
     payload: Loader, rank: Any, precision: str
 ) -> None:
-    torch, feed = payload("torch"), payload("feed")
+    torch, feed = payload("torch"), payload("assay_payloads.datasets.feed")
     x, terms = torch.randn(4, 1), torch.tensor([3.0, 1.0, 0.0, 5.0])
     whole = {"x": x, "y": 2 * x + 1, "terms": terms}
     parts = [{key: value[cut] for key, value in whole.items()} for cut in (slice(0, 3), slice(3, 4))]
     losses, weights = [], []
     for micros in ([feed.Micro(whole, 4)], [feed.Micro(part, len(part["x"])) for part in parts]):
-        stepper = payload("step").Stepper(line_benchmark(payload, rank, f"--precision={precision}"))
+        stepper = payload("assay_payloads.training.step").Stepper(
+            line_benchmark(payload, rank, f"--precision={precision}")
+        )
         losses.append(stepper.take(0, micros, 4.0).item())
         weights.append([p.clone() for p in stepper.module.parameters()])
     tolerance = {"fp32": 1e-6, "bf16": 2e-2, "fp16": 2e-3}[precision]
@@ -72,11 +74,14 @@ def test_micro_batches_of_unequal_weight_give_the_gradient_of_the_whole(
 
 
 def test_a_micro_batch_that_only_keeps_the_others_company_changes_nothing(payload: Loader, rank: Any) -> None:
-    torch, feed = payload("torch"), payload("feed")
+    torch, feed = payload("torch"), payload("assay_payloads.datasets.feed")
     x = torch.randn(4, 1)
     batch = {"x": x, "y": 2 * x + 1, "terms": torch.ones(4)}
     alone, with_company = (
-        payload("step").Stepper(line_benchmark(payload, rank)).take(0, micros, 4.0).item()
+        payload("assay_payloads.training.step")
+        .Stepper(line_benchmark(payload, rank))
+        .take(0, micros, 4.0)
+        .item()
         for micros in ([feed.Micro(batch, 4)], [feed.Micro(batch, 4), feed.Micro(batch, 0)])
     )
     assert with_company == pytest.approx(alone)
@@ -84,14 +89,14 @@ def test_a_micro_batch_that_only_keeps_the_others_company_changes_nothing(payloa
 
 def test_tf32_on_a_cpu_and_graphs_without_a_gpu_are_refused(payload: Loader, rank: Any) -> None:
     with pytest.raises(SystemExit, match="tf32 is a format of NVIDIA GPUs"):
-        payload("step").Stepper(line_benchmark(payload, rank, "--precision=tf32"))
-    stepper = payload("step").Stepper(line_benchmark(payload, rank))
+        payload("assay_payloads.training.step").Stepper(line_benchmark(payload, rank, "--precision=tf32"))
+    stepper = payload("assay_payloads.training.step").Stepper(line_benchmark(payload, rank))
     with pytest.raises(SystemExit, match="--cuda-graphs needs an NVIDIA GPU; the device is cpu"):
         stepper.record([], 1.0)
 
 
 def test_a_sample_that_is_random_is_the_same_whoever_reads_it(payload: Loader) -> None:
-    torch, feed = payload("torch"), payload("feed")
+    torch, feed = payload("torch"), payload("assay_payloads.datasets.feed")
 
     class Chance:
         def __getitem__(self, index: int) -> float:
@@ -109,7 +114,7 @@ def test_a_sample_that_is_random_is_the_same_whoever_reads_it(payload: Loader) -
 def test_caches_are_cleared_or_the_run_ends(
     payload: Loader, rank: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    feed, switch = payload("feed"), tmp_path / "drop_caches"
+    feed, switch = payload("assay_payloads.datasets.feed"), tmp_path / "drop_caches"
     monkeypatch.setattr(feed, "DROP_CACHES", switch)
     feed.clear_caches(rank)
     assert switch.read_text() == "3"
@@ -119,7 +124,7 @@ def test_caches_are_cleared_or_the_run_ends(
 
 
 def test_a_batch_moves_whatever_holds_it_with_its_channels_last(payload: Loader) -> None:
-    torch, feed = payload("torch"), payload("feed")
+    torch, feed = payload("torch"), payload("assay_payloads.datasets.feed")
     batch = {"images": torch.zeros(2, 3, 4, 4), "more": [torch.zeros(2), "name"], "pair": (1, torch.ones(1))}
     moved = feed.moved(batch, torch.device("cpu"), channels_last=True)
     assert moved["images"].is_contiguous(memory_format=torch.channels_last)
@@ -129,7 +134,7 @@ def test_a_batch_moves_whatever_holds_it_with_its_channels_last(payload: Loader)
 
 
 def test_options_that_no_run_can_be_made_of_are_named(payload: Loader, rank: Any, tmp_path: Path) -> None:
-    training = payload("training")
+    training = payload("assay_payloads.training.training")
 
     def refused(*options: str) -> str:
         with pytest.raises(SystemExit) as error:
@@ -145,7 +150,7 @@ def test_options_that_no_run_can_be_made_of_are_named(payload: Loader, rank: Any
 
 
 def test_a_loss_that_is_not_finite_ends_the_run(payload: Loader, rank: Any) -> None:
-    torch, loops = payload("torch"), payload("loops")
+    torch, loops = payload("torch"), payload("assay_payloads.training.loops")
     assert loops.mean_losses(rank, [torch.tensor(1.0), torch.tensor(2.0)]) == [1.0, 2.0]
     for broken in (float("nan"), float("inf")):
         said = f"loss is {broken}, not finite on some rank: .* diverged"
@@ -154,7 +159,11 @@ def test_a_loss_that_is_not_finite_ends_the_run(payload: Loader, rank: Any) -> N
 
 
 def test_failures_become_words(payload: Loader, rank: Any, tmp_path: Path) -> None:
-    torch, feed, training = payload("torch"), payload("feed"), payload("training")
+    torch, feed, training = (
+        payload("torch"),
+        payload("assay_payloads.datasets.feed"),
+        payload("assay_payloads.training.training"),
+    )
     options = training.arguments("").parse_args(["--batch-size=64"])
 
     def said(raising: Callable[[], Any]) -> str:
@@ -192,7 +201,7 @@ def test_a_profile_keeps_a_trace_and_names_the_longest_operators(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    torch, operators = payload("torch"), payload("operators")
+    torch, operators = payload("torch"), payload("assay_payloads.training.operators")
     monkeypatch.chdir(tmp_path)
     large, steps = torch.randn(400, 400), 2
     profile = operators.Profile(rank, steps)

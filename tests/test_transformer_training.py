@@ -37,7 +37,9 @@ def test_its_flops_are_those_that_torch_counts() -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
     width, feedforward, layers, rows, length = 32, 96, 2, 64, 24
-    model = import_module("transformer").Transformer(rows, width, 4, feedforward, layers, 0.0)
+    model = import_module("assay_payloads.training.transformer").Transformer(
+        rows, width, 4, feedforward, layers, 0.0
+    )
     source = torch.randint(4, rows, (2, length))
     target = torch.randint(4, rows, (2, length + 1))
     with FlopCounterMode(display=False) as counter:
@@ -57,7 +59,7 @@ def test_a_token_of_the_big_transformer_takes_what_mlperfs_takes() -> None:
 def test_no_piece_sees_a_later_one_nor_padding() -> None:
     import torch
 
-    model = import_module("transformer").Transformer(ROWS, 16, 2, 32, 2, 0.0)
+    model = import_module("assay_payloads.training.transformer").Transformer(ROWS, 16, 2, 32, 2, 0.0)
     source, target = torch.tensor([[2, 7, 8, 3]]), torch.tensor([[2, 5, 6, 7, 3]])
     logits = model(source, target)
     other = target.clone()
@@ -73,7 +75,7 @@ def test_no_piece_sees_a_later_one_nor_padding() -> None:
 def test_its_learning_rate_rises_linearly_and_falls_by_the_root_of_the_step() -> None:
     from argparse import Namespace
 
-    benchmark = object.__new__(import_module("transformer").TransformerTraining)
+    benchmark = object.__new__(import_module("assay_payloads.training.transformer").TransformerTraining)
     benchmark.options = Namespace(learning_rate=1.0, lr_warmup_steps=1000)
     rates = [benchmark.learning_rate(step) for step in (0, 499, 999, 3999)]
     assert rates == pytest.approx([0.001, 0.5, 1, 0.5])

@@ -21,13 +21,13 @@ PAD, UNKNOWN, BEGIN, STOP = range(4)
 def text() -> Any:
     """The module that reads the data."""
     pytest.importorskip("torch")
-    return import_module("parallel_text")
+    return import_module("assay_payloads.datasets.parallel_text")
 
 
 @pytest.fixture
 def translation(text: Any) -> Any:
     """The module that trains on it."""
-    return import_module("translation")
+    return import_module("assay_payloads.training.translation")
 
 
 def pairs(text: Any, directory: Path, longest: int = 75) -> Any:
@@ -100,7 +100,7 @@ def test_a_file_that_is_not_as_it_should_be_is_named(
         text.Newstest(tmp_path, data.vocabulary)
         assert data[1]
 
-    with pytest.raises(import_module("feed").UnreadableSampleError) as error:
+    with pytest.raises(import_module("assay_payloads.datasets.feed").UnreadableSampleError) as error:
         read()
     assert said.format(path=path, name=name) in str(error.value)
 
@@ -108,7 +108,10 @@ def test_a_file_that_is_not_as_it_should_be_is_named(
 def test_a_missing_file_is_named(text: Any, tmp_path: Path) -> None:
     make_translations(tmp_path)
     (tmp_path / f"{TRAIN}.de").unlink()
-    with pytest.raises(import_module("feed").UnreadableSampleError, match=r"bpe\.32000\.de is missing"):
+    with pytest.raises(
+        import_module("assay_payloads.datasets.feed").UnreadableSampleError,
+        match=r"bpe\.32000\.de is missing",
+    ):
         pairs(text, tmp_path)
 
 

@@ -54,7 +54,7 @@ def test_its_flops_are_those_that_torch_counts_and_mlperfs() -> None:
 
     for params in (UNet3DParams(), UNet3DParams(filters=(4, 8, 12, 16), patch_size=16)):
         with torch.device("meta"), torch.no_grad(), FlopCounterMode(display=False) as counter:
-            made = import_module("unet3d").network(list(params.filters))(
+            made = import_module("assay_payloads.training.unet3d").network(list(params.filters))(
                 torch.zeros(1, 1, *[params.patch_size] * 3)
             )
         assert made.shape == (1, 3, *[params.patch_size] * 3)
@@ -69,7 +69,7 @@ def test_dice_is_1_of_a_class_that_neither_has_and_0_of_one_that_is_made_up() ->
     pytest.importorskip("monai")
     import torch
 
-    dice = import_module("unet3d").dice
+    dice = import_module("assay_payloads.training.unet3d").dice
     labels = torch.tensor([1, 1, 1, 0, 0])
     assert dice(labels, labels).tolist() == pytest.approx([1, 1])
     assert dice(torch.tensor([1, 0, 0, 1, 2]), labels).tolist() == pytest.approx([0.4, 0], abs=1e-5)
@@ -83,7 +83,7 @@ def test_patches_lie_within_the_volume_and_show_foreground_as_often_as_asked(tmp
     labels[0, 19, 0, 9] = 2  # a tumour of one voxel in a corner
     np.save(tmp_path / "case_00001_y.npy", labels)
     np.save(tmp_path / "case_00001_x.npy", labels.astype(np.float32))
-    patches = import_module("kits19").Patches(tmp_path, 8, 1.0)
+    patches = import_module("assay_payloads.datasets.kits19").Patches(tmp_path, 8, 1.0)
     random.seed(1)
     drawn = [patches[0] for _ in range(30)]
     assert {(image.shape, label.shape) for image, label in drawn} == {((1, 8, 8, 8), (1, 8, 8, 8))}
@@ -141,15 +141,18 @@ def test_what_is_wrong_with_a_volume_is_said_with_its_file(
     pytest.importorskip("torch")
     make_kits19(tmp_path, cases=4)
     spoil(tmp_path)
-    with pytest.raises(import_module("feed").UnreadableSampleError, match=said):
-        import_module("kits19").Patches(tmp_path, 8, 1.0)[1]
+    with pytest.raises(import_module("assay_payloads.datasets.feed").UnreadableSampleError, match=said):
+        import_module("assay_payloads.datasets.kits19").Patches(tmp_path, 8, 1.0)[1]
 
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("torch_here")
 def test_volumes_smaller_than_a_patch_and_a_set_without_evaluation_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    kits19, wrong = import_module("kits19"), import_module("feed").UnreadableSampleError
+    kits19, wrong = (
+        import_module("assay_payloads.datasets.kits19"),
+        import_module("assay_payloads.datasets.feed").UnreadableSampleError,
+    )
     make_kits19(tmp_path, cases=3)  # the first is for evaluation
     with pytest.raises(wrong, match=r"case_00001_x.npy is smaller than a patch: .* --patch-size is 32"):
         kits19.Patches(tmp_path, 32, 0.4)

@@ -261,9 +261,13 @@ def test_every_parameter_is_described_and_the_examples_are_valid(name: str) -> N
 def test_a_program_travels_with_its_data_and_gets_every_parameter_and_the_seed() -> None:
     params = params_of("digits", learning_rate=0.05)
     task = WORKLOADS["digits"].task(params, ONE, seed=9)
-    assert [file.name for file in task.files] == ["digits.py", "rank.py", "digits.csv.gz"]
+    travels = [file.name.removeprefix("assay_payloads/") for file in task.files]
+    assert travels == [
+        *("__init__.py", "measuring/__init__.py", "measuring/rank.py"),
+        *("training/__init__.py", "training/digits.py", "datasets/digits.csv.gz"),
+    ]
     text = " ".join(task.argv)
-    assert text.startswith("{python} digits.py ")
+    assert text.startswith("{python} -m assay_payloads.training.digits ")
     assert "--learning-rate 0.05 " in text
     assert "--seed 9" in text
 

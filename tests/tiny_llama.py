@@ -8,7 +8,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from llm_load import WORDS  # of src/assay/payloads, which PYTHONPATH names
+from assay_payloads.serving.llm_load import WORDS
 
 words = {word: number for number, word in enumerate(["[unknown]", *WORDS])}
 tokenizer = Tokenizer(models.WordLevel(words, unk_token="[unknown]"))

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from assay.cli import assay
+from assay.payload_files import lay_out
 from assay.records import Reading, Shape
 from assay.workloads import WORKLOADS
 from conftest import require
@@ -68,7 +69,9 @@ class TrainingContract(ABC):
     @classmethod
     def forks(cls, data: Path) -> Iterator[None]:
         """One import of the libraries for all runs of the class but that by the launcher."""
-        with Forks(f"{cls.workload}.py") as cls._forks:
+        workload = WORKLOADS[cls.workload]
+        program = workload.task(workload.params(), Shape(1, 1), 1).argv[2]
+        with Forks(program) as cls._forks:
             yield
 
     def run(self, directory: Path, params: Mapping[str, Any], ranks: int = 1) -> Reading:
@@ -134,8 +137,7 @@ class TrainingContract(ABC):
         name = self.spoil(directory)
         params = self.of_data(directory, workers=1, device="cpu")
         task = WORKLOADS[self.workload].task(WORKLOADS[self.workload].params(**params), Shape(1, 1), 1)
-        for file in task.files:
-            (tmp_path / file.name).write_bytes(file.data)
+        lay_out(tmp_path, {file.name: file.data for file in task.files})
         log = tmp_path / "rank-0.log"
         code, errors = end(self._forks.start(list(task.argv), tmp_path, {}, log))
         assert code == 1, errors

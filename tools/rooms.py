@@ -1,17 +1,18 @@
-"""The contract of import-linter for the rooms of `assay`: each may know what pyproject.toml's table says.
+"""The contract of import-linter for the rooms of a package: each may know what pyproject.toml's table says.
 
     [[tool.importlinter.contracts]]
     name = "…"
     type = "rooms"
+    root = "assay"                            the package, one of the root packages
     nouns = ["errors", "units", "records"]    what everybody may know; of each other they may know all
     faces = ["cli"]                           what no other room may know, whatever its line says
     [tool.importlinter.contracts.may_know]
     shell = []                                room → rooms that its modules may import, beside the nouns
     cli = ["everything"]
-    payloads = ["nothing"]                    not even the nouns
+    launch = ["shell", "assay_payloads"]      another root package is a room, too
 
-A room is a module or a package right below the root package. One that the table lacks is an error, and so is
-a line about a room that isn't there.
+A room is a module or a package right below it. One that the table lacks is an error, and so is a line
+about a room that isn't there. Another root package is known only by a room whose line names it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, TypeGuard
 from grimp import ImportGraph
 from importlinter import Contract, ContractCheck, fields, output
 
-EVERYTHING, NOTHING = "everything", "nothing"
+EVERYTHING = "everything"
 Table = dict[str, list[str]]
 
 
@@ -46,6 +47,7 @@ class RoomsContract(Contract):
     """Direct imports only: what a room knows by way of another is the other's business."""
 
     type_name = "rooms"
+    root: Any = fields.StringField()
     nouns: Any = fields.SetField(subfield=fields.StringField())
     faces: Any = fields.SetField(subfield=fields.StringField(), required=False)
     may_know: Any = TableField()
@@ -58,21 +60,21 @@ class RoomsContract(Contract):
     def _strangers(self, graph: ImportGraph) -> Iterator[str]:
         """Rooms without a line, and names in the table of no room."""
         named = {*self.nouns, *self.may_know}
-        there = {child.rpartition(".")[2] for child in graph.find_children(self._root)}
+        there = {child.rpartition(".")[2] for child in graph.find_children(self.root)}
         for room in sorted(there - named):
-            yield f"{self._root}.{room} has no line in the table"
-        known = {room for rooms in self.may_know.values() for room in rooms} - {EVERYTHING, NOTHING}
+            yield f"{self.root}.{room} has no line in the table"
+        known = {room for rooms in self.may_know.values() for room in rooms} - {EVERYTHING, *self._packages}
         for room in sorted((named | known) - there):
-            yield f"the table names {room}, and there is no {self._root}.{room}"
+            yield f"the table names {room}, and there is no {self.root}.{room}"
 
     def _broken(self, graph: ImportGraph) -> Iterator[str]:
         """Every line that imports what its room may not know."""
-        for importer in sorted(graph.modules):
+        for importer in sorted(module for module in graph.modules if _package(module) == self.root):
             room = self._room(importer)
             if not room:
                 continue
             for imported in sorted(graph.find_modules_directly_imported_by(importer)):
-                if imported.partition(".")[0] == self._root and not self._may(room, self._room(imported)):
+                if _package(imported) in self._packages and not self._may(room, self._room(imported)):
                     for place in graph.get_import_details(importer=importer, imported=imported):
                         yield f"{importer} imports {imported} (l. {place['line_number']})"
 
@@ -83,21 +85,24 @@ class RoomsContract(Contract):
             return True
         if other in (self.faces or ()):
             return False
-        if EVERYTHING in line or other in line:
-            return True
-        return NOTHING not in line and other in self.nouns
+        return EVERYTHING in line or other in line or other in self.nouns
 
     def _room(self, module: str) -> str:
-        """Of a module's name, the part below the root package; "" for that itself."""
-        return module.removeprefix(self._root).lstrip(".").partition(".")[0]
+        """Of a module's name, the part below the package; "" for that itself, another package as a whole."""
+        package, _, below = module.partition(".")
+        return below.partition(".")[0] if package == self.root else package
 
     @property
-    def _root(self) -> str:
-        root: str = self.session_options["root_packages"][0]
-        return root
+    def _packages(self) -> list[str]:
+        packages: list[str] = self.session_options["root_packages"]
+        return packages
 
     def render_broken_contract(self, check: ContractCheck) -> None:
         """A line for each import that may not be, with its module and line."""
         for line in check.metadata["found"]:
             output.print_error(f"- {line}", bold=True)
             output.new_line()
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]

@@ -24,4 +24,4 @@ export MASTER_ADDR MASTER_PORT
 exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=8 \
     --cpu-bind=none --kill-on-bad-exit=1 --input=none \
     apptainer exec --nv --bind "$ASSAY_JOB:$ASSAY_JOB" '/images/my torch.sif' \
-    python3 -I -S "$ASSAY_JOB/keeper.py" "$ASSAY_JOB" --node-from SLURM_NODEID
+    python3 -I -S "$ASSAY_JOB/assay_payloads/keeping/keeper.py" "$ASSAY_JOB" --node-from SLURM_NODEID

@@ -19,4 +19,4 @@ if ! ln "taken.$SLURM_JOB_ID" taken; then
 fi
 exec srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 \
     --cpu-bind=none --kill-on-bad-exit=1 --input=none \
-    python3 -I -S "$ASSAY_JOB/keeper.py" "$ASSAY_JOB"
+    python3 -I -S "$ASSAY_JOB/assay_payloads/keeping/keeper.py" "$ASSAY_JOB"

@@ -41,4 +41,4 @@ exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=48 \
     --cpu-bind=none --kill-on-bad-exit=1 --input=none \
     --container-image='nvcr.io#nvidia/pytorch:25.01-py3' \
     --container-mounts="$ASSAY_JOB:$ASSAY_JOB",/data:/data:ro,'/scratch/a b:/scratch' \
-    '/opt/my env/bin/python' -I -S "$ASSAY_JOB/keeper.py" "$ASSAY_JOB" --node-from SLURM_NODEID
+    '/opt/my env/bin/python' -I -S "$ASSAY_JOB/assay_payloads/keeping/keeper.py" "$ASSAY_JOB" --node-from SLURM_NODEID

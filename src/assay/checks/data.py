@@ -1,4 +1,4 @@
-"""Whether the trials' data can be read, and as fast as was asked. Pure; the facts: payloads/data_speed.py."""
+"""Whether the trials' data can be read, and as fast as was asked. Pure; the facts: data_speed.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the frames that payloads/relay.py writes, from a channel that may lose, repeat and cut."""
+"""Reads the frames that relay.py writes, from a channel that may lose, repeat and cut."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from assay.payloads.relay import FRAME_BYTES, MARK
+from assay_payloads.keeping.relay import FRAME_BYTES, MARK
 
 _HEAD: Final = re.compile(rb"%s (\S+) (\d+) (\d+) ([0-9a-f]{8})( deflated)?" % MARK.encode())
 _LONGEST_HEAD_BYTES = 4096

@@ -1,4 +1,4 @@
-"""The directory that a keeper keeps a job in, as others read it (see payloads/keeper.py, which writes it)."""
+"""The directory that a keeper keeps a job in, as others read it (see keeper.py, which writes it)."""
 
 from __future__ import annotations
 

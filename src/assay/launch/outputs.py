@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
 from assay.errors import InputError, LaunchError
-from assay.payloads.relay import Stamp, no_files, stamps
 from assay.records import Output
 from assay.units import counted
+from assay_payloads.keeping.relay import Stamp, no_files, stamps
 
 CHUNK_BYTES = 1 << 20
 

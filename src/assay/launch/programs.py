@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from assay import provenance
+from assay import payload_files, provenance
 from assay.launch import sent
 from assay.records import Scalar, TaskFile
 
-PROBE, HOST, TORCH, DATA = "probe.py", "host_check.py", "torch_check.py", "data_speed.py"
-IN_TURN = "in_turn.py"  # runs several where a job runs one
+PROBE, HOST = sent.PROBE, "assay_payloads.probing.host_check"
+TORCH, DATA = "assay_payloads.probing.torch_check", "assay_payloads.micro.data_speed"
+IN_TURN = "assay_payloads.probing.in_turn"  # runs several where a job runs one
 MARK = ":::ASSAY-PROGRAM "
 # The fact that says why a program told nothing else
 ERRORS = {HOST: "host.error", TORCH: "torch.import_error", DATA: "data.error"}
@@ -24,15 +25,10 @@ def asked(data: str | None = None) -> tuple[Words, ...]:
     return ((PROBE,), (HOST,), (TORCH,), *([(DATA, data)] if data is not None else []))
 
 
-def files(*names: str) -> dict[str, bytes]:
-    """Programs and what they import: they lie in one directory."""
-    return sent.programs(*names)
-
-
 def in_turn(*programs: Words) -> tuple[tuple[str, ...], tuple[TaskFile, ...]]:
     """What a rank runs, and the files that it needs, so that one job runs several programs."""
-    argv = ("{python}", IN_TURN, *(shlex.join(words) for words in programs))
-    needed = files(IN_TURN, *(words[0] for words in programs))
+    argv = ("{python}", "-m", IN_TURN, *(shlex.join(words) for words in programs))
+    needed = payload_files.files(IN_TURN, *(words[0] for words in programs))
     return argv, tuple(TaskFile(name, source) for name, source in needed.items())
 
 

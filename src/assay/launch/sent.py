@@ -13,14 +13,14 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from assay import secret_reference, units
 from assay.errors import InputError, OptionsError, Problem
 from assay.launch import outputs
-from assay.payloads import source, travelling
-from assay.payloads.relay import Stamp
 from assay.records import Job, SecretReference
 from assay.secret_reference import EnvironmentValue
+from assay_payloads.keeping.relay import Stamp
 
 PROBE_TIMEOUT_S = 20.0
 START_TIMEOUT_S = 90.0  # where all nodes are there before a job is sent: a keeper's start and its probe
-SECRETS = "secrets.json"  # as payloads/keeper.py knows it
+SECRETS = "secrets.json"  # as the keeper knows it
+KEEPER, PROBE = "assay_payloads.keeping.keeper", "assay_payloads.probing.probe"
 OWN_VARIABLES = frozenset({
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK",
     "MASTER_ADDR", "MASTER_PORT", "ASSAY_TOKEN", "ASSAY_SEED",
@@ -118,7 +118,7 @@ def spec(
     pin_cpus: bool,
     files_before: Mapping[str, Stamp],
 ) -> dict[str, Any]:
-    """`spec.json` as payloads/keeper.py reads it, the same for each of a job's nodes.
+    """`spec.json` as assay_payloads/keeping/keeper.py reads it, the same for each of a job's nodes.
 
     python  the interpreter there; probe: where the probe lies there
     env     the system's variables; the task's come on top
@@ -154,11 +154,6 @@ def write_files(job: Job, work: Path) -> None:
         path.write_bytes(file.data)
         if file.data.startswith(b"#!"):
             path.chmod(0o755)
-
-
-def programs(*names: str) -> dict[str, bytes]:
-    """Programs that keep a job, `keeper.py`, `relay.py` or `probe.py`, with what they import."""
-    return {name: source(name) for name in travelling(*names)}
 
 
 def write_spec(value: Mapping[str, Any], directory: Path) -> None:

@@ -1,7 +1,7 @@
 """Jobs whose directories lie on this machine, whoever starts their keepers: what local and podman share.
 
-A job is a directory `SPOOL/TOKEN`: what is sent (`spec.json`, `keeper.py`, `probe.py`, the task's files in
-`work/`) and what the keeper adds: who took the job, how it ended, and a file for each stream.
+A job is a directory `SPOOL/TOKEN`: what is sent (`spec.json`, keeper and probe in `assay_payloads/`, the
+task's files in `work/`) and what the keeper adds: who took the job, how it ended, and a file for each stream.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from assay import payload_files
 from assay.errors import InputError, LaunchError, PlatformError
 from assay.launch import outputs, sent
 from assay.launch.kept import KeptJob
-from assay.payloads.relay import stamps
 from assay.records import Job, JobStatus, Output
 from assay.secret_reference import EnvironmentValue
+from assay_payloads.keeping.relay import stamps
 
 LOOK_EVERY_S = 0.1  # far below what a measured program would notice; the job's end wakes at once
 KEEPER_START_S = 60.0  # it takes 30 ms; a machine that is short of memory may take long
@@ -109,15 +110,14 @@ def write(
 ) -> None:
     """All that the keeper of each node needs, into the job's directory; `spec.json` comes last."""
     sent.write_files(job, kept.work)
-    for name, program in sent.programs("keeper.py", "probe.py").items():
-        (kept.directory / name).write_bytes(program)
+    payload_files.lay_out(kept.directory, payload_files.files(sent.KEEPER, sent.PROBE))
     cwd = Path(job.task.cwd or kept.work)
     spec = sent.spec(
         job,
         python=python,
         env=env,
         cwd=str(cwd),
-        probe=str(kept.directory / "probe.py"),
+        probe=str(kept.directory / payload_files.path_of(sent.PROBE)),
         nodes=nodes,
         grace_s=grace_s,
         start_timeout_s=start_timeout_s,

@@ -135,7 +135,7 @@ class NodeCounts:
     throttled_s         for which it was stopped, summed over its CPUs
     heat_events, heat_s  slow-downs of its CPUs' packages for heat, and how long, all together
 
-    Source: payloads/counters.py.
+    Source: assay_payloads/keeping/counters.py.
     """
 
     elapsed_s: float

@@ -14,7 +14,9 @@ _LINES = 10
 _BYTES = 1 << 16
 _WIDEST = 200  # characters of a line
 _FIGURES = ":::MLLOG"
-_OWN = re.compile(r"\w+\.py: rank \d+: (?P<why>.+)")  # as `Rank.fail` in payloads/rank.py writes it
+_OWN = re.compile(
+    r"\w+\.py: rank \d+: (?P<why>.+)"
+)  # as `Rank.fail` in assay_payloads/measuring/rank.py writes it
 
 
 def last_lines(attempt: Attempt, exits: Sequence[RankExit]) -> list[str]:

@@ -15,7 +15,7 @@ from assay.workloads import Workload
 
 _PROGRAM = ".py"
 # Every job's; it imports torch only for a program that takes a device, which then imports torch itself.
-_RANK = "rank.py"
+_RANK = "assay_payloads/measuring/rank.py"
 
 
 def imports(workload: Workload) -> tuple[str, ...]:
@@ -24,7 +24,7 @@ def imports(workload: Workload) -> tuple[str, ...]:
     Empty where the program is the user's own, of which nothing is known.
     """
     programs = [file for file in _files(workload) if file.name.endswith(_PROGRAM)]
-    own = {file.name.removesuffix(_PROGRAM) for file in programs}
+    own = {file.name.partition("/")[0].removesuffix(_PROGRAM) for file in programs}
     found = {name for program in programs if program.name != _RANK for name in _imported(program)}
     return tuple(sorted(found - own - sys.stdlib_module_names))
 

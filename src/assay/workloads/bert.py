@@ -95,6 +95,7 @@ def _flops(params: BertParams) -> float | None:
 BERT = training_workload(
     "bert",
     "pre-train BERT: throughput on synthetic text, or Wikipedia's to MLPerf's target",
+    "assay_payloads.training.bert",
     BertParams,
     sample="token",
     samples="tokens",

@@ -16,6 +16,7 @@ from assay.workloads import payload_log
 from assay.workloads.program import Params, program_task
 from assay.workloads.workload import Workload
 
+DATA = "assay_payloads/datasets/digits.csv.gz"
 TRAIN_SAMPLES = 1344  # of the 1,797 images; the program's own split
 
 # Multiply-adds of an image: 3×3 convolutions 1→16 and 16→32 channels on 8×8 pixels, then 512→10.
@@ -69,8 +70,7 @@ def _task(params: DigitsParams, shape: Shape, seed: int) -> Task:
     if params.global_batch_size % shape.ranks:
         size = params.global_batch_size
         raise InputError(f"a global_batch_size of {size} can't be split evenly over {shape.ranks} ranks")
-    task = program_task("digits.py", params, seed=seed, data=("digits.csv.gz",))
-    return replace(task, argv=(*task.argv, "--data", "digits.csv.gz"))
+    return program_task("assay_payloads.training.digits", params, seed=seed, data=(DATA,))
 
 
 def _read(logs: Mapping[str, Path], params: DigitsParams) -> Reading:

@@ -68,7 +68,7 @@ def _task(params: DiskParams, shape: Shape, seed: int) -> Task:
     if shape.ranks != 1:
         raise InputError("a disk is read by one rank; write the shape 1x1")
     without = ("size_bytes",) if params.directory is None else ()
-    return program_task("disk.py", params, seed=seed, without=without)
+    return program_task("assay_payloads.micro.disk", params, seed=seed, without=without)
 
 
 def _read(logs: Mapping[str, Path], _params: DiskParams) -> Reading:

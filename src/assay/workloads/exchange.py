@@ -69,7 +69,7 @@ def task(params: ExchangeParams, shape: Shape, _seed: int) -> Task:
     """The program on every rank. Raises InputError where one rank would be alone."""
     if shape.ranks < 2:
         raise InputError("an exchange needs at least 2 ranks; write a shape like 1x2 or 2x1")
-    return program_task("collectives.py", params, without=("mode",))
+    return program_task("assay_payloads.exchange.collectives", params, without=("mode",))
 
 
 def timed_s(params: ExchangeParams) -> float:

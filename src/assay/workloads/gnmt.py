@@ -67,6 +67,7 @@ def _flops(params: GnmtParams) -> float | None:
 GNMT = training_workload(
     "gnmt",
     "train GNMT: throughput on synthetic sentences, or WMT's pairs to MLPerf's BLEU",
+    "assay_payloads.training.gnmt",
     GnmtParams,
     sample="token",
     samples="tokens",

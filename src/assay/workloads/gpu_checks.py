@@ -66,7 +66,9 @@ class GpuBurnParams(Params):
 
 
 def _on_each_node(params: Params, arguments: Sequence[str], *, in_its_directory: bool) -> Task:
-    task = program_task("each_node.py", params, without=type(params).model_fields.keys() - {"program"})
+    task = program_task(
+        "assay_payloads.micro.each_node", params, without=type(params).model_fields.keys() - {"program"}
+    )
     place = ("--in-its-directory",) if in_its_directory else ()
     return replace(task, argv=(*task.argv, *place, "--", *arguments))
 

@@ -155,7 +155,7 @@ def _task(params: InferenceParams, shape: Shape, seed: int) -> Task:
             f"workload inference: found shape {shape}; LoadGen drives one process: use 1x1, and instances "
             "for several GPUs"
         )
-    return replace(program_task("loadgen.py", params, seed=seed), outputs=OUTPUTS)
+    return replace(program_task("assay_payloads.inference.loadgen", params, seed=seed), outputs=OUTPUTS)
 
 
 def _read(logs: Mapping[str, Path], params: InferenceParams) -> Reading:

@@ -53,7 +53,7 @@ class Iperf3Params(Params):
 
 def _task(params: Iperf3Params, shape: Shape, _seed: int) -> Task:
     check_two_workers(shape)
-    return program_task("iperf3.py", params)
+    return program_task("assay_payloads.exchange.iperf3", params)
 
 
 def _label(of_report: Mapping[str, Scalar], of_figure: Mapping[str, Scalar]) -> dict[str, Scalar]:

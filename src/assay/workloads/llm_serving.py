@@ -201,7 +201,7 @@ def _task(params: LlmServingParams, shape: Shape, seed: int) -> Task:
     if shape.ranks > 1:
         raise InputError("llm-serving is one client, whatever the server runs on; write the shape 1x1")
     travels = params.model_copy(update={"lengths": params.lengths and LENGTHS})
-    task = program_task("llm_client.py", travels, seed=seed)
+    task = program_task("assay_payloads.serving.llm_client", travels, seed=seed)
     tables = (TaskFile(LENGTHS, _lengths(params.lengths)),) if params.lengths else ()
     return replace(task, files=(*task.files, *tables), outputs=(REQUESTS,))
 

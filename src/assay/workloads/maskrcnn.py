@@ -103,6 +103,7 @@ def _flops(params: MaskRcnnParams) -> float | None:
 MASKRCNN = training_workload(
     "maskrcnn",
     "train Mask R-CNN on ResNet-50: throughput on synthetic images, or COCO to MLPerf's targets",
+    "assay_payloads.training.maskrcnn",
     MaskRcnnParams,
     sample="image",
     samples="images",

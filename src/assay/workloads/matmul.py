@@ -44,7 +44,7 @@ def _metrics(_params: MatmulParams) -> tuple[Metric, ...]:
 
 
 def _task(params: MatmulParams, _shape: Shape, seed: int) -> Task:
-    return program_task("matmul.py", params, seed=seed)
+    return program_task("assay_payloads.micro.matmul", params, seed=seed)
 
 
 def _read(logs: Mapping[str, Path], _params: MatmulParams) -> Reading:

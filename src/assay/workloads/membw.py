@@ -44,7 +44,7 @@ def _metrics(_params: MembwParams) -> tuple[Metric, ...]:
 
 
 def _task(params: MembwParams, _shape: Shape, _seed: int) -> Task:
-    return program_task("membw.py", params)
+    return program_task("assay_payloads.micro.membw", params)
 
 
 def _read(logs: Mapping[str, Path], _params: MembwParams) -> Reading:

@@ -68,6 +68,7 @@ def _flops(params: MiniGoParams) -> float | None:
 MINIGO = training_workload(
     "minigo",
     "learn Go by self-play: throughput on synthetic positions, or games to a win rate",
+    "assay_payloads.games.minigo",
     MiniGoParams,
     sample="position",
     samples="positions",

@@ -49,7 +49,7 @@ def _task(params: NcclTestsParams, shape: Shape, _seed: int) -> Task:
     if shape.ranks < 2:
         raise InputError("an exchange needs at least 2 GPUs; write a shape like 1x8 or 2x1")
     named = params.model_copy(update={"program": params.program or f"{params.operation}_perf"})
-    task = program_task("nccl_tests.py", named, without=("operation", "mode"))
+    task = program_task("assay_payloads.exchange.nccl_tests", named, without=("operation", "mode"))
     return replace(task, env={"NCCL_DEBUG": "INFO", **NCCL_MODES[params.mode]})
 
 

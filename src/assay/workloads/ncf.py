@@ -59,6 +59,7 @@ def training_flops(params: NCFParams) -> float:
 NCF = training_workload(
     "ncf",
     "train NeuMF: throughput on synthetic pairs, or MovieLens to MLPerf v0.5's target",
+    "assay_payloads.training.ncf",
     NCFParams,
     sample="sample",
     samples="samples",

@@ -92,7 +92,7 @@ def _task(params: PerftestParams, shape: Shape, _seed: int) -> Task:
     check_two_workers(shape)
     program = f"{params.directory}/{params.program}" if params.directory else params.program
     located = params.model_copy(update={"program": program})
-    return program_task("perftest.py", located, without=("directory",))
+    return program_task("assay_payloads.exchange.perftest", located, without=("directory",))
 
 
 def _read(logs: Mapping[str, Path], params: PerftestParams) -> Reading:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo
 
+from assay import payload_files
 from assay.inputs import read_whole
-from assay.payloads import source, travelling
 from assay.records import Task, TaskFile
 
 
@@ -29,22 +29,21 @@ def program_task(
 ) -> Task:
     """Run `program` with every parameter as the option of the same name.
 
-    program  file name in payloads/; it travels with the job, and so does what it imports from there
+    program  module of assay_payloads, by its full name; it travels with the job, and so does what it imports
     seed     given as `--seed` where the program has one
-    data     files in payloads/data/ that travel with it and lie beside it
+    data     further files that travel with it, by their paths, `assay_payloads/…`
     without  parameters that are not its business
 
     A parameter that is None isn't given, so the program decides.
     """
-    argv = ["{python}", program]
+    argv = ["{python}", "-m", program]
     for name, value in params.model_dump().items():
         if value is not None and name not in without:
             argv += _option(name.replace("_", "-"), value)
     if seed is not None:
         argv += ["--seed", str(seed)]
-    files = [TaskFile(name, source(name)) for name in travelling(program)]
-    files += [TaskFile(name, source("data", name)) for name in data]
-    return Task(argv=tuple(argv), files=tuple(files))
+    needed = payload_files.files(program) | {path: payload_files.source(path) for path in data}
+    return Task(argv=tuple(argv), files=tuple(TaskFile(path, file) for path, file in needed.items()))
 
 
 def absolute(path: str, info: ValidationInfo) -> str:

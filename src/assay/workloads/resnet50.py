@@ -55,6 +55,7 @@ def _flops(params: ResNet50Params) -> float | None:
 RESNET50 = training_workload(
     "resnet50",
     "train ResNet-50: throughput on synthetic images, or ImageNet to MLPerf's target",
+    "assay_payloads.training.resnet50",
     ResNet50Params,
     sample="image",
     samples="images",

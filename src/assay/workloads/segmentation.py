@@ -81,6 +81,7 @@ def _flops(params: SegmentationParams) -> float | None:
 SEGMENTATION = training_workload(
     "segmentation",
     "train DeepLabV3+ or U-Net on street scenes: synthetic images, or A2D2's",
+    "assay_payloads.training.segmentation",
     SegmentationParams,
     sample="image",
     samples="images",

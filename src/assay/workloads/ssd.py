@@ -54,6 +54,7 @@ def _flops(params: SsdParams) -> float | None:
 SSD = training_workload(
     "ssd",
     "train SSD300 on ResNet-34: throughput on synthetic images, or COCO to MLPerf's target",
+    "assay_payloads.training.ssd",
     SsdParams,
     sample="image",
     samples="images",

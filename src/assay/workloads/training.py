@@ -120,6 +120,7 @@ Own = TypeVar("Own", bound=TrainingParams)
 def training_workload(
     name: str,
     about: str,
+    program: str,
     params: type[Own],
     *,
     sample: str,
@@ -128,8 +129,9 @@ def training_workload(
     round_: str,
     version: int = 1,
 ) -> Workload:
-    """The workload whose program is payloads/<name>.py.
+    """A workload that shares the training loop of assay_payloads/training/.
 
+    program  module of assay_payloads
     sample   what its throughput counts, one of them: `patch`
     samples  several: `patches`
     flops    FLOPs to train on one; None where unknown. Of data-only, where nothing is trained, it isn't asked
@@ -145,7 +147,7 @@ def training_workload(
         return None if asked.mode == "data-only" else flops(asked)
 
     def task(asked: Own, shape: Shape, seed: int) -> Task:
-        return _task(f"{name}.py", asked, shape, seed)
+        return _task(program, asked, shape, seed)
 
     def read(logs: Mapping[str, Path], asked: Own) -> Reading:
         return _read(logs, asked, metrics(asked), round_)

@@ -79,6 +79,7 @@ def _flops(params: TransformerParams) -> float | None:
 TRANSFORMER = training_workload(
     "transformer",
     "train the big Transformer: throughput on synthetic sentences, or WMT's pairs to MLPerf's BLEU",
+    "assay_payloads.training.transformer",
     TransformerParams,
     sample="token",
     samples="tokens",

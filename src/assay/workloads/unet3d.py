@@ -70,6 +70,7 @@ def training_flops(params: UNet3DParams) -> float:
 UNET3D = training_workload(
     "unet3d",
     "train a 3D U-Net: throughput on synthetic patches, or KiTS19 to MLPerf's target",
+    "assay_payloads.training.unet3d",
     UNet3DParams,
     sample="patch",
     samples="patches",

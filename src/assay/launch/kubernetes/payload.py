@@ -9,17 +9,18 @@ import json
 import tarfile
 from collections.abc import Mapping, Sequence
 
+from assay import payload_files
 from assay.errors import InputError
 from assay.launch import sent
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import Manifest, labels_of, name_of
-from assay.payloads.relay import Stamp
 from assay.records import Job
+from assay_payloads.keeping.relay import Stamp
 
 PROGRAM_DIR = "/assay/program"
 SENT_DIR = "/assay/sent"
 JOB_DIR = "/assay/job"
-PROGRAMS = ("relay.py", "keeper.py", "probe.py")
+RELAY = "assay_payloads.keeping.relay"
 SPEC = "spec.json"
 PART_BYTES = 640 * 1024  # base64 makes 853 KiB of it; a ConfigMap holds at most 1 MiB
 MOST_PARTS = 32  # each is kept in etcd and in the memory of every node that runs the job
@@ -35,7 +36,8 @@ def config_maps(
 
     Raises InputError for files that are more than ConfigMaps should hold.
     """
-    texts = {name: data.decode() for name, data in sent.programs(*PROGRAMS, *programs).items()}
+    files = payload_files.files(RELAY, sent.KEEPER, sent.PROBE, *programs)
+    texts = {_key(path): data.decode() for path, data in files.items()}
     spec = {**_spec(job, options), **more}
     first = _config_map(job, options, 0)
     first["data"] = {**texts, SPEC: json.dumps(spec, indent=1, sort_keys=True)}
@@ -57,7 +59,7 @@ def config_maps(
 def volumes(config_maps: Sequence[Manifest]) -> tuple[Manifest, ...]:
     """The pod's volumes: programs, what was sent, and the directory that the job runs in."""
     first, *parts = (config_map["metadata"]["name"] for config_map in config_maps)
-    programs = [{"key": name, "path": name} for name in sorted(config_maps[0]["data"]) if name != SPEC]
+    programs = [{"key": key, "path": _path(key)} for key in sorted(config_maps[0]["data"]) if key != SPEC]
     sources = [{"configMap": {"name": first, "items": [{"key": SPEC, "path": SPEC}]}}]
     sources += [{"configMap": {"name": name}} for name in parts]
     return (
@@ -76,6 +78,20 @@ def mounts() -> list[Manifest]:
     ]
 
 
+def program(module: str) -> str:
+    """The file of a program in the container."""
+    return f"{PROGRAM_DIR}/{payload_files.path_of(module)}"
+
+
+def _key(path: str) -> str:
+    """A file's name in a ConfigMap, whose keys have no slashes: the module's, which has dots for them."""
+    return path.replace("/", ".")
+
+
+def _path(key: str) -> str:
+    return f"{key.removesuffix('.py').replace('.', '/')}.py"
+
+
 def _part_name(number: int) -> str:
     return f"files.tar.gz.{number:04d}"
 
@@ -87,7 +103,7 @@ def _spec(job: Job, options: KubernetesSystem) -> Manifest:
         python=options.python,
         env=options.env,
         cwd=job.task.cwd or f"{JOB_DIR}/work",
-        probe=f"{PROGRAM_DIR}/probe.py",
+        probe=program(sent.PROBE),
         nodes=job.shape.workers,
         grace_s=options.grace,
         start_timeout_s=options.start_timeout,

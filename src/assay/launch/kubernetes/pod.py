@@ -77,7 +77,7 @@ def template(
 
 def command(order: Order, node_from: str | None) -> list[str]:
     """What the container executes, without a shell."""
-    relay = [order.options.python, "-I", "-S", f"{payload.PROGRAM_DIR}/relay.py", payload.JOB_DIR, "--keep"]
+    relay = [order.options.python, "-I", "-S", payload.program(payload.RELAY), payload.JOB_DIR, "--keep"]
     return [*relay, "--unpack", payload.SENT_DIR, *(["--node-from", node_from] if node_from else [])]
 
 

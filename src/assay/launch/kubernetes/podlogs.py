@@ -13,7 +13,7 @@ from assay.launch.frames import Frame, FrameReader, Said
 from assay.launch.kubernetes.client import Cluster, Object
 from assay.launch.kubernetes.refusals import ApiError, NotFound
 from assay.launch.kubernetes.wire import Stream
-from assay.payloads import relay
+from assay_payloads.keeping import relay
 
 QUEUE_CHUNKS = 64  # of at most 64 KiB each: what is read ahead of whoever takes it
 LINES_KEPT = 20

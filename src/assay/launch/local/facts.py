@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Mapping
-from importlib.resources import as_file, files
 from pathlib import Path
 
-from assay import shell
+from assay import payload_files, shell
 from assay.errors import HostError
 from assay.launch.programs import DATA, ERRORS, HOST, PROBE, TORCH, Words, asked, told
 from assay.records import Scalar
@@ -66,8 +66,9 @@ def _others(python: str, env: Mapping[str, str], directory: Path, data: str | No
 
 
 def _said(words: Words, python: str, env: Mapping[str, str], directory: Path) -> dict[str, Scalar]:
-    with as_file(files("assay.payloads") / words[0]) as path:
-        argv = [python, str(path), *words[1:]]
+    with tempfile.TemporaryDirectory() as place:
+        payload_files.lay_out(Path(place), payload_files.files(words[0]))
+        argv = [python, f"{place}/{payload_files.path_of(words[0])}", *words[1:]]
         done = shell.run(argv, env=env, cwd=directory, timeout_s=TIMEOUT_S[words[0]])
     how = "" if done.ok else f"\n{done.stderr.strip() or f'it ended with exit code {done.exit_code}'}"
     return told(words[0], done.stdout + how)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from assay import payload_files
 from assay.errors import InputError, LaunchError, OptionsError, Problem
 from assay.launch import processes, sent, shown, spool
 from assay.launch.kept import KeptJob
@@ -164,7 +165,8 @@ class LocalLauncher:
 
         It detaches itself once it has taken the job. Whether it has is seen in the directory, not here.
         """
-        argv = [sys.executable, "-I", "-S", str(directory / "keeper.py"), str(directory), "--detach"]
+        keeper = directory / payload_files.path_of(sent.KEEPER)
+        argv = [sys.executable, "-I", "-S", str(keeper), str(directory), "--detach"]
         with (directory / "keeper.log").open("wb") as log:
             starting = subprocess.Popen(
                 argv,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from assay import shell
+from assay import payload_files, shell
 from assay.errors import HostError, LaunchError
 from assay.launch import programs
 from assay.launch.podman import refusals
@@ -49,8 +49,7 @@ def _inside(
     """What the doctor's programs tell, each in a container that is removed at once."""
     found: dict[str, Scalar] = {}
     with tempfile.TemporaryDirectory() as place:
-        for name, source in programs.files(*(words[0] for words in programs.asked(data))).items():
-            Path(place, name).write_bytes(source)
+        payload_files.lay_out(Path(place), payload_files.files(*(words[0] for words in programs.asked(data))))
         for name, *arguments in programs.asked(data):
             argv = [program, "run", "--rm", *flags(system, program)]
             argv += [f"--volume={place}:{place}:ro", f"--volume={directory}:{directory}:rw"]
@@ -60,7 +59,9 @@ def _inside(
             argv += [f"--workdir={directory}", f"--entrypoint={system.python}", image]
             try:
                 said = shell.run(
-                    [*argv, f"{place}/{name}", *arguments], env=texts(system.env), timeout_s=CHECK_TIMEOUT_S
+                    [*argv, f"{place}/{payload_files.path_of(name)}", *arguments],
+                    env=texts(system.env),
+                    timeout_s=CHECK_TIMEOUT_S,
                 )
             except HostError as error:
                 return {**found, "container.refused": str(error)}

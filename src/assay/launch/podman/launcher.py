@@ -13,8 +13,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from assay import payload_files
 from assay.errors import InputError, LaunchError, OptionsError, PlatformError, Problem
-from assay.launch import processes, shown, spool
+from assay.launch import processes, sent, shown, spool
 from assay.launch.kept import Keeper, KeptJob
 from assay.launch.launcher import JobRefused, Leftover
 from assay.launch.podman import options, refusals
@@ -184,7 +185,7 @@ class PodmanLauncher:
             self._image(job),
             "-I",
             "-S",
-            f"{directory}/keeper.py",
+            f"{directory}/{payload_files.path_of(sent.KEEPER)}",
             directory,
         ]
 

@@ -23,7 +23,7 @@ from assay.shell import Completed, ProgramMissing
 COMMANDS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
 WAIT_FOR_START_S, MEET_WITHIN_S = 60.0, 20
 _JOB_S = 180.0  # the test job's own time limit
-_MEET = "meet.py"
+_MEET = "meet"
 _TELL = f"""
 import importlib.util, json, os, platform, socket, time
 told = {{"host": socket.gethostname(), "python": platform.python_version(),
@@ -145,8 +145,8 @@ def _accepted(slurm: Slurm, system: SlurmSystem) -> Iterator[tuple[str, Scalar]]
 def _job(nodes: int, data: str | None = None) -> Job:
     words = [words for words in programs.asked(data) if words[0] != programs.TORCH]
     argv, files = programs.in_turn(*words)
-    meet = TaskFile(_MEET, _TELL.encode())  # first, so that all come to it at about the same time
-    task = Task((*argv[:2], _MEET, *argv[2:]), files=(meet, *files))
+    meet = TaskFile(f"{_MEET}.py", _TELL.encode())  # first, so that all come to it at about the same time
+    task = Task((*argv[:3], _MEET, *argv[3:]), files=(meet, *files))
     return Job(uuid.uuid4().hex, "doctor", Shape(nodes, 1, nodes), task, 0, _JOB_S)
 
 

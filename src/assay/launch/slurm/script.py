@@ -12,6 +12,8 @@ import re
 import shlex
 from collections.abc import Iterator
 
+from assay import payload_files
+from assay.launch import sent
 from assay.launch.slurm.options import SlurmSystem
 from assay.records import Job
 
@@ -121,7 +123,8 @@ def _start(job: Job, system: SlurmSystem, python: str) -> Iterator[str]:
     if system.container_image is not None:
         yield from _container(system, system.container_image)
     node = "--node-from SLURM_NODEID" if nodes > 1 else ""
-    yield f'{shlex.quote(python)} -I -S "$ASSAY_JOB/keeper.py" "$ASSAY_JOB" {node}'.rstrip()
+    keeper = payload_files.path_of(sent.KEEPER)
+    yield f'{shlex.quote(python)} -I -S "$ASSAY_JOB/{keeper}" "$ASSAY_JOB" {node}'.rstrip()
 
 
 def _container(system: SlurmSystem, image: str) -> Iterator[str]:

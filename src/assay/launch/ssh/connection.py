@@ -10,18 +10,18 @@ import stat
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import resources
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from assay import shell
+from assay import payload_files, shell
 from assay.errors import LaunchError, PlatformError
 from assay.launch.frames import Frame, FrameReader
 from assay.launch.launcher import JobRefused
 from assay.launch.ssh import refusals
 from assay.launch.ssh.options import SshSystem
-from assay.payloads.ssh_host import MARK
 from assay.records import Extent
+from assay_payloads.keeping.ssh_host import MARK
 
 CONNECT_S = 10
 CALL_S = 120.0
@@ -33,6 +33,15 @@ _OPTIONS = {
     "ServerAliveCountMax": "3",
 }
 _PERSIST_S = 60
+_PROGRAM = "assay_payloads.keeping.ssh_host"
+# Makes modules of the sources in its first argument, the last of which answers the call
+_LOADER = """\
+import json, sys, types
+for name, source in json.loads(sys.argv.pop(1)):
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(source, name, "exec"), module.__dict__)
+module.main(*sys.argv[1:])
+"""
 
 
 class Unreachable(PlatformError):  # noqa: N818  (named by what is wrong, as its siblings are read)
@@ -49,7 +58,7 @@ class Connection:
     def ask(
         self, what: str, directory: str, *arguments: str, stdin: bytes = b"", timeout_s: float = CALL_S
     ) -> Any:
-        """The answer of payloads/ssh_host.py.
+        """The answer of assay_payloads/keeping/ssh_host.py.
 
         Raises Unreachable where the host is, LaunchError where it answers with an error or not at all.
         """
@@ -66,9 +75,9 @@ class Connection:
         return [*self._ssh(), "-o", "ControlMaster=no", "-T", "--", self.host, shlex.join(command)]
 
     def program(self, what: str, directory: str, *arguments: str) -> list[str]:
-        """The command line that makes a call of payloads/ssh_host.py there."""
-        source = (resources.files("assay.payloads") / "ssh_host.py").read_text()
-        return self.argv([self.system.python, "-I", "-S", "-c", source, what, directory, *arguments])
+        """The command line that makes a call of assay_payloads/keeping/ssh_host.py there."""
+        python = [self.system.python, "-I", "-S", "-c", _LOADER, _sources()]
+        return self.argv([*python, what, directory, *arguments])
 
     def open(self) -> None:
         """Make the connection that calls share, unless there is one. Raises Unreachable."""
@@ -117,6 +126,13 @@ class Connection:
         for name, value in {**_OPTIONS, "ControlPath": f"{_private_directory()}/%C"}.items():
             argv += ["-o", f"{name}={value}"]
         return argv
+
+
+@cache
+def _sources() -> str:
+    """The program and what it imports, as the loader takes them: by module, each after what it imports."""
+    sources = payload_files.files(_PROGRAM)  # in the order of their paths, which does it for these few
+    return json.dumps([(payload_files.module_of(path), source.decode()) for path, source in sources.items()])
 
 
 def _run(argv: Sequence[str], timeout_s: float, stdin: bytes = b"") -> shell.Completed:

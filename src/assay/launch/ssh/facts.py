@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from assay import payload_files
 from assay.errors import LaunchError
 from assay.launch import programs
 from assay.launch.ssh import clocks
@@ -25,7 +26,7 @@ def facts_of(system: SshSystem, data: str | None = None) -> dict[str, Mapping[st
 
 def _host(connection: Connection, data: str | None) -> dict[str, Scalar]:
     system, words = connection.system, programs.asked(data)
-    sources = programs.files(*(each[0] for each in words))
+    sources = payload_files.files(*(each[0] for each in words))
     files = {name: source.decode() for name, source in sources.items()}
     stdin = json.dumps({"files": files, "programs": words, "env": texts(system.env)}).encode()
     try:

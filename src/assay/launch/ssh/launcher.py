@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
+from assay import payload_files
 from assay.errors import LaunchError, OptionsError, PlatformError, Problem
 from assay.launch import outputs, sent, shown
 from assay.launch.kept import by_whom, job_status, joined
@@ -58,7 +59,13 @@ class SshLauncher:
         nodes = self._nodes(job)
         job = shown.without_secrets(job)
         directory = f"{self.system.directory}/<token>"
-        keeper = [self.system.python, "-I", "-S", f"{directory}.<node>/keeper.py", f"{directory}.<node>"]
+        keeper = [
+            self.system.python,
+            "-I",
+            "-S",
+            f"{directory}.<node>/{payload_files.path_of(sent.KEEPER)}",
+            f"{directory}.<node>",
+        ]
         lines = [
             f"# on {', '.join(self.system.hosts[:nodes])}: node 0 to {nodes - 1}",
             shlex.join([*keeper, "--detach", "--node-from", "ASSAY_NODE"]),
@@ -213,7 +220,7 @@ class SshLauncher:
             python=self.system.python,
             env=self.system.env,
             cwd=job.task.cwd or "work",
-            probe="probe.py",
+            probe=payload_files.path_of(sent.PROBE),
             nodes=self._nodes(job),
             grace_s=self.system.grace,
             start_timeout_s=sent.START_TIMEOUT_S,
@@ -366,7 +373,7 @@ def _archive(job: Job, spec: Mapping[str, Any], secrets: Mapping[str, str], own:
     """
     members = {"spec.json": json.dumps(spec).encode()}
     members |= {f"{own}{sent.SECRETS}": json.dumps(secrets).encode()} if secrets else {}
-    members |= sent.programs("keeper.py", "relay.py", "probe.py")
+    members |= payload_files.files(sent.KEEPER, sent.PROBE)
     members |= {f"work/{file.name}": file.data for file in job.task.files}
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:

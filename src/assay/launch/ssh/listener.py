@@ -13,9 +13,9 @@ from typing import IO, Any
 from assay.launch.frames import Frame, FrameReader, Joiner
 from assay.launch.ssh import refusals
 from assay.launch.ssh.connection import Connection
-from assay.payloads import relay
-from assay.payloads.ssh_host import MARK
 from assay.records import Output
+from assay_payloads.keeping import relay
+from assay_payloads.keeping.ssh_host import MARK
 
 READ_BYTES = 1 << 18
 WAITS = relay.WAITS.encode()

@@ -20,7 +20,7 @@ from assay.units import human
 
 GPU = "nvidia.com/gpu"
 RDMA = "rdma/"  # how the device plugins' resources begin
-VECTOR_ADD, RDMA_CHECK = "vector_add.py", "rdma_check.py"
+VECTOR_ADD, RDMA_CHECK = "assay_payloads.probing.vector_add", "assay_payloads.probing.rdma_check"
 START_WITHIN_S = 120.0  # the system's image is on a node by now
 
 
@@ -64,7 +64,7 @@ def jobs(seen: Seen) -> list[tuple[KubernetesSystem, Job]]:
 
 
 def _job(program: str) -> Job:
-    return pod.job((program,), name=program.removesuffix(".py").replace("_", "-"))
+    return pod.job((program,), name=program.rpartition(".")[2].replace("_", "-"))
 
 
 def _with(system: KubernetesSystem, device: str) -> KubernetesSystem:

@@ -16,7 +16,7 @@ INDEX = "ASSAY_WORKER"
 INDEX_LABEL = "training.kubeflow.org/replica-index"  # of each worker's pod, set by the operator
 AUTH_DIR = "/assay/ssh"
 HOSTS = "/etc/mpi/hostfile"  # the operator tells Open MPI 4 of it in a variable that 5 does not know
-PROGRAM = f"{payload.PROGRAM_DIR}/mpi.py"
+PROGRAM = "assay_payloads.keeping.mpi"
 OF_RANKS_ALONE = ("affinity", "topologySpreadConstraints", "resourceClaims")
 
 
@@ -85,7 +85,7 @@ def _mpirun(order: Order) -> list[str]:
 
 
 def _mpi(order: Order, role: str) -> list[str]:
-    return [order.options.python, "-I", "-S", PROGRAM, role]
+    return [order.options.python, "-I", "-S", payload.program(PROGRAM), role]
 
 
 KIND = Kind(
@@ -94,7 +94,7 @@ KIND = Kind(
     manifest=manifest,
     ended=lambda obj: ended_by_condition(obj, "Succeeded", "Failed"),
     expected_pods=lambda shape: shape.workers + 1,
-    programs=("mpi.py",),
+    programs=(PROGRAM,),
     spec={"rank_env": f"{payload.JOB_DIR}/arrivals"},
     needs="the MPI Operator",
 )

@@ -1,0 +1,85 @@
+"""What of `assay_payloads` travels with a program: its file, those that it imports, their packages' own.
+
+A program is named as Python names it, `assay_payloads.training.resnet50`, a file by its path from the
+directory that holds the package. Laid out so below another directory, they are imported by the same names.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+import assay_payloads
+
+DIRECTORY = Path(assay_payloads.__file__).parents[1]  # from here `python -m` runs the programs
+
+
+@cache
+def source(path: str) -> bytes:
+    """A file of the package: a program, or data that lies beside one."""
+    return (DIRECTORY / path).read_bytes()
+
+
+def path_of(module: str) -> str:
+    """The file of a module that is no package.
+
+    >>> path_of("assay_payloads.keeping.keeper")
+    'assay_payloads/keeping/keeper.py'
+    """
+    return f"{module.replace('.', '/')}.py"
+
+
+def module_of(path: str) -> str:
+    """The module or package whose file it is.
+
+    >>> module_of("assay_payloads/keeping/keeper.py"), module_of("assay_payloads/keeping/__init__.py")
+    ('assay_payloads.keeping.keeper', 'assay_payloads.keeping')
+    """
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def files(*programs: str) -> dict[str, bytes]:
+    """All that these programs need, by path, in the order of the paths."""
+    return {path: source(path) for path in travelling(*programs)}
+
+
+@cache
+def travelling(*programs: str) -> tuple[str, ...]:
+    """Paths of all that these programs need, sorted.
+
+    >>> [path.removeprefix("assay_payloads/") for path in travelling("assay_payloads.micro.matmul")]
+    ['__init__.py', 'measuring/__init__.py', 'measuring/rank.py', 'micro/__init__.py', 'micro/matmul.py']
+    """
+    found = {path_of(program): None for program in programs}
+    waiting = [*found]
+    while waiting:
+        path = waiting.pop()
+        packages = [f"{parent}/__init__.py" for parent in PurePosixPath(path).parents if parent.name]
+        for needed in (*packages, *_imported(path)):
+            if needed not in found:
+                found[needed] = None
+                waiting.append(needed)
+    return tuple(sorted(found))
+
+
+def lay_out(place: Path, content: Mapping[str, bytes]) -> None:
+    """Write files below a directory, by their paths."""
+    for name, data in content.items():
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def _imported(path: str) -> Iterator[str]:
+    """Paths of the package's modules that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(source(path))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if (
+            isinstance(node, ast.ImportFrom) and node.module
+        ):  # what is imported from a package may be a module
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            if name.startswith(f"{assay_payloads.__name__}.") and (DIRECTORY / path_of(name)).is_file():
+                yield path_of(name)

@@ -1,0 +1,1 @@
+"""Data sets of training and inference, read in their usual layouts and fed to ranks."""

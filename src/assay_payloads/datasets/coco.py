@@ -1,0 +1,208 @@
+"""Microsoft COCO in its usual layout, for the programs that find objects in images. It travels beside them.
+
+    DIR/annotations/instances_train2017.json    DIR/train2017/000000000009.jpg …
+    DIR/annotations/instances_val2017.json      DIR/val2017/000000000139.jpg …
+    DIR/annotations/openimages-mlperf.json      DIR/validation/data/0001eeaf4aed83f9.jpg …
+
+The last is MLPerf inference's part of OpenImages, in the same form.
+
+Classes are numbered from 1 in the order of their category ids; 0 is the background. What is wrong with the
+data is a UnreadableSampleError that names the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from PIL import Image
+from pycocotools import mask as rle
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
+from torch import nn
+from torch.utils.data import Dataset
+from torchvision.transforms.functional import pil_to_tensor
+
+from assay_payloads.datasets.feed import UnreadableSampleError
+from assay_payloads.measuring.rank import Rank
+
+Target = dict[str, torch.Tensor]
+OPENIMAGES = "openimages-mlperf"
+# Where a split's annotations and images lie; all others are named as COCO's are.
+PLACES = {OPENIMAGES: ("openimages-mlperf.json", "validation/data")}
+
+
+class Coco:
+    """One split: its annotations, checked; an image is read when it is asked for.
+
+    ids  images that have an object to train on, or all of them for evaluation; in the order of their ids
+    """
+
+    def __init__(self, directory: Path, split: str, *, training: bool) -> None:
+        annotations, images = PLACES.get(split, (f"instances_{split}.json", split))
+        self.path, self.images = directory / "annotations" / annotations, directory / images
+        try:
+            with contextlib.redirect_stdout(sys.stderr):  # it reports its loading
+                self.api = COCO(str(self.path))
+        except (OSError, ValueError, KeyError, AssertionError, TypeError) as error:
+            raise UnreadableSampleError(
+                f"{self.path} can't be read as COCO's annotations: {error!r}"
+            ) from error
+        names = {category["id"]: category["name"] for category in self.api.dataset.get("categories", ())}
+        self.categories = sorted(names)
+        self.names = [names[category] for category in self.categories]
+        self._labels = {category: label for label, category in enumerate(self.categories, start=1)}
+        self.flat_boxes = self._check()
+        self.ids = sorted(self.api.imgs)
+        if training:
+            self.ids = [image for image in self.ids if self.objects(image)]
+            self._check_classes()
+
+    def _check(self) -> int:
+        """Every annotation has its image, class and box; gives how many boxes have no area."""
+        if not self.categories or not self.api.imgs:
+            raise UnreadableSampleError(
+                f"{self.path}: found no categories or no images; COCO's annotations have both"
+            )
+        flat = 0
+        for annotation in self.api.dataset.get("annotations", ()):
+            where = f"{self.path}: annotation {annotation.get('id')}"
+            if annotation.get("category_id") not in self._labels:
+                found = annotation.get("category_id")
+                raise UnreadableSampleError(
+                    f"{where}: category_id {found} is none of its {len(self.names)} categories"
+                )
+            if annotation.get("image_id") not in self.api.imgs:
+                raise UnreadableSampleError(
+                    f"{where}: image_id {annotation.get('image_id')} is none of its images"
+                )
+            box = annotation.get("bbox")
+            if not (isinstance(box, list) and len(box) == 4 and all(isinstance(n, int | float) for n in box)):
+                raise UnreadableSampleError(
+                    f"{where}: bbox is {box!r}; expected [x, y, width, height] in pixels"
+                )
+            flat += min(box[2:]) <= 0
+        return flat
+
+    def _check_classes(self) -> None:
+        seen = {found["category_id"] for image in self.ids for found in self.objects(image)}
+        empty = [name for name, id_ in zip(self.names, self.categories, strict=True) if id_ not in seen]
+        if empty:
+            raise UnreadableSampleError(
+                f"{self.path}: no box of class {', '.join(empty)}: it can't be learned from it"
+            )
+
+    def objects(self, image: int) -> list[dict[str, Any]]:
+        """Annotations of an image that can be learned from: single objects, of some area."""
+        return [
+            annotation
+            for annotation in self.api.imgToAnns[image]
+            if not annotation.get("iscrowd") and min(annotation["bbox"][2:]) > 0
+        ]
+
+    def file(self, image: int) -> Path:
+        """Where its pixels stand."""
+        return self.images / str(self.api.imgs[image]["file_name"])
+
+    def read(self, image: int) -> torch.Tensor:
+        """Its pixels: uint8, 3 × height × width."""
+        with Image.open(self.file(image)) as picture:
+            return pil_to_tensor(picture.convert("RGB"))
+
+    def target(self, image: int, *, masks: bool = False) -> Target:
+        """Its objects: boxes (float, n × 4, corners in pixels), labels (from 1), masks (uint8, n × H × W)."""
+        size = self.api.imgs[image]
+        limits = torch.tensor([size["width"], size["height"]] * 2)
+        objects = self.objects(image)
+        boxes = torch.tensor([found["bbox"] for found in objects], dtype=torch.float32).reshape(-1, 4)
+        boxes[:, 2:] += boxes[:, :2]
+        target = {
+            "boxes": boxes.clamp(min=0).minimum(limits),
+            "labels": torch.tensor([self._labels[found["category_id"]] for found in objects]),
+        }
+        if masks:
+            target["masks"] = torch.stack([torch.from_numpy(self.api.annToMask(found)) for found in objects])
+        return target
+
+    def result(self, image: int, found: Target) -> Iterator[dict[str, Any]]:
+        """What a model of torchvision found in an image, in COCO's form of results."""
+        boxes = found["boxes"].cpu()
+        corners = torch.cat([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], dim=1).tolist()
+        labels, scores = found["labels"].tolist(), found["scores"].tolist()
+        for index, (label, score, box) in enumerate(zip(labels, scores, corners, strict=True)):
+            entry = {
+                "image_id": image,
+                "category_id": self.categories[label - 1],
+                "bbox": box,
+                "score": score,
+            }
+            if "masks" in found:
+                mask = (found["masks"][index, 0] > 0.5).to(torch.uint8).cpu().numpy()
+                entry["segmentation"] = rle.encode(mask.copy(order="F"))
+            yield entry
+
+
+class CocoImages(Dataset):
+    """What reads images of a split: the files behind them, as feed.py wants to know them."""
+
+    def __init__(self, coco: Coco, *, training: bool) -> None:
+        self.coco, self.training = coco, training
+
+    def __len__(self) -> int:
+        return len(self.coco.ids)
+
+    def where(self, index: int) -> Path:
+        return self.coco.file(self.coco.ids[index])
+
+    def stored_bytes(self, index: int) -> int:
+        return self.where(index).stat().st_size
+
+
+def load_weights(trunk: nn.Module, path: Path) -> None:
+    """Give a network the weights of a file, as torchvision publishes its classifiers'; all have to fit."""
+    try:
+        trunk.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    except (OSError, RuntimeError, pickle.UnpicklingError, TypeError) as error:
+        what = str(error).splitlines()[0]
+        raise UnreadableSampleError(
+            f"{path} doesn't hold this network's weights as torchvision names them: {what}"
+        ) from error
+
+
+def average_precision(
+    rank: Rank, coco: Coco, found: Sequence[dict[str, Any]], kinds: Sequence[str]
+) -> list[float]:
+    """COCO's AP (IoU .50 to .95) of each kind, `bbox` or `segm`, from what every rank found in its images.
+
+    Source: pycocotools, which defines it. The first rank computes, and all have the figures.
+    """
+    gathered: list[Sequence[dict[str, Any]]] = [found]
+    if rank.size > 1:
+        gathered = [[] for _ in range(rank.size)]
+        dist.gather_object(found, gathered if rank.rank == 0 else None)
+    figures = [0.0] * len(kinds)
+    results = [entry for part in gathered for entry in part]
+    if rank.rank == 0:
+        figures = [precision(coco, results, kind) for kind in kinds]
+    return rank.over_ranks(figures, "SUM")
+
+
+def precision(coco: Coco, results: list[dict[str, Any]], kind: str) -> float:
+    """COCO's AP (IoU .50 to .95) of results in its form, over all images of the split; `bbox` or `segm`."""
+    if not results:  # a model that finds nothing; pycocotools can't read none
+        return 0.0
+    with contextlib.redirect_stdout(sys.stderr):
+        evaluation = COCOeval(coco.api, coco.api.loadRes(results), kind)
+        evaluation.evaluate()
+        evaluation.accumulate()
+        evaluation.summarize()
+    figure = float(evaluation.stats[0])
+    if figure < 0:  # how pycocotools says that there is nothing to find
+        raise UnreadableSampleError(f"{coco.path}: no object of any class: there is no precision to compute")
+    return figure

@@ -1,0 +1,1 @@
+"""What ranks or nodes exchange, and how fast."""

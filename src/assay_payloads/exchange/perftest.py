@@ -1,0 +1,221 @@
+"""RDMA between two nodes by perftest's programs, which have to be on them, over one port after the other.
+
+    python -m assay_payloads.exchange.perftest --program ib_write_bw --directions 0-to-1 1-to-0 both
+
+Every port that is ACTIVE on both nodes under the same name is measured with its own; the others are named as
+left out. Directions are those of the data, between worker 0 and worker 1: a write or a send goes from the
+client to the server, a read comes from it, so the two change places. `both` is perftest's own `-b`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import resource
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from assay_payloads.exchange.pair import REFUSED, Pair, joined
+from assay_payloads.measuring.rank import END
+from assay_payloads.measuring.site_program import NOT_THERE, Words, show, told
+
+SYSFS = Path("/sys/class/infiniband")
+DIRECTIONS = ("0-to-1", "1-to-0", "both")
+JSON_FILE = "perftest.json"
+ACTIVE = "ACTIVE"
+
+
+def locked_memory() -> str:
+    """The limit of memory that this process may lock, for people."""
+    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    return "no limit" if limit == resource.RLIM_INFINITY else f"{limit >> 10} KiB"
+
+
+REMEDIES = (  # short, so that one line holds failure and remedy
+    (
+        r"Couldn't allocate MR|[Ff]ailed to create MR",
+        f"locked memory is limited to {locked_memory()}: raise it in limits.conf; in a pod IPC_LOCK, on "
+        "OpenShift a MachineConfig (memlock=-1); a GPU's: nvidia-peermem",
+    ),
+    (
+        r"[Dd]id not detect devices|Unable to find the Infiniband|Couldn't get context for the device",
+        "this process does not reach the device: /dev/infiniband (in a pod the RDMA device plugin's) or "
+        "rdma-core is missing",
+    ),
+    (r"Port number \d+ state is|state is Down", "the port went down: see its cable, its switch, `ibstatus`"),
+    (
+        r"not compatible with versions|[Dd]ifferent versions",
+        "both ends need the same version of perftest",
+    ),
+    (r"Couldn't connect to|[Uu]nable to (open file descriptor for|init the) socket", REFUSED),
+    (
+        r"to RTR|Unable to Connect the HCA",
+        "the ports don't reach each other: RoCE needs the `gid_index` of RoCE v2 (show_gids), InfiniBand a "
+        "subnet manager (sminfo)",
+    ),
+    (
+        r"Completion with error|Failed status",
+        "messages were lost: with RoCE see flow control (PFC, ECN), else cables and their errors (perfquery)",
+    ),
+    (
+        r"(unrecognized|invalid) option",
+        "this build or version does not know it; cuda_device needs one built with CUDA",
+    ),
+)
+
+
+class Port(NamedTuple):
+    """A port of an RDMA device: `mlx5_0:1`, `ACTIVE`, `InfiniBand`, `200 Gb/sec (4X HDR)`."""
+
+    name: str
+    state: str
+    link_layer: str
+    rate: str
+
+
+def ports(sysfs: Path = SYSFS) -> list[Port]:
+    """All ports of this node."""
+    found = []
+    for place in sorted(sysfs.glob("*/ports/*")):
+        state, link_layer, rate = ((place / name).read_text() for name in ("state", "link_layer", "rate"))
+        name = f"{place.parent.parent.name}:{place.name}"
+        found.append(Port(name, state.partition(":")[2].strip(), link_layer.strip(), rate.strip()))
+    return found
+
+
+def paired(
+    of_0: Sequence[Port], of_1: Sequence[Port], asked: Sequence[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Ports that can be measured, each with what it is; and the others, each with why it can't.
+
+    of_0, of_1  of worker 0 and of worker 1
+    asked       names of devices or of ports; all where there are none
+    """
+    by_name = [{port.name: port for port in ports_of} for ports_of in (of_0, of_1)]
+    names = sorted({*by_name[0], *by_name[1]})
+    usable, left_out = {}, {}
+    for name in names:
+        ends = [found.get(name) for found in by_name]
+        obstacle = None if not asked or {name, name.partition(":")[0]} & {*asked} else "not asked for"
+        obstacle = obstacle or _obstacle(ends)
+        if obstacle:
+            left_out[name] = obstacle
+        else:
+            usable[name] = " and ".join(dict.fromkeys(f"{p.link_layer}, {p.rate}" for p in ends if p))
+    known = {*names, *(name.partition(":")[0] for name in names)}
+    left_out |= {name: "neither worker has it" for name in asked if name not in known}
+    return usable, left_out
+
+
+def _obstacle(ends: Sequence[Port | None]) -> str:
+    """Why nothing can be measured between two ports; "" where it can."""
+    for worker, port in enumerate(ends):
+        if port is None:
+            return f"worker {worker} has none of this name"
+        if port.state != ACTIVE:
+            return f"{port.state} on worker {worker}"
+    layers = [port.link_layer for port in ends if port]
+    return "" if layers[0] == layers[1] else f"{layers[0]} on worker 0 and {layers[1]} on worker 1"
+
+
+def agreed_ports(pair: Pair, asked: Sequence[str]) -> list[str]:
+    """Names of those that both ends measure. Without any both fail with the reason."""
+    mine = ports()
+    theirs = [Port(*fields) for fields in pair.exchange(mine)]
+    both = (mine, theirs) if pair.number == 0 else (theirs, mine)
+    for worker, found in enumerate(both):
+        if not found:
+            pair.rank.fail(
+                f"worker {worker} has no RDMA device: nothing is in {SYSFS}; choose a node with one, or load "
+                "its driver (`lspci` shows the card, `modprobe mlx5_ib` loads one of them)"
+            )
+    usable, left_out = paired(*both, asked)
+    told_left_out = "; ".join(f"{name}: {why}" for name, why in left_out.items())
+    if not usable:
+        pair.rank.fail(f"no port can be measured: {told_left_out}; `ibstatus` on the nodes tells more")
+    for name, what in usable.items():
+        pair.rank.log(f"port.{name}", what)
+    pair.rank.log("ports_left_out", told_left_out or "none")
+    return [*usable]
+
+
+def same_version(pair: Pair, program: str) -> None:
+    """Both fail where the two ends have not the same version of perftest."""
+    try:
+        said = re.search(r"Version\s*:\s*(\S+)", told(program, "--version"))
+    except OSError as error:
+        pair.fail(f"{program} can't be started: {error.strerror}: {NOT_THERE}")
+    mine = said[1] if said else "unknown"
+    theirs = pair.exchange(mine)
+    if mine != theirs:
+        pair.rank.fail(
+            f"this end has perftest {mine} and {pair.other} has {theirs}; what they tell each other differs "
+            "between versions: install the same on both"
+        )
+    pair.rank.log("perftest_version", mine)
+
+
+def measure(pair: Pair, options: argparse.Namespace, port: str, direction: str, *, has_json: bool) -> None:
+    """One port in one direction, from either end."""
+    program = os.path.basename(options.program)  # noqa: PTH119
+    sender = 1 if direction in ("1-to-0", "both") else 0
+    client = 1 - sender if "read" in program and direction != "both" else sender
+    device, _, number = port.partition(":")
+    labels = {"device": device, "port": int(number), "direction": direction}
+    common = [options.program, "-d", device, "-i", number, *arguments(options)]
+    common += ["-b"] if direction == "both" else []
+    if pair.number != client:
+        pair.serve(lambda tcp_port: [*common, "-p", str(tcp_port)], options.port, labels)
+        return
+    asked = ["--out_json", f"--out_json_file={JSON_FILE}"] if has_json else []
+    pair.connect(lambda address, tcp_port: [*common, "-p", str(tcp_port), *asked, address], labels)
+    report = Path(JSON_FILE)
+    if report.exists():
+        show(pair.rank, "json", labels, report.read_text(errors="replace"))
+        report.unlink()
+
+
+def arguments(options: argparse.Namespace) -> list[str]:
+    """What both ends of a test are given alike."""
+    argv = ["-a"] if options.message_bytes is None else ["-s", str(options.message_bytes)]
+    given: Mapping[str, object] = {
+        "-n": options.iterations,
+        "-x": options.gid_index,
+        "-q": options.queue_pairs,
+    }
+    for option, value in given.items():
+        argv += [option, str(value)] if value is not None else []
+    argv += [f"--use_cuda={options.cuda_device}"] if options.cuda_device is not None else []
+    return argv + (["-R"] if options.rdma_cm else [])
+
+
+def main() -> None:
+    """Read the command line, measure every port in every direction."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--program", default="ib_write_bw", help="its path, or its name on the PATH")
+    parser.add_argument("--message-bytes", type=int, help="default: all sizes from 2 to 2^23")
+    parser.add_argument("--iterations", type=int, help="of each size; default: the program's own")
+    parser.add_argument("--devices", nargs="+", default=[], help="mlx5_0 or mlx5_0:1; default: all")
+    parser.add_argument("--directions", nargs="+", choices=DIRECTIONS, default=["0-to-1", "1-to-0"])
+    parser.add_argument("--gid-index", type=int)
+    parser.add_argument("--queue-pairs", type=int)
+    parser.add_argument("--cuda-device", type=int, help="whose memory is sent and received")
+    parser.add_argument("--rdma-cm", action=argparse.BooleanOptionalAction, default=False)
+    parser.add_argument("--port", type=int, help="TCP port of the server; default: one that is free")
+    options = parser.parse_args()
+    pair = joined(Words(REMEDIES))
+    usable = agreed_ports(pair, options.devices)
+    same_version(pair, options.program)
+    has_json = "--out_json" in told(options.program, "--help")
+    for port in usable:
+        for direction in options.directions:
+            measure(pair, options, port, direction, has_json=has_json)
+    pair.rank.log("payload", event=END)
+
+
+if __name__ == "__main__":
+    main()

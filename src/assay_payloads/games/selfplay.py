@@ -1,0 +1,160 @@
+"""Games of Go that a search plays against itself or another, and the files that hold them.
+
+Nothing is resigned: every game is played to its end.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from assay_payloads.datasets.feed import UnreadableSampleError
+from assay_payloads.games.go import HISTORY, Boards
+from assay_payloads.games.mcts import Search
+
+NOISE_CONCENTRATION = 0.03 * 361  # over the points of a board: 0.03 on 19 × 19, as in AlphaGo Zero's paper
+
+
+@dataclass
+class Games:
+    """Games that were played to their ends, on the CPU: their positions, game by game, and who won.
+
+    stones   positions × HISTORY × points, int8
+    turn     positions, int8: who was to move
+    visits   positions × moves, float: the search's visits of each move, summing to 1
+    outcome  positions, float: 1 where the mover won its game, -1 where it lost
+    black    games, float: 1 where black won, -1 where white did
+    """
+
+    stones: Tensor
+    turn: Tensor
+    visits: Tensor
+    outcome: Tensor
+    black: Tensor
+
+    @classmethod
+    def joined(cls, parts: Sequence[Games]) -> Games:
+        """Several as one."""
+        return cls(*(torch.cat([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
+
+def play(players: Sequence[Search], games: range, total: int, seed: Sequence[int], *, explore: bool) -> Games:
+    """Play games to their ends, all at once.
+
+    players  one, against itself; or two, of whom the first has black in games of even number
+    games    the numbers of those that are played here, of `total` that are played by all ranks. What is drawn
+             for a game depends on the seed and its number alone, so that more ranks play the same games
+    explore  mix noise into the search; without it games differ by their openings alone
+    """
+    go, device = players[0].go, players[0].go.neighbours.device
+    boards, numbers = Boards.empty(len(games), go.size, device), torch.tensor(games)
+    positions = []
+    for played in range(go.most_moves):
+        live = (~go.over(boards)).nonzero().flatten()
+        if not len(live):
+            break
+        now, here = boards[live], numbers[live.cpu()]
+        chance = np.random.default_rng([*seed, played])
+        drawn = torch.from_numpy(chance.random(total).astype(np.float32))[here]
+        noise = _noise(chance, go.points, total)[here].to(device) if explore else None
+        visits = torch.zeros(len(live), go.points + 1, device=device)
+        for number, player in enumerate(players):
+            turn = ((here + played) % len(players) == number).nonzero().flatten().to(device)
+            if len(turn):
+                visits[turn] = player.visits(now[turn], None if noise is None else noise[turn])
+        visits /= visits.sum(1, keepdim=True)
+        boards.put(live, go.play(now, _choose(visits, drawn, played)))
+        positions.append((live, now.stones, now.turn, visits))
+    black = go.score(boards).sign().cpu()
+    live, *parts = (torch.cat(each).cpu() for each in zip(*positions, strict=True))
+    by_game = live.argsort(stable=True)
+    stones, turn, visits = (part[by_game] for part in parts)
+    return Games(stones, turn, visits, black[live[by_game]] * turn, black)
+
+
+def _noise(chance: np.random.Generator, points: int, games: int) -> Tensor:
+    """What is mixed into each game's root, games × moves."""
+    drawn = chance.dirichlet([NOISE_CONCENTRATION / points] * (points + 1), games)
+    return torch.from_numpy(drawn.astype(np.float32))
+
+
+def _choose(visits: Tensor, drawn: Tensor, played: int) -> Tensor:
+    """A move for each game: in the opening by chance, as often as visited; then the most visited.
+
+    The opening is one move in twelve points, as in AlphaGo Zero's paper (30 on 361), but at least four: with
+    fewer, games on small boards would repeat each other.
+    """
+    points = visits.shape[1] - 1
+    if played >= max(4, points // 12):
+        return visits.argmax(1)
+    shares = visits.cpu().cumsum(1)  # sums of a GPU are of no fixed order
+    return (shares < drawn.unsqueeze(1)).sum(1).clamp(max=points).to(visits.device)
+
+
+class GameFiles:
+    """A directory with the games of each generation, one file a rank: `generation-0003-rank-0001.pt`.
+
+    training  tells the files of one training from those of others in the same directory
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.training = directory, ""
+
+    def path(self, generation: int, rank: int) -> Path:
+        """Where a rank's games of a generation stand."""
+        return self.directory / f"generation-{generation:04d}-rank-{rank:04d}.pt"
+
+    def generations(self) -> list[int]:
+        """Those that the first rank has written, in order."""
+        return sorted(
+            int(path.name.split("-")[1]) for path in self.directory.glob("generation-*-rank-0000.pt")
+        )
+
+    def write(self, generation: int, rank: int, ranks: int, games: Games) -> None:
+        """Leave the whole file or none; one of an earlier training is replaced."""
+        path = self.path(generation, rank)
+        part = path.with_suffix(".part")
+        torch.save({"training": self.training, "ranks": ranks, **asdict(games)}, part)
+        part.replace(path)
+
+    def read(self, generation: int, points: int) -> Games:
+        """All ranks' games of a generation, on boards of `points`; the first read says which training's.
+
+        Raises UnreadableSampleError, which names the file.
+        """
+        parts, rank, ranks = [], 0, 1
+        while rank < ranks:
+            path = self.path(generation, rank)
+            training, ranks, games = self._read(path)
+            self.training = self.training or training
+            if training != self.training:
+                raise UnreadableSampleError(
+                    f"{path} is of another training, which plays into the same directory"
+                )
+            if games.stones.shape[1:] != (HISTORY, points):
+                found = games.stones.shape[-1]
+                raise UnreadableSampleError(
+                    f"{path} is of boards of {found} points; --board-size asks for {points}"
+                )
+            parts.append(games)
+            rank += 1
+        return Games.joined(parts)
+
+    @staticmethod
+    def _read(path: Path) -> tuple[str, int, Games]:
+        try:
+            found = torch.load(path, weights_only=True)
+            return found.pop("training"), found.pop("ranks"), Games(**found)
+        except (OSError, RuntimeError, EOFError, LookupError, TypeError, pickle.UnpicklingError) as error:
+            raise UnreadableSampleError(f"{path} can't be read: {told(error)}") from error
+
+
+def told(error: Exception) -> str:
+    """Kind and first line: torch's errors of files go on with advice on how to trust them."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

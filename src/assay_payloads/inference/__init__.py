@@ -1,0 +1,1 @@
+"""MLPerf's inference benchmarks, driven by its LoadGen."""

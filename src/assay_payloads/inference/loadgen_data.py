@@ -1,0 +1,106 @@
+"""Samples with what is right: images of classes, images with boxes, or questions on texts."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Arrays = tuple[np.ndarray, ...]
+CLASSES, BOXES, SPANS = "classes", "boxes", "spans of a text"  # what samples ask for and models answer
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's pixels
+SHORT_SIDE = 256 / 224  # of an image before its middle is cut out, in sizes of the cut
+SQUAD = ("dev-v1.1.json", "vocab.txt")  # questions, and the vocabulary that their words are cut by
+PIECES = 30522  # of that vocabulary: BERT's, uncased
+
+
+@dataclass(frozen=True)
+class Data:
+    """Samples in a fixed order.
+
+    asked       what an answer is: classes, boxes or spans of a text
+    read        a sample's arrays by its index; a ValueError names its file
+    score       what answers are worth, at most 1: one to each sample, as LoadGen's accuracy log keeps them
+    categories  ids of what boxes can hold; () of samples without boxes
+    """
+
+    asked: str
+    count: int
+    read: Callable[[int], Arrays]
+    score: Callable[[Sequence[bytes]], float]
+    categories: tuple[int, ...] = ()
+
+
+def labelled(path: Path, size: int) -> Data:
+    """What lies at `path`: a directory of folders of images, one a class in the order of their names (as
+    torchvision's ImageFolder), an .npz file of `images` and their `labels`, a directory with COCO's
+    annotations, or one with SQuAD's questions.
+
+    size  of a sample: height and width of an image, or tokens
+
+    Raises OSError and ValueError, which name the file.
+    """
+    if (path / "annotations").is_dir():
+        from assay_payloads.inference.loadgen_coco import annotated
+
+        return annotated(path, size)
+    if any((path / name).exists() for name in SQUAD):
+        from assay_payloads.inference.loadgen_squad import questions
+
+        return questions(path, size)
+    return _folders(path, size) if path.is_dir() else _arrays(path)
+
+
+def _folders(path: Path, size: int) -> Data:
+    from torchvision.datasets import ImageFolder
+
+    try:
+        folder = ImageFolder(str(path))
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"{path}: expected a folder of images for each class, COCO's `annotations`, or SQuAD's "
+            f"{' and '.join(SQUAD)}: {error}"
+        ) from error
+
+    def read(index: int) -> Arrays:
+        return (_image(folder.samples[index][0], folder.loader, size),)
+
+    return Data(CLASSES, len(folder.targets), read, partial(share_right, np.array(folder.targets)))
+
+
+def _image(file: str, decode: Callable[[str], Any], size: int) -> np.ndarray:
+    """The middle of an image whose short side is resized, as MLPerf's classification takes it."""
+    from torchvision.transforms import v2
+
+    steps = [v2.Resize(round(SHORT_SIDE * size)), v2.CenterCrop(size), v2.PILToTensor()]
+    try:
+        pixels: np.ndarray = v2.Compose(steps)(decode(file)).numpy()
+    except (OSError, SyntaxError) as error:  # Pillow's, of a file that is cut or no image
+        raise ValueError(f"{file}: can't be decoded: {error}") from error
+    scaled = (pixels.transpose(1, 2, 0) / 255 - MEAN) / DEVIATION
+    return np.ascontiguousarray(scaled.transpose(2, 0, 1), dtype=np.float32)
+
+
+def _arrays(path: Path) -> Data:
+    if not zipfile.is_zipfile(path):
+        path.stat()
+        raise ValueError(f"{path}: found neither a directory nor an .npz file")
+    with np.load(path) as file:
+        missing = [name for name in ("labels", "images") if name not in file]
+        if missing:
+            raise ValueError(f"{path}: has no {', '.join(missing)}; it holds {', '.join(file) or 'nothing'}")
+        labels, images = file["labels"].astype(np.int64), file["images"]
+    if labels.shape != (len(images),):
+        raise ValueError(f"{path}: labels are {labels.shape}, expected one to each of {len(images)} images")
+    return Data(CLASSES, len(labels), lambda index: (images[index],), partial(share_right, labels))
+
+
+def share_right(labels: np.ndarray, answers: Sequence[bytes]) -> float:
+    """Share of 1 of the answers that are the label's class: top-1 accuracy."""
+    given = np.stack([np.frombuffer(answer, dtype=np.int64) for answer in answers])
+    return float((given[:, 0] == labels).mean())

@@ -1,0 +1,230 @@
+"""SQuAD v1.1 for LoadGen: windows of a text in, logits of an answer's ends out, F1 of its words.
+
+The samples, the choice among logits and the text of an answer are those of MLPerf's reference, so that its
+script finds the same figure in the same log.
+
+Source: mlcommons/inference, language/bert: create_squad_data.py, accuracy-squad.py.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tokenizers import BertWordPieceTokenizer
+
+from assay_payloads.inference.loadgen_data import PIECES, SPANS, SQUAD, Arrays, Data
+from assay_payloads.inference.squad import Question, f1, paragraphs
+
+QUESTIONS, VOCABULARY = SQUAD
+EXPECTED = f"{VOCABULARY} of BERT, uncased: {PIECES:,} pieces, a line each"
+MARKS = ("[CLS]", "[SEP]", "[UNK]")
+MOST_ASKED = 64  # pieces of a question; what is longer is cut
+STRIDE = 128  # pieces of a text from one window to the next
+BEST, LONGEST = 20, 30  # logits that are looked at on each side; pieces of an answer
+NO_ANSWER = "empty"  # what the reference says where none of them make a span
+_BETWEEN_WORDS = re.compile("[ \t\r\n\u202f]+")
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph as words between blanks, and as pieces of the vocabulary.
+
+    ids      of the pieces
+    word_of  the word that a piece is of, by number
+    """
+
+    words: Sequence[str]
+    pieces: Sequence[str]
+    ids: Sequence[int]
+    word_of: Sequence[int]
+
+    def cut(self, first: int, last: int) -> str:
+        """The answer from piece to piece, as its text has it.
+
+        What lies around the pieces in their words is left off where the letters of words and pieces pair off:
+        "1066" of "(1066)." Elsewhere, as where a word is of several pieces, all of its words are the answer.
+        """
+        words = " ".join(self.words[self.word_of[first] : self.word_of[last] + 1])
+        begin = bisect_left(self.word_of, self.word_of[first])
+        end = bisect_right(self.word_of, self.word_of[last])
+        pieces = " ".join(self.pieces[begin:end])
+        answer = " ".join(self.pieces[first : last + 1]).replace(" ##", "").replace("##", "")
+        letters = [at for at, letter in enumerate(words) if letter != " "]
+        at = pieces.find(answer)
+        if at < 0 or len(letters) != len(pieces.replace(" ", "")):
+            return words
+        before = len(pieces[:at].replace(" ", ""))
+        return words[letters[before] : letters[before + len(answer.replace(" ", "")) - 1] + 1]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A question beside each part of its text that fits: as many samples, the first of them number `start`.
+
+    asked    ids of the question's pieces
+    parts    pieces of the text, by number
+    nearest  the part that each piece has most of its surroundings in, by number: only there can it begin an
+             answer
+    """
+
+    question: Question
+    asked: Sequence[int]
+    text: Text
+    parts: Sequence[range]
+    nearest: np.ndarray
+    start: int
+
+    def span(self, logits: Sequence[np.ndarray]) -> tuple[int, int] | None:
+        """The answer's first and last piece, from the logits of each part, tokens × 2; None without any."""
+        best, found = -np.inf, None
+        for number, (part, given) in enumerate(zip(self.parts, logits, strict=True)):
+            offset = part.start - len(self.asked) - 2
+            likely = np.argsort(-given, axis=0, kind="stable")[:BEST]
+            first, last = likely[:, 0, None] + offset, likely[None, :, 1] + offset
+            scores = given[likely[:, 0], 0][:, None] + given[likely[:, 1], 1]
+            fits = np.isin(first, np.flatnonzero(self.nearest == number)) & (last < part.stop)
+            scores[~(fits & (first <= last) & (last < first + LONGEST))] = -np.inf
+            row, column = np.unravel_index(scores.argmax(), scores.shape)
+            if scores[row, column] > best:
+                best, found = scores[row, column], (int(first[row, 0]), int(last[0, column]))
+        return found
+
+
+class Samples:
+    """Every window of every question, as a network takes it; `windows` has those of each question.
+
+    length  tokens of a sample; MLPerf's is 384
+
+    Raises OSError and ValueError, which name the file.
+    """
+
+    def __init__(self, directory: Path, length: int) -> None:
+        for name in SQUAD:
+            if not (directory / name).is_file():
+                raise ValueError(
+                    f"{directory / name}: is missing; expected {QUESTIONS} of SQuAD and {EXPECTED}"
+                )
+        vocabulary = read_vocabulary(directory / VOCABULARY)
+        self._length, self._cut = length, BertWordPieceTokenizer(vocabulary, lowercase=True)
+        self._begin, self._end = vocabulary["[CLS]"], vocabulary["[SEP]"]
+        self.windows: list[Windows] = []
+        self._of_sample: list[Windows] = []
+        for paragraph in paragraphs(directory / QUESTIONS):
+            text = self._text(paragraph.text)
+            for question in paragraph.questions:
+                windows = self._beside(question, text)
+                self.windows.append(windows)
+                self._of_sample += [windows] * len(windows.parts)
+
+    def __len__(self) -> int:
+        return len(self._of_sample)
+
+    def _text(self, text: str) -> Text:
+        words = [word for word in _BETWEEN_WORDS.split(text) if word]
+        cut = self._cut.encode(words, is_pretokenized=True, add_special_tokens=False)
+        return Text(words, cut.tokens, cut.ids, [word for word in cut.word_ids if word is not None])
+
+    def _beside(self, question: Question, text: Text) -> Windows:
+        asked = self._cut.encode(question.asked, add_special_tokens=False).ids[:MOST_ASKED]
+        room = self._length - len(asked) - 3  # [CLS], and [SEP] twice
+        if room < 1:
+            raise ValueError(
+                f"samples of {self._length} tokens have no room for a text beside a question of "
+                f"{len(asked)}; MLPerf's have 384"
+            )
+        parts = windows_of(len(text.ids), room)
+        return Windows(question, asked, text, parts, nearest_of(parts, len(text.ids)), len(self))
+
+    def read(self, index: int) -> Arrays:
+        """A sample's ids, mask and types: `[CLS] question [SEP] text [SEP]`, filled up with zeros."""
+        windows = self._of_sample[index]
+        part = windows.parts[index - windows.start]
+        asked = [self._begin, *windows.asked, self._end]
+        text = [*windows.text.ids[part.start : part.stop], self._end]
+        ids, mask, types = np.zeros((3, self._length), dtype=np.int64)
+        ids[: len(asked) + len(text)] = asked + text
+        mask[: len(asked) + len(text)] = 1
+        types[len(asked) : len(asked) + len(text)] = 1
+        return ids, mask, types
+
+    def score(self, answers: Sequence[bytes]) -> float:
+        """Mean F1 over the questions, at most 1, of the logits of each sample.
+
+        Raises ValueError where an answer is not tokens × 2 finite logits.
+        """
+        logits = [self._logits(number, answer) for number, answer in enumerate(answers)]
+        found = []
+        for one in self.windows:
+            span = one.span(logits[one.start : one.start + len(one.parts)])
+            answer = one.text.cut(*span) if span else NO_ANSWER
+            found.append(f1(answer, one.question.answers))
+        return float(np.mean(found))
+
+    def _logits(self, number: int, answer: bytes) -> np.ndarray:
+        logits = np.frombuffer(answer, np.float32).astype(np.float64)
+        if logits.size != 2 * self._length or not np.isfinite(logits).all():
+            raise ValueError(
+                f"the answer to sample {number} holds {np.isfinite(logits).sum()} finite logits; expected "
+                f"{2 * self._length}, two to each token"
+            )
+        return logits.reshape(-1, 2)
+
+
+def questions(directory: Path, length: int) -> Data:
+    """The questions of a directory that holds SQuAD's `dev-v1.1.json` and BERT's `vocab.txt`, uncased.
+
+    Raises OSError and ValueError, which name the file.
+    """
+    samples = Samples(directory, length)
+    return Data(SPANS, len(samples), samples.read, samples.score)
+
+
+def read_vocabulary(path: Path) -> dict[str, int]:
+    """Pieces and their ids: a line each.
+
+    Raises OSError, and ValueError where the file lacks a mark or has more pieces than the networks know.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: can't be read as UTF-8: {error.reason}; expected {EXPECTED}") from error
+    missing = [mark for mark in MARKS if mark not in lines]
+    if missing:
+        raise ValueError(f"{path}: has no {', '.join(missing)}; expected {EXPECTED}")
+    if len(lines) > PIECES:
+        raise ValueError(f"{path}: has {len(lines):,} pieces; expected {EXPECTED}")
+    return {piece: number for number, piece in enumerate(lines)}
+
+
+def windows_of(pieces: int, room: int) -> list[range]:
+    """Parts of a text that fit, each a stride further on; the last one ends with it.
+
+    >>> windows_of(300, 200)
+    [range(0, 200), range(128, 300)]
+    """
+    step = min(room, STRIDE)
+    starts = range(0, max(1, pieces - room + step), step)
+    return [range(start, min(start + room, pieces)) for start in starts]
+
+
+def nearest_of(parts: Sequence[range], pieces: int) -> np.ndarray:
+    """The part in which each piece has most on the side where it has less; of equals the longest, the first.
+
+    >>> nearest_of([range(0, 4), range(2, 6)], 6).tolist()
+    [0, 0, 0, 1, 1, 1]
+    """
+    at = np.arange(pieces)
+    around = [
+        np.where(
+            (part.start <= at) & (at < part.stop),
+            np.minimum(at - part.start, part.stop - 1 - at) + 0.01 * len(part),
+            -1.0,
+        )
+        for part in parts
+    ]
+    return np.argmax(around, axis=0)

@@ -1,0 +1,75 @@
+"""The control groups around this process, versions 1 and 2, and what they allow.
+
+Sources: the kernel's Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst, proc(5).
+"""
+
+from __future__ import annotations
+
+import re
+
+from assay_payloads.keeping.file_tree import Tree, keyed_lines
+
+NO_LIMIT_BYTES = 1 << 60  # version 1 has a number for none: nearly 2^63
+
+
+def directories(tree: Tree, controller: str) -> list[str]:
+    """Those of a controller for this process: its own group's and all above it.
+
+    In a container the mount shows only the container's own part, while the path may be the host's: the part
+    that the mount hides is cut off, and the mount itself always counts.
+    """
+    mounts: dict[str, tuple[str, str]] = {}  # controller, "" for version 2 → root of the mount, its place
+    for line in tree.lines("/proc/self/mountinfo"):
+        fields, _, tail = line.partition(" - ")
+        kind, _, options = [*tail.split(" ", 2), "", ""][:3]
+        place = fields.split(" ")[3:5]
+        if kind == "cgroup2":
+            mounts[""] = (place[0], place[1])
+        elif kind == "cgroup" and controller in options.split(","):
+            mounts[controller] = (place[0], place[1])
+    dirs = []
+    for line in tree.lines("/proc/self/cgroup"):
+        _, names, path = line.split(":", 2)
+        for name in {*names.split(",")} & {*mounts}:
+            root, place_of = mounts[name]
+            inside = path[len(root) :] if root != "/" and path.startswith(root) else path
+            parts = [part for part in inside.split("/") if part not in ("", "..")]
+            dirs += ["/".join([place_of, *parts[:depth]]) for depth in range(len(parts), -1, -1)]
+    return dirs
+
+
+def version(tree: Tree) -> int | None:
+    """By which version of cgroups the CPUs of this process are limited; None where the kernel has none."""
+    lines = tree.lines("/proc/self/cgroup")
+    names = {name for line in lines for name in line.split(":", 2)[1].split(",")}
+    return None if not names else 1 if "cpu" in names else 2
+
+
+def cores(tree: Tree) -> float | None:
+    """Cores' worth of time that the tightest group allows; None where none limits it."""
+    quotas = (quota_cores(tree, path) for path in directories(tree, "cpu"))
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def quota_cores(tree: Tree, directory: str) -> float | None:
+    """Cores' worth of time that one group allows; None without a limit: "max", -1, or no such file."""
+    text = tree.text(f"{directory}/cpu.max") or " ".join(
+        tree.text(f"{directory}/cpu.cfs_{name}_us") or "" for name in ("quota", "period")
+    )
+    match = re.fullmatch(r"([1-9]\d*) ([1-9]\d*)", text)
+    return None if match is None else int(match[1]) / int(match[2])
+
+
+def memory_bytes(tree: Tree) -> int | None:
+    """Memory that the tightest group allows, bytes; None where none allows less than there is."""
+    total = int(keyed_lines(tree.text("/proc/meminfo")).get("MemTotal", "0").split()[0]) * 1024
+    limits = (memory_limit_bytes(tree, path) for path in directories(tree, "memory"))
+    return min((limit for limit in limits if limit and limit < (total or NO_LIMIT_BYTES)), default=None)
+
+
+def memory_limit_bytes(tree: Tree, directory: str) -> int | None:
+    """Memory that one group allows; None without a limit."""
+    limit = tree.number(f"{directory}/memory.max")
+    if limit is None:
+        limit = tree.number(f"{directory}/memory.limit_in_bytes")
+    return limit if limit is not None and limit < NO_LIMIT_BYTES else None

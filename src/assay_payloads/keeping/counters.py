@@ -1,0 +1,193 @@
+"""What the kernel of this node counts: looked at before and after a job, the difference is what it met.
+
+Runs with the standard library alone (3.9 or newer). Looking takes about a millisecond. What this kernel does
+not count is absent, never 0, and so is a count that ran backwards (CPUs taken off-line, a group made anew).
+Times are in seconds.
+
+Sources: proc(5) for /proc/stat and /proc/vmstat; the kernel's Documentation/accounting/psi.rst,
+scheduler/sched-bwc.rst, scheduler/sched-stats.rst; arch/x86/kernel/cpu/mce/therm_throt.c.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from assay_payloads.keeping import cgroups
+from assay_payloads.keeping.file_tree import Tree
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+CPUS = "/sys/devices/system/cpu"
+
+NO_COUNTS = ("groups", "cpu_set")
+
+Look = dict[str, Any]
+"""Counts since the node or this process started, by name; `groups` by directory of a group with a quota;
+`cpu_set`: whose counts they are."""
+
+
+def look(tree: Tree | None = None) -> Look:
+    """All counters now, of this machine unless a tree is given."""
+    tree = tree or Tree()
+    allowed = os.sched_getaffinity(0)
+    return {
+        "elapsed_s": time.monotonic(),
+        **job_use(),
+        **cpu_times(tree, allowed),
+        **pressures(tree),
+        **queues(tree, allowed),
+        **swapping(tree),
+        **heat(tree, allowed),
+        **cpu_set(tree),
+        "groups": dict(groups_with_quota(tree)),
+    }
+
+
+def between(before: Look, after: Look) -> dict[str, Any]:
+    """What was counted between two looks, as `NodeCounts` has it."""
+    counted = {
+        name: round(after[name] - count, 6)
+        for name, count in before.items()
+        if name not in NO_COUNTS and name in after and after[name] >= count
+    }
+    whose = {"cpus": len(os.sched_getaffinity(0)), **{k: after[k] for k in ("cpu_set",) if k in after}}
+    return {**whose, **counted, **throttling(before["groups"], after["groups"])}
+
+
+def throttling(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """The tightest quota, and what the group that was stopped longest counted; nothing without a quota."""
+    counts = [
+        {name: count - was[name] for name, count in after[path].items() if name in was and name != "cores"}
+        for path, was in before.items()
+        if path in after
+    ]
+    worst = max(counts, key=lambda count: count.get("throttled_s", 0), default={})
+    cores = min((group["cores"] for group in before.values()), default=None)
+    return {} if cores is None else {"quota_cores": cores, **worst}
+
+
+# Counters ------------------------------------------------------------------------------------------------
+
+
+def job_use() -> dict[str, float]:
+    """CPU time and page faults from the disk of this process and of all that it has waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return {
+        "job_cpu_s": sum(use.ru_utime + use.ru_stime for use in used),
+        "job_major_faults": sum(use.ru_majflt for use in used),
+    }
+
+
+def cpu_set(tree: Tree) -> dict[str, str]:
+    """Which CPUs of which running kernel: parts of a job that tell the same use the same ones."""
+    boot = tree.text("/proc/sys/kernel/random/boot_id")
+    allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)", tree.text("/proc/self/status") or "", re.MULTILINE)
+    return {"cpu_set": f"{boot} {allowed[1]}"} if boot and allowed is not None else {}
+
+
+def cpu_times(tree: Tree, cpus: set[int]) -> dict[str, float]:
+    """Seconds that these CPUs were busy with anything, and that their host withheld from them.
+
+    Nothing where they were never busy: some sandboxes show zeros for what they don't tell.
+    """
+    busy = stolen = 0
+    lines = [line.split() for line in tree.lines("/proc/stat") if line.startswith("cpu")]
+    for name, *fields in lines:
+        if name[3:].isdigit() and int(name[3:]) in cpus:
+            user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, fields[:8])
+            busy += user + nice + system + irq + softirq
+            stolen += steal
+    return {"busy_cpu_s": busy / TICKS_PER_S, "stolen_cpu_s": stolen / TICKS_PER_S} if busy else {}
+
+
+def pressures(tree: Tree) -> dict[str, float]:
+    """Seconds in which some task waited for a CPU, and for memory.
+
+    For a CPU: of the innermost group around this process whose pressure is counted, else of the node.
+    """
+    groups = (tree.text(f"{path}/cpu.pressure") for path in cgroups.directories(tree, "cpu"))
+    own_group = next((text for text in groups if text), None)
+    texts = {
+        "cpu_wait_s": own_group or tree.text("/proc/pressure/cpu"),
+        "memory_wait_s": tree.text("/proc/pressure/memory"),
+    }
+    totals = {name: re.search(r"some .*total=(\d+)", text or "") for name, text in texts.items()}
+    return {name: int(total[1]) / 1e6 for name, total in totals.items() if total is not None}
+
+
+def queues(tree: Tree, cpus: set[int]) -> dict[str, float]:
+    """Seconds for which tasks waited in the run queues of these CPUs, summed over tasks."""
+    waited_ns = [
+        int(fields[8])  # after the name: 7 is the time that tasks ran, 8 the time that they waited
+        for fields in map(str.split, tree.lines("/proc/schedstat"))
+        if fields and fields[0][:3] == "cpu" and fields[0][3:].isdigit() and int(fields[0][3:]) in cpus
+    ]
+    return {"queue_wait_s": sum(waited_ns) / 1e9} if len(waited_ns) == len(cpus) else {}
+
+
+def swapping(tree: Tree) -> dict[str, int]:
+    """Bytes that the node read from and wrote to its swap."""
+    counts = dict(line.split() for line in tree.lines("/proc/vmstat"))
+    names = {"swapped_in_bytes": "pswpin", "swapped_out_bytes": "pswpout"}
+    return {ours: int(counts[name]) * PAGE_BYTES for ours, name in names.items() if name in counts}
+
+
+def heat(tree: Tree, cpus: set[int]) -> dict[str, float]:
+    """How often and how long the packages of these CPUs were slowed down for heat, all together."""
+    found: dict[str, float] = {}
+    left = set(cpus)
+    while left:
+        cpu = f"{CPUS}/cpu{min(left)}"
+        left -= {min(left)} | listed(tree.text(f"{cpu}/topology/package_cpus_list") or "")
+        for name, count, scale in (("heat_events", "count", 1), ("heat_s", "total_time_ms", 1e-3)):
+            number = tree.number(f"{cpu}/thermal_throttle/package_throttle_{count}")
+            if number is not None:
+                found[name] = found.get(name, 0) + number * scale
+    return found
+
+
+def listed(text: str) -> set[int]:
+    """The numbers in the kernel's notation of a set: `0-3,8`."""
+    ranges = (part.partition("-") for part in text.split(",") if part)
+    return {cpu for first, _, last in ranges for cpu in range(int(first), int(last or first) + 1)}
+
+
+# Groups --------------------------------------------------------------------------------------------------
+
+
+def groups_with_quota(tree: Tree) -> Iterator[tuple[str, dict[str, float]]]:
+    """Each group around this process that has a CPU quota: its cores' worth of time, and its counts."""
+    for path in cgroups.directories(tree, "cpu"):
+        cores = cgroups.quota_cores(tree, path)
+        if cores is not None:
+            yield path, {"cores": cores, **throttled(tree, path)}
+
+
+def throttled(tree: Tree, path: str) -> dict[str, float]:
+    """Periods, those in which the group was stopped, and for how long, all its CPUs together."""
+    counts = dict(line.split() for line in tree.lines(f"{path}/cpu.stat"))
+    names = {
+        "periods": ("nr_periods", 1),
+        "throttled_periods": ("nr_throttled", 1),
+        "throttled_s": ("throttled_usec", 1e-6) if "throttled_usec" in counts else ("throttled_time", 1e-9),
+    }
+    return {ours: int(counts[name]) * scale for ours, (name, scale) in names.items() if name in counts}
+
+
+def memory_groups(tree: Tree) -> Iterator[tuple[str, dict[str, int]]]:
+    """Each group around this process with a memory limit: the limit, the most that was used, both bytes,
+    and how many processes the kernel killed in it for want of memory.
+    """
+    for path in cgroups.directories(tree, "memory"):
+        limit = cgroups.memory_limit_bytes(tree, path)
+        events = tree.text(f"{path}/memory.events") or tree.text(f"{path}/memory.oom_control") or ""
+        kills = re.search(r"oom_kill (\d+)", events)
+        if limit is not None and kills is not None:
+            peak = tree.number(f"{path}/memory.peak") or tree.number(f"{path}/memory.max_usage_in_bytes")
+            used = {} if peak is None else {"used_bytes": peak}
+            yield path, {"limit_bytes": limit, "oom_kills": int(kills[1]), **used}

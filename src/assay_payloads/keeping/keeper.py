@@ -1,0 +1,321 @@
+"""Keeps one node's share of a job: starts its ranks, holds the time limit, says how each ended.
+
+Runs with the standard library alone (3.9 or newer) and what it imports from the package that it lies in, so
+that it works the same on this machine, in a pod or below a batch system, and does not depend on whoever
+started it:
+
+    python -I -S …/assay_payloads/keeping/keeper.py DIRECTORY [--detach] [--node-from VARIABLE]
+
+DIRECTORY holds `spec.json` (see `Spec`), and `secrets.json` where variables are to be in no file that stays:
+the keeper of each node reads its own and removes it. Where a job has several nodes, each has a keeper: the
+variable of the environment says which node this one is, from 0, and its own directory is DIRECTORY/node-N.
+The keeper adds to its directory
+  claim.json        it took the job: its process id, start time, boot id and host; made exactly once
+  started.json      the ranks run: time, port, cores
+  asked.json        it was asked to end, and ends its ranks: it may be killed before they have ended
+  ended.json        how it ended, with size and digest of each stream, and what the kernel counted meanwhile
+                    (counters.py); the last thing written
+  streams/NAME.log  what `rank-0`, `rank-1`, … and `probe-0` (one a node) print, output and error together
+Each JSON file is there whole or not at all. It exits 0 when all its ranks did, else as the first that failed
+(124 at the time limit, 143 when cancelled), so that a platform that watches it ends the other nodes.
+
+No process of the job outlives it. Ranks get SIGKILL from the kernel when the keeper dies. When the job
+ends, for whatever reason, every process below the keeper is asked with SIGTERM and killed after the grace
+time, those too that left their process group: as the subreaper the keeper inherits every orphan.
+SIGTERM or SIGINT to the keeper cancels the job.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # where the package lies, which -I leaves out
+from assay_payloads.keeping import cgroups
+from assay_payloads.keeping.counters import between, look
+from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.keeping.meeting import Meeting
+from assay_payloads.keeping.processes import WAKING, Processes, Program, prctl, stat_fields
+
+PR_SET_CHILD_SUBREAPER = 36
+EXIT_NOT_OURS, EXIT_TIMED_OUT, EXIT_CANCELLED = 75, 124, 143
+
+Spec = dict[str, Any]
+"""What `spec.json` holds:
+
+token      in the environment of every process of the job, so that none is ever lost from sight
+argv, cwd  of every rank; env: added to the keeper's own environment
+ranks      how many on this node; nodes: how many nodes run as many each
+seed       what ranks get as ASSAY_SEED
+timeout_s  from the start of the ranks; grace_s: between SIGTERM and SIGKILL
+start_timeout_s  longest that a node waits for the others before its ranks start
+max_output_bytes  that its ranks may print together before they are ended; null: any amount
+pin_cpus   each rank on its own cores
+rank_env   a directory with LOCAL_RANK.json for each rank: variables of that rank alone; may be left out
+probe      argv that is run before the ranks, or null; probe_timeout_s
+
+A job of one node meets at the loopback address and a free port; one of several at MASTER_ADDR and
+MASTER_PORT (or PET_MASTER_ADDR, PET_MASTER_PORT) of the keeper's environment, its keepers first (meeting.py).
+"""
+
+
+def main(directory: Path, *, detach: bool, node: int) -> int:
+    """Take the job and keep it to its end; EXIT_NOT_OURS where somebody else has taken it."""
+    spec = json.loads((directory / "spec.json").read_bytes())
+    if spec["nodes"] > 1:
+        directory = directory / f"node-{node}"
+        directory.mkdir(exist_ok=True)
+    taken = detached() if detach else None
+    signal.pthread_sigmask(signal.SIG_BLOCK, WAKING)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    if not claim(directory, spec["token"]):
+        print("the job was given up, or taken by another keeper, before this one came", file=sys.stderr)
+        return EXIT_NOT_OURS
+    if taken is not None:
+        os.write(taken, b"+")
+        os.close(taken)
+    spec["env"].update(taken_secrets(directory))
+    ended = keep(spec, directory, node)
+    write_whole(directory / "ended.json", ended)
+    return exit_code(ended)
+
+
+def taken_secrets(directory: Path) -> dict[str, str]:
+    """Variables that are in no other file; this one goes before anything of the job runs."""
+    path = directory / "secrets.json"
+    found: dict[str, str] = json.loads(path.read_bytes()) if path.exists() else {}
+    path.unlink(missing_ok=True)
+    return found
+
+
+def keep(spec: Spec, directory: Path, node: int) -> dict[str, Any]:
+    """Run this node's share of the job; how it ended, as `ended.json` holds it."""
+    cores, ranks = sorted(os.sched_getaffinity(0)), spec["ranks"]
+    if spec["pin_cpus"] and ranks > len(cores):
+        return outcome("failed", f"pin_cpus: {ranks} ranks can't each have a core of {len(cores)}")
+    (directory / "streams").mkdir(exist_ok=True)
+    port = reserve_port() if spec["nodes"] == 1 else None
+    meeting = ("127.0.0.1", str(port.getsockname()[1])) if port else given_meeting()
+    if meeting is None:
+        return outcome("failed", "a job of several nodes needs MASTER_ADDR and MASTER_PORT; they are not set")
+    sets = share(cores, ranks) if spec["pin_cpus"] else None
+    env = job_environment(spec, node, meeting)
+    if sets:
+        env["ASSAY_PINNED_CORES"] = "|".join(",".join(map(str, own)) for own in sets)
+    try:
+        others = Meeting(spec, node, meeting, directory)
+    except OSError as error:
+        return outcome("failed", f"rank 0 is to be met at port {meeting[1]} of its node: {error.strerror}")
+    probe = run_probe(spec, env, directory / "streams" / f"probe-{node}.log") if spec["probe"] else None
+    if probe is not None and probe["state"] == "cancelled":
+        return outcome("cancelled", "cancelled before the ranks started", probe=probe)
+    if (not_met := others.wait()) is not None:
+        state, cause = not_met
+        return {**outcome(state, cause, probe=probe), "waited_in_vain": state == "failed"}
+    programs = [rank_program(spec, env, directory, node, local, sets) for local in range(ranks)]
+    job = Processes(programs, "rank {}", first=node * ranks)
+    before = look()
+    job.start()
+    stated = {"meeting": ":".join(meeting), "omp_num_threads": env["OMP_NUM_THREADS"], "cores": sets}
+    write_whole(directory / "started.json", {"started_at": job.started_at, **stated})
+    state, cause = job.run_to_end(
+        spec["timeout_s"],
+        spec["grace_s"],
+        spec["max_output_bytes"],
+        lambda: write_whole(directory / "asked.json", {"at": time.time()}),
+    )
+    met = between(before, look())
+    return {**outcome(state, cause, job, probe), "node": met, "streams": digests(directory / "streams")}
+
+
+def exit_code(ended: dict[str, Any]) -> int:
+    """What whoever started the keeper is told: 0 only where all ranks ended well."""
+    if ended["state"] == "succeeded":
+        return 0
+    first = next((end for end in ended["exits"] if end["first"]), None)
+    if first is not None:
+        return first["exit_code"] or 128 + getattr(signal, first["signal"], signal.SIGTERM)
+    return {"timed out": EXIT_TIMED_OUT, "cancelled": EXIT_CANCELLED}.get(ended["state"], 1)
+
+
+def outcome(
+    state: str, cause: str, job: Processes | None = None, probe: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """`ended.json`. The end is the start plus a monotonic duration, so that their difference is exact."""
+    return {
+        "state": state,
+        "cause": cause,
+        "exits": job.exits() if job else [],
+        "started_at": job.started_at if job else None,
+        "ended_at": job.started_at + job.duration_s if job else time.time(),
+        "duration_s": job.duration_s if job else 0.0,
+        "probe": probe,
+        "node": None,
+        "streams": {},
+        "waited_in_vain": False,
+    }
+
+
+def digests(streams: Path) -> dict[str, Any]:
+    """Bytes, lines and SHA-256 of what each stream holds: whoever copies it can tell whether all came."""
+    found = {}
+    for path in sorted(streams.glob("*.log")):
+        digest, size, lines = hashlib.sha256(), 0, 0
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+                size, lines = size + len(block), lines + block.count(b"\n")
+        found[path.stem] = {"bytes": size, "lines": lines, "sha256": digest.hexdigest()}
+    return found
+
+
+def run_probe(spec: Spec, env: dict[str, str], log: Path) -> dict[str, Any]:
+    """Run the probe to its end or its time limit. That it failed is recorded and fails nothing."""
+    probe = Processes([Program(spec["probe"], env, spec["cwd"], log, None)], "the probe")
+    probe.start()
+    state, cause = probe.run_to_end(spec["probe_timeout_s"], 0.1)
+    if state != "succeeded":
+        with log.open("a") as file:
+            file.write(f"assay: {cause}\n")
+    return {"state": state, "cause": cause, "duration_s": probe.duration_s}
+
+
+# What ranks are given ------------------------------------------------------------------------------------
+
+
+def rank_program(
+    spec: Spec, env: dict[str, str], directory: Path, node: int, local: int, cores: list[list[int]] | None
+) -> Program:
+    """What one rank runs, and with what that is its own."""
+    rank = node * spec["ranks"] + local
+    own = json.loads(Path(spec["rank_env"], f"{local}.json").read_bytes()) if "rank_env" in spec else {}
+    return Program(
+        spec["argv"],
+        {**env, **own, "RANK": str(rank), "LOCAL_RANK": str(local)},
+        spec["cwd"],
+        directory / "streams" / f"rank-{rank}.log",
+        cores[local] if cores else None,
+    )
+
+
+def job_environment(spec: Spec, node: int, meeting: tuple[str, str]) -> dict[str, str]:
+    """Variables that all ranks of a node share. A node is one group of ranks, as torchrun would number it.
+
+    A rendezvous of whoever started Assay must not leak in: TORCHELASTIC_USE_AGENT_STORE, for one, makes
+    rank 0 look for a store that nobody serves.
+    """
+    foreign = ("RANK", "LOCAL_RANK")
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("TORCHELASTIC_")}
+    ranks = spec["ranks"]
+    return {
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": str(max(1, int(allowed_cores() // ranks))),
+        **{k: v for k, v in inherited.items() if k not in foreign},
+        **spec["env"],
+        "WORLD_SIZE": str(ranks * spec["nodes"]),
+        "LOCAL_WORLD_SIZE": str(ranks),
+        "GROUP_RANK": str(node),
+        "NODE_RANK": str(node),
+        "MASTER_ADDR": meeting[0],
+        "MASTER_PORT": meeting[1],
+        "ASSAY_TOKEN": spec["token"],
+        "ASSAY_SEED": str(spec["seed"]),
+    }
+
+
+def given_meeting() -> tuple[str, str] | None:
+    """Address and port of rank 0 as the environment gives them, under the platform's name or torchrun's."""
+    for prefix in ("", "PET_"):
+        address, port = (os.environ.get(f"{prefix}MASTER_{what}") for what in ("ADDR", "PORT"))
+        if address and port:
+            return address, port
+    return None
+
+
+def reserve_port() -> socket.socket:
+    """A free TCP port, held until the socket is closed.
+
+    The socket is bound and never listens, with SO_REUSEADDR: Linux then hands the port to nobody who asks
+    for a free one, another keeper among them, and still lets rank 0 listen on it, if it sets SO_REUSEADDR
+    as torch and nearly every server do. Bound on all addresses, as rank 0's will be.
+    """
+    held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("0.0.0.0", 0))  # noqa: S104  (it never listens)
+    return held
+
+
+def share(cores: list[int], ranks: int) -> list[list[int]]:
+    """Contiguous disjoint sets of equal size; cores that don't divide evenly stay free."""
+    size = len(cores) // ranks
+    return [cores[rank * size : (rank + 1) * size] for rank in range(ranks)]
+
+
+def allowed_cores() -> float:
+    """Cores that this process may use: its affinity, or its cgroup's quota where that is less."""
+    quota, allowed = cgroups.cores(Tree()), len(os.sched_getaffinity(0))
+    return allowed if quota is None else min(allowed, quota)
+
+
+# Files ---------------------------------------------------------------------------------------------------
+
+
+def claim(directory: Path, token: str) -> bool:
+    """Take the job for this process; False where it has been taken. A hard link is made once or not."""
+    owner = {
+        "by": "keeper",
+        "token": token,
+        "pid": os.getpid(),
+        "start_ticks": int(stat_fields(os.getpid())[19]),
+        "boot_id": Tree().text("/proc/sys/kernel/random/boot_id") or "",
+        "host": socket.gethostname(),
+    }
+    draft = directory / f"claim.{os.getpid()}"
+    draft.write_text(json.dumps(owner))
+    try:
+        os.link(draft, directory / "claim.json")
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink()
+    return True
+
+
+def write_whole(path: Path, value: dict[str, Any]) -> None:
+    """A JSON file that is there whole or not at all."""
+    beside = path.with_suffix(".part")
+    beside.write_text(json.dumps(value))
+    beside.replace(path)
+
+
+def detached() -> int:
+    """Go on in a child that nobody waits for; the parent ends once the child has written to this pipe."""
+    waiting, telling = os.pipe()
+    if os.fork():
+        os.close(telling)
+        os._exit(0 if os.read(waiting, 1) else EXIT_NOT_OURS)
+    os.close(waiting)
+    return telling
+
+
+def asked() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Keeps one node's share of a job.")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--detach", action="store_true")
+    parser.add_argument("--node-from", metavar="VARIABLE")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    args = asked()
+    number = int(os.environ[args.node_from]) if args.node_from else 0
+    sys.exit(main(args.directory, detach=args.detach, node=number))

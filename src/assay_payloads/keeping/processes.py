@@ -1,0 +1,321 @@
+"""Programs that run side by side below one process, and of which nothing is left when they end.
+
+Runs with the standard library alone (3.9 or newer), beside keeper.py, which starts ranks and probe by it. The
+process that uses it has blocked the signals of WAKING, and is the subreaper of all that it starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from assay_payloads.keeping.counters import memory_groups
+from assay_payloads.keeping.file_tree import Tree
+
+WAKING = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+PR_SET_PDEATHSIG = 1
+LOOK_EVERY_S, LOOK_AGAIN_S = 0.25, 0.02  # at the size of logs, at most and at least: a look costs 20 µs
+FASTEST_BYTES_PER_S = 2e9  # that programs print, into the page cache
+ALL_ASKED_S, JUST_ASKED_S = 0.2, 0.02  # from SIGTERM to the first process of a job until the last has it
+BATCH_SYSTEMS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")  # what they set in a job
+KILL_WAIT_S = 5.0  # SIGKILL needs no consent; what is left then hangs in the kernel (a driver, a dead NFS)
+USUAL_MEANING = {126: "a program could not be executed", 127: "a program was not found"}
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Program(NamedTuple):
+    """What a process is to become; cores None leaves it on all."""
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    log: Path
+    cores: list[int] | None
+
+
+class Processes:
+    """Programs that run side by side and end together; each leads its own process group.
+
+    They are ranks from `first` on.
+    """
+
+    def __init__(self, programs: list[Program], called: str, first: int = 0) -> None:
+        self.programs, self.called, self.first = programs, called, first
+        self.running: dict[int, int] = {}  # process id → rank
+        self.ended: dict[int, int] = {}  # rank → wait status
+        self.first_failed: int | None = None  # of those that nobody asked to end
+        self.reports, self.reporter = os.pipe()  # a rank that can't become its program says why
+        self.never_ran: dict[str, str] = {}  # rank → why
+        os.set_blocking(self.reports, False)
+        self.started_at = self.began = self.duration_s = 0.0
+        self.oom_kills, self.memory = count_oom_kills(), dict(memory_groups(Tree()))
+
+    def start(self) -> None:
+        """Start them all."""
+        self.started_at, self.began = time.time(), time.monotonic()
+        for rank, program in enumerate(self.programs, self.first):
+            self.running[spawn(program, rank, self.reporter)] = rank
+
+    def run_to_end(
+        self,
+        timeout_s: float,
+        grace_s: float,
+        max_output_bytes: int | None = None,
+        note_asked: Callable[[], None] = lambda: None,
+    ) -> tuple[str, str]:
+        """Wait for the end or make it: state and cause. Afterwards nothing of them runs.
+
+        note_asked  called where this process was asked to end, before it ends them
+        """
+        state, cause = self._watch(timeout_s, max_output_bytes)
+        if state == "cancelled":
+            note_asked()
+        self.never_ran = self._reported()
+        left = self._end_all(grace_s)
+        if self.first_failed is not None:
+            cause = self._why_it_failed()
+        elif state == "timed out":
+            killed = sorted(r for r, status in self.ended.items() if how(status)["signal"] == "SIGKILL")
+            if killed:
+                cause += f"; {self._call(*killed)} did not heed SIGTERM and was killed after {grace_s:g} s"
+        if left:
+            cause += f"; processes {left} can't be killed: they hang in the kernel"
+        return state, cause
+
+    def exits(self) -> list[dict[str, Any]]:
+        """How each rank ended; one that can't be killed has no entry."""
+        first = self.first_failed
+        return [
+            {"rank": r, **how(self.ended[r]), "first": r == first, "never_ran": str(r) in self.never_ran}
+            for r in sorted(self.ended)
+        ]
+
+    def reap(self) -> bool:
+        """Take in whatever ended, inherited orphans too; False when no process is left at all."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if pid in self.running:
+                self.ended[self.running.pop(pid)] = status
+
+    def _watch(self, timeout_s: float, max_output_bytes: int | None) -> tuple[str, str]:
+        """How they end; notes how long they ran."""
+        while True:
+            self.reap()
+            self.duration_s = time.monotonic() - self.began
+            failed = [rank for rank, status in self.ended.items() if status != 0]
+            if (failed or not self.running) and asked_to_end(self.ended.values()):
+                return "cancelled", "cancelled"
+            if failed:
+                self.first_failed = failed[0]
+                return "failed", ""
+            if not self.running:
+                return "succeeded", ""
+            left_s = timeout_s - self.duration_s
+            if left_s <= 0:
+                still = self._call(*sorted(self.running.values()))
+                return "timed out", f"{still} still ran at the time limit of {timeout_s:g} s"
+            if max_output_bytes is not None:
+                if (printed := self._printed_bytes()) > max_output_bytes:
+                    return "failed", too_much(printed, max_output_bytes)
+                soonest_full_s = (max_output_bytes - printed) / FASTEST_BYTES_PER_S
+                left_s = min(left_s, LOOK_EVERY_S, max(soonest_full_s, LOOK_AGAIN_S))
+            info = signal.sigtimedwait(WAKING, left_s)
+            if info is not None and info.si_signo in (signal.SIGTERM, signal.SIGINT):
+                self.duration_s = time.monotonic() - self.began
+                return "cancelled", "cancelled"
+
+    def _printed_bytes(self) -> int:
+        sizes = 0
+        for program in self.programs:
+            with contextlib.suppress(FileNotFoundError):  # it has not begun
+                sizes += program.log.stat().st_size
+        return sizes
+
+    def _end_all(self, grace_s: float) -> list[int]:
+        """End everything below this process, gently, then not; the process ids that even so are left."""
+        if not self.reap():
+            return []
+        self._signal_all(signal.SIGTERM)
+        if self._none_left(grace_s):
+            return []
+        give_up = time.monotonic() + KILL_WAIT_S
+        while time.monotonic() < give_up:  # again and again: what is killed may just have forked
+            self._signal_all(signal.SIGKILL)
+            if self._none_left(0.02):
+                return []
+        return sorted(descendants())
+
+    def _none_left(self, patience_s: float) -> bool:
+        until = time.monotonic() + patience_s
+        while self.reap():
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                return False
+            signal.sigtimedwait({signal.SIGCHLD}, left_s)
+        return True
+
+    def _signal_all(self, number: int) -> None:
+        """The process groups at once, then one by one what has left them."""
+        for group in self.running:
+            send(os.killpg, group, number)
+        for pid, group in descendants().items():
+            if group not in self.running:
+                send(os.kill, pid, number)
+
+    def _why_it_failed(self) -> str:
+        rank = self.first_failed
+        assert rank is not None
+        end = how(self.ended[rank])
+        if end["signal"]:
+            cause = f"{self._call(rank)} was killed by {end['signal']}"
+            return cause + (self._out_of_memory() if end["signal"] == "SIGKILL" else "")
+        reason = self.never_ran.get(str(rank)) or USUAL_MEANING.get(end["exit_code"])
+        return f"{self._call(rank)} exited {end['exit_code']}" + (f" ({reason})" if reason else "")
+
+    def _out_of_memory(self) -> str:
+        """In words, that the kernel killed something for want of memory; "" where it did not."""
+        for path, now in memory_groups(Tree()):
+            if now["oom_kills"] > self.memory.get(path, now)["oom_kills"]:
+                used = f", of which {now['used_bytes'] >> 20} MiB were used" if "used_bytes" in now else ""
+                return f" (out of memory: the limit is {now['limit_bytes'] >> 20} MiB{used})"
+        if count_oom_kills() > self.oom_kills:
+            return " (the kernel ran out of memory meanwhile and killed a process)"
+        return ""
+
+    def _reported(self) -> dict[str, str]:
+        try:
+            text = os.read(self.reports, 1 << 16).decode(errors="replace")
+        except BlockingIOError:
+            return {}
+        return dict(line.split("\t", 1) for line in text.splitlines())
+
+    def _call(self, *ranks: int) -> str:
+        return self.called.format(", ".join(str(rank) for rank in ranks))
+
+
+def too_much(printed_bytes: int, max_output_bytes: int) -> str:
+    """Why a job whose ranks printed more than they may was ended."""
+    printed, most = (f"{size / 1e9:.3g} GB" for size in (printed_bytes, max_output_bytes))
+    return f"its ranks printed {printed} on one node and max_output is {most}: print less, or raise it"
+
+
+def asked_to_end(statuses: Iterable[int]) -> bool:
+    """Whether this process was asked to end, too, by whoever asked those that ended so.
+
+    A batch system signals every process of a job, one after the other: a rank's end may be seen first, and
+    one that handles SIGTERM may end well.
+    """
+    together = any(name in os.environ for name in BATCH_SYSTEMS)
+    killed = any(how(status)["signal"] == "SIGTERM" for status in statuses)
+    patience_s = ALL_ASKED_S if together or killed else JUST_ASKED_S
+    return signal.sigtimedwait({signal.SIGTERM, signal.SIGINT}, patience_s) is not None
+
+
+def how(status: int) -> dict[str, Any]:
+    """A wait status as exit code or name of the signal."""
+    if os.WIFEXITED(status):
+        return {"exit_code": os.WEXITSTATUS(status), "signal": None}
+    number = os.WTERMSIG(status)
+    real_time = number not in set(signal.Signals)
+    return {"exit_code": None, "signal": f"signal {number}" if real_time else signal.Signals(number).name}
+
+
+def spawn(program: Program, rank: int, reporter: int) -> int:
+    """Start a program as the leader of a process group; its process id.
+
+    Plain fork and exec: this process has one thread, so nothing can be locked in the child.
+    """
+    keeper = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        become(program, rank, reporter, keeper)
+    with contextlib.suppress(PermissionError, ProcessLookupError):  # it is past exec, or gone, by itself
+        os.setpgid(pid, pid)  # here and in the child, so that neither has to wait for the other
+    return pid
+
+
+def become(program: Program, rank: int, reporter: int, keeper: int) -> NoReturn:
+    """In the forked child: turn into the program, or report why not and end as a shell would."""
+    name = program.argv[0]
+    exit_code, doing = 126, f"write {program.log}"
+    try:
+        os.setpgid(0, 0)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != keeper:  # it died before the line above
+            os._exit(126)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        log = os.open(program.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        doing = f"change to {program.cwd}"
+        os.chdir(program.cwd)
+        if program.cores is not None:
+            doing = f"run on cores {program.cores}"
+            os.sched_setaffinity(0, program.cores)
+        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and exec keeps that
+            signal.signal(ignored, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WAKING)
+        doing = f"execute {name}"
+        os.execvpe(name, program.argv, program.env)  # noqa: S606  (no shell is what is wanted)
+    except (OSError, ValueError) as error:
+        missing = isinstance(error, FileNotFoundError) and doing.startswith("execute")
+        exit_code = 127 if missing else 126
+        reason = f"{name}: not found" if missing else f"can't {doing}: {error}"
+        os.write(reporter, f"{rank}\t{reason}\n".encode())
+        os.write(2, f"assay: {reason}\n".encode())
+    finally:
+        os._exit(exit_code)
+
+
+def send(kill: Callable[[int, int], None], target: int, number: int) -> None:
+    """Send a signal to what may have ended meanwhile."""
+    with contextlib.suppress(ProcessLookupError):
+        kill(target, number)
+
+
+def descendants() -> dict[int, int]:
+    """Every process below this one, with its process group."""
+    parents, groups = {}, {}
+    for entry in os.listdir("/proc"):  # noqa: PTH208  (names are wanted, thousands of them)
+        if entry.isdigit():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                _, parent, group = stat_fields(int(entry))[:3]
+                parents[int(entry)], groups[int(entry)] = int(parent), int(group)
+    below = {os.getpid()}
+    while True:
+        more = {pid for pid, parent in parents.items() if parent in below} - below
+        if not more:
+            return {pid: groups[pid] for pid in below - {os.getpid()}}
+        below |= more
+
+
+# The kernel ----------------------------------------------------------------------------------------------
+
+
+def count_oom_kills() -> int:
+    """Processes that the kernel killed for want of memory since it started."""
+    lines = (line.split() for line in Tree().lines("/proc/vmstat"))
+    return next((int(value) for name, value in lines if name == "oom_kill"), 0)
+
+
+def prctl(option: int, value: int) -> None:
+    """Set an attribute of this process; the standard library lacks this call."""
+    if LIBC.prctl(option, value, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl({option}, {value}): {os.strerror(number)}")
+
+
+def stat_fields(pid: int) -> list[str]:
+    """`/proc/PID/stat` from the state on: state, parent, group, …; number 19 is the start time in ticks."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

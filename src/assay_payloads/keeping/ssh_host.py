@@ -1,0 +1,305 @@
+"""One host's side of a job that is started over ssh: each call does one thing and answers in one line.
+
+Runs with the standard library alone (3.9 or newer). It travels with what it imports as an argument (see
+launch/ssh/connection.py), so that nothing has to lie on the host before, and a job is followed whichever
+version of Assay has laid it out:
+
+    python -I -S -c … WHAT DIRECTORY [ARGUMENT…]
+
+WHAT is the name of a function in `CALLS`. DIRECTORY is the job's own on this host; `~` is the home of the
+one who logs in. The answer is `:::ASSAY-HOST {…}`, whatever the login's shell prints around it.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from assay_payloads.keeping import relay
+
+MARK = ":::ASSAY-HOST "
+START_S = 60.0  # a keeper takes 30 ms; a host that is short of memory may take long
+SLACK_S = 8.0  # beyond the grace time: a keeper's own wait after SIGKILL, and some
+OUTPUT_LIMIT_BYTES = 1 << 30
+KEEPER = "assay_payloads/keeping/keeper.py"  # below the job's directory
+
+Answer = dict[str, Any]
+
+
+def lay_out(directory: Path, digest: str) -> Answer:
+    """Unpack the job that comes on standard input, whole or not at all; nothing is started.
+
+    Paths in its spec that are relative are below the job's directory.
+    """
+    archive = sys.stdin.buffer.read()
+    if hashlib.sha256(archive).hexdigest() != digest:
+        return {
+            "error": f"{len(archive)} bytes of the job arrived, not those that were sent: the link is bad"
+        }
+    draft = directory.with_name(f".{directory.name}.{os.getpid()}")
+    try:
+        unpack(archive, draft, directory)
+        draft.rename(directory)  # fails where there is one, be it a job or one that was given up
+    except OSError as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        if directory.exists():
+            return {"error": "it was submitted or given up before", "taken": True}
+        return {"error": f"{error.filename or directory}: {error.strerror}"}
+    return {}
+
+
+def unpack(archive: bytes, draft: Path, directory: Path) -> None:
+    """The job's files into a directory that is to be renamed."""
+    draft.mkdir(mode=0o700, parents=True)  # the spec may hold a user's secret variables
+    (draft / "work").mkdir()
+    whole = draft / "job.tar"
+    whole.write_bytes(archive)
+    with tarfile.open(whole) as opened:
+        opened.extractall(draft)  # noqa: S202  (made by the launcher, which checked the names)
+    whole.unlink()
+    spec = read_json(draft / "spec.json")
+    cwd = draft / spec["cwd"]
+    spec["files_before"] = relay.stamps(cwd, spec["outputs"]) if cwd.is_dir() else {}
+    spec["cwd"] = str(directory / spec["cwd"])
+    spec["probe"] = [spec["probe"][0], str(directory / spec["probe"][1])]
+    (draft / "spec.json").write_text(json.dumps(spec))
+
+
+def begin(directory: Path, node: str, address: str, port: str) -> Answer:
+    """Start the keeper of this host's share; answers when it has taken the job."""
+    variables = {"ASSAY_NODE": node, "MASTER_ADDR": address, "MASTER_PORT": port}
+    spec = read_json(directory / "spec.json")
+    argv = [sys.executable, "-I", "-S", str(directory / KEEPER), str(directory), "--detach"]
+    with (directory / "keeper.log").open("wb") as log:
+        starting = subprocess.Popen(
+            [*argv, "--node-from", "ASSAY_NODE"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=directory,
+            env={**os.environ, **variables, "ASSAY_TOKEN": spec["token"]},
+            start_new_session=True,
+        )
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        starting.wait(START_S)
+    return look(directory)
+
+
+def look(directory: Path) -> Answer:
+    """What is known of this host's share of the job."""
+    spec = read_json(directory / "spec.json") or {}
+    own = own_directory(directory, spec)
+    owner = read_json(own / "claim.json") or {}
+    runs = keeper_runs(owner)  # before the end is read: it may end between
+    log = directory / "keeper.log"
+    return {
+        "there": directory.exists(),
+        "nodes": spec.get("nodes"),
+        "limit_s": spec.get("timeout_s", 0.0) + spec.get("grace_s", 0.0),
+        "taken": owner.get("by") == "keeper",
+        "runs": runs,
+        "started": read_json(own / "started.json"),
+        "ended": read_json(own / "ended.json"),
+        "anew": owner.get("boot_id", boot_id()) != boot_id(),
+        "asked": (own / "asked.json").exists(),
+        "cancelled": (directory / "cancelled").exists(),
+        "said": log.read_text(errors="replace")[-1000:] if log.exists() else "",
+    }
+
+
+def give_up(directory: Path) -> Answer:
+    """Take the share so that no keeper can, unless one has."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    own = own_directory(directory, read_json(directory / "spec.json") or {})
+    own.mkdir(exist_ok=True)
+    draft = own / f"claim.{os.getpid()}"
+    draft.write_text(json.dumps({"by": "nobody"}))
+    with contextlib.suppress(FileExistsError):
+        os.link(draft, own / "claim.json")
+    draft.unlink()
+    if (read_json(own / "claim.json") or {}).get("by") == "nobody":
+        (own / "secrets.json").unlink(missing_ok=True)
+    return look(directory)
+
+
+def cancel(directory: Path) -> Answer:
+    """Note that the run asked for the end, unless the share has ended, and end it."""
+    if directory.exists() and look(directory)["ended"] is None:
+        (directory / "cancelled").touch()
+    return end(directory)
+
+
+def end(directory: Path) -> Answer:
+    """Ask the keeper to end its share; kill whatever carries the token where it left no word."""
+    spec = read_json(directory / "spec.json")
+    if spec is None:
+        return look(directory)
+    owner = read_json(own_directory(directory, spec) / "claim.json") or {}
+    if keeper_runs(owner):
+        for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped keeper hears nothing
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(owner["pid"], number)
+        give_up_at = time.monotonic() + spec["grace_s"] + SLACK_S
+        while keeper_runs(owner) and time.monotonic() < give_up_at:
+            time.sleep(0.01)
+    found = look(directory)
+    if found["ended"] is None:
+        found["left"] = kill_all(spec["token"], directory.suffix[1:])
+    return found
+
+
+def follow(directory: Path, taken: str) -> Answer:
+    """Say in frames, as relay.py does, what the share prints beyond what was taken, until it has ended.
+
+    Ends too when standard input does: nobody listens any more.
+    """
+    spec = read_json(directory / "spec.json")
+    if spec is None:
+        return {}
+    threading.Thread(target=lambda: sys.stdin.buffer.read() or os._exit(0), daemon=True).start()
+    own = own_directory(directory, spec)
+    owner = read_json(own / "claim.json") or {}
+    relay.relay(own, int(directory.suffix[1:]), json.loads(taken), lambda: keeper_runs(owner))
+    return {}
+
+
+def files(directory: Path, *patterns: str) -> Answer:
+    """Say in frames, as relay.py does, each file that the share wrote and that matches."""
+    spec = read_json(directory / "spec.json")
+    if spec is None:
+        return {"error": f"nothing is left of the job in {directory}"}
+    work = Path(spec["cwd"])
+    if words := relay.no_files(work, patterns):
+        return {"error": f"outputs: {words}"}
+    before = {name: tuple(stamp) for name, stamp in spec["files_before"].items()}
+    changed = {n: s for n, s in relay.stamps(work, patterns).items() if before.get(n) != s}
+    total = sum(size for _, size, _ in changed.values())
+    if total > OUTPUT_LIMIT_BYTES:
+        return {"error": f"outputs: {total} bytes in {work}; at most {OUTPUT_LIMIT_BYTES} are kept"}
+    for name in changed:
+        relay.say_file(f"file:{quote(name)}", work / name, {})
+    return {"files": len(changed)}
+
+
+def forget(directory: Path) -> Answer:
+    """Remove what is kept of a share that has ended."""
+    if look(directory)["runs"]:
+        return {"error": "still runs"}
+    if directory.exists():
+        shutil.rmtree(directory)
+    return {}
+
+
+def kept(directory: Path) -> Answer:
+    """Each job's directory below this one: whether its keeper runs, and when it last began or ended."""
+    found = {}
+    for share in directory.glob("*.*") if directory.is_dir() else ():
+        if not share.name.startswith(".") and share.is_dir():
+            claim = own_directory(share, read_json(share / "spec.json") or {})
+            runs = keeper_runs(read_json(claim / "claim.json") or {})
+            found[share.name] = [runs, max(path.stat().st_mtime for path in (share, claim) if path.exists())]
+    return found
+
+
+def clock(_directory: Path) -> Answer:
+    """Say the time, seconds since the epoch, after each line that comes in."""
+    for _ in iter(sys.stdin.readline, ""):
+        print(f"time {time.time()!r}", flush=True)
+    return {}
+
+
+OF_A_JOB = (lay_out, begin, look, follow, give_up, cancel, end, files, forget)
+
+
+def try_out(directory: Path, python: str) -> Answer:
+    """Run programs of the files that come on standard input, in turn; nothing of them stays.
+
+    Answers what each printed, and what can be written where jobs are to lie.
+    """
+    asked = json.loads(sys.stdin.buffer.read())
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    said = {}
+    with tempfile.TemporaryDirectory(dir=directory) as place:
+        for name, source in asked["files"].items():
+            path = Path(place, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(source)
+        for name, *arguments in asked["programs"]:
+            argv = [python, "-m", name, *arguments]
+            env = {**os.environ, **asked["env"]}
+            done = subprocess.run(argv, env=env, cwd=place, capture_output=True, text=True, check=False)
+            said[name] = f"{done.stdout}\n{done.stderr}"
+    return {"said": said, "free_bytes": shutil.disk_usage(directory).free}
+
+
+CALLS = {call.__name__: call for call in (*OF_A_JOB, kept, clock, try_out)}
+
+
+def own_directory(directory: Path, spec: dict[str, Any]) -> Path:
+    """Where the keeper keeps this host's share: a host's directory holds one."""
+    return directory if spec.get("nodes", 1) == 1 else directory / f"node-{directory.suffix[1:]}"
+
+
+def keeper_runs(owner: dict[str, Any]) -> bool:
+    """Whether the process that took the share lives."""
+    if owner.get("by") != "keeper" or owner["boot_id"] != boot_id():
+        return False
+    try:
+        fields = Path(f"/proc/{owner['pid']}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return int(fields[19]) == owner["start_ticks"] and fields[0] not in "ZX"
+
+
+def kill_all(token: str, node: str) -> list[int]:
+    """Kill every process of the share, again until none is left; those that are, if any."""
+    wanted = {f"ASSAY_TOKEN={token}".encode(), f"ASSAY_NODE={node}".encode()}
+    give_up_at = time.monotonic() + SLACK_S
+    while True:
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                with contextlib.suppress(PermissionError, FileNotFoundError, ProcessLookupError):
+                    if wanted.issubset((entry / "environ").read_bytes().split(b"\0")):
+                        found.append(int(entry.name))
+                        os.kill(found[-1], signal.SIGKILL)
+        if not found or time.monotonic() > give_up_at:
+            return found
+        time.sleep(0.01)
+
+
+def boot_id() -> str:
+    """What tells this start of the host from every other."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file; None where it is not there."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def main(what: str, directory: str, *arguments: str) -> None:
+    """Make the call and print its answer; what the disk refuses is an answer too."""
+    try:
+        answer = CALLS[what](Path(directory).expanduser(), *arguments)
+    except OSError as error:
+        answer = {"error": f"{error.filename}: {error.strerror}"}
+    print("\n" + MARK + json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,54 @@
+"""Start a program of the site's once on each node, where a job has one rank or several.
+
+    python -m assay_payloads.micro.each_node --program nvbandwidth -- --verbose
+
+The first rank of each node starts it, for all GPUs of the node; the others have nothing to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from pathlib import Path
+
+from assay_payloads.measuring.rank import END, Rank
+from assay_payloads.measuring.site_program import NOT_THERE, Running, Words
+
+
+def main() -> None:
+    """Read the command line, run the program to its end."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--program", required=True, help="its path, or its name on the PATH")
+    parser.add_argument("--in-its-directory", action="store_true", help="where it lies, with what it reads")
+    parser.add_argument("arguments", nargs="*", help="its own, after --")
+    options = parser.parse_args()
+    rank = Rank()
+    rank.log("world_size", rank.size)
+    if rank.local_rank == 0:
+        run(rank, options)
+    rank.log("payload", event=END)
+
+
+def run(rank: Rank, options: argparse.Namespace) -> None:
+    """The node's own run of the program, which has to end well."""
+    several = rank.size > int(os.environ.get("LOCAL_WORLD_SIZE", rank.size))
+    labels = {"node": int(os.environ["GROUP_RANK"])} if several else {}
+    program = shutil.which(options.program)
+    if program is None:
+        rank.fail(f"{options.program} is not there: {NOT_THERE}")
+    place = str(Path(program).resolve().parent) if options.in_its_directory else None
+    try:
+        running = Running(rank, [program, *options.arguments], "node", labels, place)
+    except OSError as error:
+        rank.fail(f"{program} can't be started: {error.strerror}: {NOT_THERE}")
+    while running.pass_on():
+        pass
+    if why := running.why_not(Words()):
+        rank.fail(why)
+
+
+if __name__ == "__main__":
+    main()

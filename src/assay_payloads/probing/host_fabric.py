@@ -1,0 +1,52 @@
+"""InfiniBand and RoCE as the host has them: ports, subnet manager, verbs devices, GPUDirect RDMA."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.probing.host_tools import Said
+
+DEVICES, VERBS = "/sys/class/infiniband", "/dev/infiniband"
+PEER_MEMORY = ("nvidia_peermem", "nv_peer_mem")
+
+
+def fabric(tree: Tree, said: Said) -> Iterator[tuple[str, Any]]:
+    """What the probe leaves out of ports: `fabric.DEVICE.portN.phys_state` and `.sm_lid`; the verbs devices.
+
+    sm_lid is the subnet manager's address, 0 where none has spoken to the port. `fabric.manager` is what
+    `sminfo` says and `fabric.hosts` how many `ibhosts` names, where these programs are.
+    """
+    names = tree.names(DEVICES)
+    yield "fabric.devices", len(names)
+    for name in names:
+        for port in tree.names(f"{DEVICES}/{name}/ports"):
+            place, called = f"{DEVICES}/{name}/ports/{port}", f"fabric.{name}.port{port}"
+            yield f"{called}.phys_state", tree.text(f"{place}/phys_state")
+            manager = tree.text(f"{place}/sm_lid") or ""
+            yield f"{called}.sm_lid", int(manager, 16) if re.fullmatch(r"0x[0-9a-f]+", manager) else None
+    loaded = [name for name in PEER_MEMORY if tree.has(f"/sys/module/{name}")]
+    yield "fabric.peer_memory", loaded[0] if loaded else None
+    if names:
+        yield from verbs(tree)
+        yield "fabric.manager", " ".join((said("sminfo") or "").split())
+        hosts = re.findall(r'^Ca\s*:.*ports \d+ "(\S+)', said("ibhosts") or "", re.MULTILINE)
+        yield "fabric.hosts", len(set(hosts)) or None
+
+
+def verbs(tree: Tree) -> Iterator[tuple[str, Any]]:
+    """How many verbs devices there are, and how many of them this user can open."""
+    found = tree.names(VERBS, r"uverbs\d+$")
+    yield "verbs.devices", len(found)
+    opened = 0
+    for name in found:
+        try:
+            os.close(os.open(tree.path(f"{VERBS}/{name}"), os.O_RDWR | os.O_CLOEXEC))
+            opened += 1
+        except OSError as error:
+            yield "verbs.refused", f"{VERBS}/{name}: {error.strerror}"
+    yield "verbs.opened", opened
+    yield "verbs.connection_manager", tree.has(f"{VERBS}/rdma_cm")

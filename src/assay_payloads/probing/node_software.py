@@ -1,0 +1,87 @@
+"""The interpreter, its packages, and the variables that steer training; no secret leaves the node."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from assay_payloads.keeping.file_tree import Tree
+
+
+def software(folders: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """The interpreter and the packages it finds in these folders (those of its search path)."""
+    yield "python.version", sys.version.split()[0]
+    yield "python.implementation", sys.implementation.name
+    yield "python.executable", sys.executable
+    yield "python.virtual_environment", sys.prefix != sys.base_prefix
+    tree = Tree()
+    folders = [folder for folder in folders if folder]
+    packages = installed(tree, folders)
+    for name, version in packages.items():
+        yield f"package.{name}", version
+    listed = "\n".join(f"{name}=={version}" for name, version in packages.items())
+    yield "python.packages_digest", hashlib.sha256(listed.encode()).hexdigest()[:16]
+    for name in ("torch", "torchvision"):
+        texts = (tree.text(f"{folder}/{name}/version.py") for folder in folders)
+        stated = version_file(next(filter(None, texts), ""))
+        yield f"python.{name}", stated.get("__version__") or packages.get(name)
+        if name == "torch":
+            yield "python.torch_cuda", stated.get("cuda")
+            yield "python.torch_hip", stated.get("hip")
+    yield "python.numpy", packages.get("numpy")
+    for name, version in packages.items():
+        library = re.fullmatch(r"nvidia-(cudnn|nccl)-cu\d+", name)
+        if library is not None:
+            yield f"python.{library[1]}", version
+
+
+def installed(tree: Tree, folders: Iterable[str]) -> dict[str, str]:
+    """Packages by name with their versions, from the names of their metadata folders alone."""
+    found: dict[str, str] = {}
+    for folder in folders:
+        for entry in tree.names(folder, r".*\.(dist-info|egg-info)$"):
+            match = re.fullmatch(r"([^-]+)-([^-]+)(-py[\d.]+)?\.\w+-info", entry)
+            if match is not None:  # the first on the search path is the one that is imported
+                found.setdefault(re.sub(r"[-_.]+", "-", match[1]).lower(), match[2])
+    return dict(sorted(found.items()))
+
+
+def version_file(text: str) -> dict[str, str]:
+    """Strings assigned in a package's version.py: `__version__ = '2.8.0+cu128'`, `cuda: … = '12.8'`."""
+    return dict(re.findall(r"""^(\w+)\s*(?::[^=\n]*)?=\s*['"]([^'"]*)['"]""", text, re.MULTILINE))
+
+
+# Environment ---------------------------------------------------------------------------------------------
+
+STEERS_TRAINING = re.compile(
+    r"(NCCL|RCCL|GLOO|OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|DNNL|ONEDNN|TORCH|PYTORCH|CUDA|CUDNN|CUBLAS|NVIDIA)_.*"
+    r"|(HIP|ROCR|HSA|UCX|FI|OMPI_MCA|XLA|MALLOC|HOROVOD)_.*"
+    r"|TF_(XLA|ENABLE|DISABLE|GPU|NUM|USE|FORCE|CUDNN|DETERMINISTIC)\w*"
+    r"|SLURM_(JOB|CPU|GPU|MEM|NTASKS|NNODES|TASKS|STEP)\w*"
+    r"|LD_PRELOAD|LD_LIBRARY_PATH|PYTHONOPTIMIZE|PYTHONMALLOC|PYTHONHASHSEED"
+)
+SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSW|PASSPHRASE|PASS($|_)|KEY|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+SECRET_VALUE = re.compile(
+    r"://[^/\s@]*@"  # userinfo in a URL
+    r"|\b(bearer|basic)\s+\S"
+    r"|(token|secret|passw(or)?d|api_?key|signature|credential)s?\s*[=:]"
+    r"|\b(gh[opsu]_|github_pat_|glpat-|hf_|sk-|xox[abprs]-|AKIA|ASIA|eyJ)[\w-]{12,}"
+    r"|-----BEGIN",
+    re.IGNORECASE,
+)
+REDACTED = "(redacted)"
+
+
+def redacted(name: str, value: str) -> str:
+    """The value, or `(redacted)` where the name or the value looks like it holds a secret."""
+    return REDACTED if SECRET_NAME.search(name) or SECRET_VALUE.search(value) else value
+
+
+def environment(variables: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Any]]:
+    """Variables that steer training and communication, secrets left out."""
+    for name, value in sorted(variables):
+        if STEERS_TRAINING.fullmatch(name):
+            yield f"env.{name}", redacted(name, value)

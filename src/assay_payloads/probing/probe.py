@@ -1,0 +1,112 @@
+"""What this node is, in one line: everything that could change a measured figure.
+
+Runs before the ranks start, in their directory, with the standard library of the interpreter that the trial
+uses (3.8 or newer): `python …/probing/probe.py` prints `:::ASSAY-PROBE {...}`, a flat JSON table of dotted
+names.
+
+- What can't be read is absent, never a default; what was there but refused to be read is named in
+  `unreadable`.
+- Quantities are in SI base units and say so: `memory.total_bytes`, `cpu.frequency_max_hz`.
+- torch is not imported: its version is read as text, because the import takes seconds.
+- Of the environment only variables that steer training are told, and none that may hold a secret.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - where the package lies
+from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.probing.node_gpus import gpus_on_bus, nvml_facts
+from assay_payloads.probing.node_hardware import machine, memory, networks, processor
+from assay_payloads.probing.node_process import container, limits
+from assay_payloads.probing.node_software import environment, software
+
+PACKAGE_LIES_IN = sys.path[0]
+VERSION = 1
+MARK = ":::ASSAY-PROBE "
+NVML_PATIENCE_S = 10.0  # loading the driver's state takes seconds where no persistence daemon runs
+LONGEST_TEXT = 4096
+
+# What reading a foreign file, directory or library can raise; anything else is a fault of this program
+READING_ERRORS = (OSError, ValueError, KeyError, IndexError, AttributeError, ctypes.ArgumentError)
+
+
+def gather(section: Callable[[], Iterable[tuple[str, Any]]], facts: dict[str, Any]) -> str | None:
+    """Add a section's facts; what it can't go on with is returned, what it found before stays."""
+    try:
+        for name, value in section():
+            if value is not None and value != "":
+                facts[name] = plain(value)
+    except READING_ERRORS as error:
+        return f"{getattr(error, 'strerror', None) or error}"
+    return None
+
+
+def plain(value: Any) -> Any:
+    """Text that every reader can decode and that does not fill a log; other values as they are."""
+    if not isinstance(value, str):
+        return value
+    text = value.encode("utf-8", "replace").decode()
+    return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"
+
+
+def probe(tree: Tree) -> dict[str, Any]:
+    """The whole table of this node."""
+    begin = time.monotonic()
+    own_folders = PACKAGE_LIES_IN, os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+    facts: dict[str, Any] = {"probe.version": VERSION}
+    sections: dict[str, Callable[[], Iterable[tuple[str, Any]]]] = {
+        "machine": lambda: machine(tree),
+        "processor": lambda: processor(tree),
+        "memory": lambda: memory(tree),
+        "limits": lambda: limits(tree),
+        "container": lambda: container(tree),
+        "networks": lambda: networks(tree),
+        "gpus_on_bus": lambda: gpus_on_bus(tree),
+        "software": lambda: software(folder for folder in sys.path if folder not in own_folders),
+        "environment": lambda: environment(os.environ.items()),
+    }
+    for name, section in sections.items():
+        problem = gather(section, facts)
+        if problem:
+            tree.unreadable.append(f"{name}: {problem}")
+    tree.unreadable += nvml_within(NVML_PATIENCE_S, facts)
+    if tree.unreadable:
+        facts["unreadable"] = plain("; ".join(tree.unreadable))
+    facts["probe.duration_s"] = round(time.monotonic() - begin, 4)
+    return facts
+
+
+def nvml_within(patience_s: float, facts: dict[str, Any]) -> list[str]:
+    """Add the GPUs' facts unless the driver does not answer in time: a broken one can hang for ever."""
+    found: dict[str, Any] = {}
+    problems: list[str | None] = []
+    thread = threading.Thread(target=lambda: problems.append(gather(nvml_facts, found)), daemon=True)
+    thread.start()
+    thread.join(patience_s)
+    if thread.is_alive():
+        return [f"nvml: no answer in {patience_s:g} s"]
+    facts.update(found)
+    return [f"nvml: {problem}" for problem in problems if problem]
+
+
+def main() -> None:
+    """Print the line and leave, even if a driver call still hangs in its thread."""
+    line = MARK + json.dumps(probe(Tree()), ensure_ascii=True, allow_nan=False) + "\n"
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.write(line)
+        sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

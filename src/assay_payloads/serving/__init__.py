@@ -1,0 +1,1 @@
+"""The load of an LLM server."""

@@ -1,0 +1,1 @@
+"""MLPerf's training benchmarks and the loop that they share."""

@@ -1,0 +1,105 @@
+"""A training on disk: one that was ended goes on as if it had not been."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from assay_payloads.measuring.rank import Rank
+from assay_payloads.training.step import Stepper
+
+NAME = "checkpoint.pt"
+# Options that may differ: what they say changes no weight.
+FREE = {
+    *("checkpoint", "checkpoint_every", "clear_caches", "data", "device", "division"),
+    *("keep_memory", "prefetch", "profile", "window", "workers"),
+}
+
+
+class Checkpoint:
+    """The newest state in the directory that `--checkpoint` names; without it nothing is kept.
+
+    Rank 0 writes it, whole or not at all; every rank reads it.
+    """
+
+    def __init__(self, rank: Rank, options: argparse.Namespace, stepper: Stepper) -> None:
+        self.rank, self.options, self.stepper = rank, options, stepper
+        self.path: Path | None = options.checkpoint / NAME if options.checkpoint is not None else None
+
+    def next_due(self, step: int) -> float:
+        """The next number of steps after which the state is to be kept; infinite where none is."""
+        every: int = self.options.checkpoint_every
+        return math.inf if self.path is None else step - step % every + every
+
+    def save(self, step: int) -> None:
+        """Keep model, optimiser, scaler and every rank's random numbers; all ranks take part."""
+        random = {"cpu": torch.get_rng_state()}
+        if self.rank.device.type == "cuda":
+            random["cuda"] = torch.cuda.get_rng_state(self.rank.device)
+        everyones: list[Any] = [random] * self.rank.size
+        if self.rank.size > 1:
+            dist.all_gather_object(everyones, random)
+        if self.path is None or self.rank.rank != 0:
+            return
+        state = {
+            "parameters": self._parameters(),
+            "step": step,
+            "model": self.stepper.module.state_dict(),
+            "optimiser": self.stepper.optimiser.state_dict(),
+            "scaler": self.stepper.scaler.state_dict(),
+            "random": everyones,
+        }
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        part = self.path.with_suffix(".part")
+        with part.open("wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(self.path)
+
+    def resume(self) -> int:
+        """Take up the state that is kept, if any; gives the steps done."""
+        if self.path is None:
+            return 0
+        kept = torch.load(self.path, map_location="cpu", weights_only=True) if self.path.exists() else None
+        step = int(kept["step"]) if kept else 0
+        least, most = self.rank.over_ranks([-float(step), float(step)], "MAX")
+        if -least != most:
+            self.rank.fail(
+                f"{self.path} is at step {step} here and at {-least:.0f} to {most:.0f} over the ranks: "
+                "all of them need the same directory"
+            )
+        if kept is None:
+            return 0
+        self._compare(kept["parameters"])
+        self.stepper.module.load_state_dict(kept["model"])
+        self.stepper.optimiser.load_state_dict(kept["optimiser"])
+        self.stepper.scaler.load_state_dict(kept["scaler"])
+        random = kept["random"][self.rank.rank]
+        torch.set_rng_state(random["cpu"])
+        if self.rank.device.type == "cuda":
+            torch.cuda.set_rng_state(random["cuda"], self.rank.device)
+        return step
+
+    def _parameters(self) -> dict[str, Any]:
+        own = {name: value for name, value in vars(self.options).items() if name not in FREE}
+        return {name: str(value) for name, value in own.items()} | {"ranks": str(self.rank.size)}
+
+    def _compare(self, kept: dict[str, Any]) -> None:
+        own = self._parameters()
+        different = [
+            f"{name} {kept.get(name, '(not there)')} there and {own.get(name, '(not known)')} here"
+            for name in sorted(own.keys() | kept.keys())
+            if own.get(name) != kept.get(name)
+        ]
+        if different:
+            self.rank.fail(
+                f"{self.path} is of another training: {', '.join(different)}; name another --checkpoint "
+                "directory, or the same parameters"
+            )

@@ -1,0 +1,147 @@
+"""Windows of steps on one synthetic batch, or of reading the data alone."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from itertools import count, islice
+from typing import TYPE_CHECKING
+
+import torch
+
+from assay_payloads.datasets.feed import Micro, clear_caches, samples_in, stored_bytes
+from assay_payloads.measuring.rank import Rank
+from assay_payloads.training.operators import SKIPPED, Profile
+from assay_payloads.training.step import Stepper
+
+if TYPE_CHECKING:
+    from assay_payloads.training.training import Benchmark
+
+# Does so many steps; gives seconds on the slowest rank, samples as the throughput counts them, more figures.
+Window = Callable[[int], tuple[float, float, dict[str, float]]]
+
+
+class DivergedError(Exception):
+    """A loss, or what an evaluation gave, is no finite number."""
+
+
+# On one synthetic batch ----------------------------------------------------------------------------------
+
+
+def synthetic(benchmark: Benchmark) -> None:
+    """Warm up, train by windows, print each, then the figures of the whole."""
+    rank, options = benchmark.rank, benchmark.options
+    stepper = Stepper(benchmark)
+    log_size(stepper)
+    batch = benchmark.synthetic()
+    micros = [Micro(batch, samples_in(batch))] * benchmark.accumulation
+    samples = rank.over_ranks([float(micros[0].samples * len(micros))], "SUM")[0]
+    counted = rank.over_ranks([float(benchmark.samples(batch) * len(micros))], "SUM")[0]
+
+    def window(steps: int) -> tuple[float, float, dict[str, float]]:
+        rank.over_ranks([0.0], "MAX")
+        start = rank.clock()
+        for _ in range(steps):
+            loss = stepper.take(0, micros, samples)
+        elapsed = rank.over_ranks([rank.clock() - start], "MAX")[0]
+        return elapsed, counted * steps, {"loss": mean_losses(rank, [loss])[0]}
+
+    if options.warmup:
+        window(options.warmup)
+    profile = Profile(rank, options.profile)  # before what is timed
+    for _ in range(options.profile and SKIPPED + options.profile):
+        stepper.take(0, micros, samples)
+        profile.step()
+    profile.end()
+    if options.cuda_graphs:  # last: a replay shows no operators
+        stepper.record(micros, samples)
+    log_windows(benchmark, window)
+
+
+def log_windows(benchmark: Benchmark, window: Window) -> float:
+    """Run all windows, print each, then the figures of the whole; the seconds of all."""
+    rank, options = benchmark.rank, benchmark.options
+    seconds, counted, rates, done = 0.0, 0.0, [], 0
+    while done < options.steps:
+        steps = min(options.window, options.steps - done)
+        elapsed, samples, figures = window(steps)
+        done += steps
+        seconds += elapsed
+        counted += samples
+        rates.append(samples / elapsed)
+        if rank.rank == 0:
+            rank.log("tracked_stats", {"throughput": rates[-1]} | figures, step=done)
+    if rank.rank == 0:
+        if len(rates) > 1:
+            rank.log("throughput_spread", (max(rates) - min(rates)) / statistics.median(rates))
+        unit = f"{benchmark.sample}/s"
+        rank.log("throughput", counted / seconds, unit=unit, labels={}, windows=len(rates))
+        rank.log("step_time", seconds / done, unit="s", labels={})
+    return seconds
+
+
+def log_size(stepper: Stepper) -> None:
+    """What the ranks exchange in a step."""
+    weights = [p for p in stepper.module.parameters() if p.requires_grad]
+    stepper.rank.log("gradient_bytes", sum(p.numel() * p.element_size() for p in weights))
+
+
+def mean_losses(rank: Rank, losses: list[torch.Tensor]) -> list[float]:
+    """Losses of steps over all ranks. Raises DivergedError where one is not finite, on all ranks alike."""
+    means = [x / rank.size for x in rank.over_ranks(torch.stack(losses).double().tolist(), "SUM")]
+    broken = next((mean for mean in means if not math.isfinite(mean)), None)
+    if broken is not None:
+        raise DivergedError(f"loss is {broken}, not finite on some rank: training has diverged")
+    return means
+
+
+# On the data alone ---------------------------------------------------------------------------------------
+
+
+def data_only(benchmark: Benchmark) -> None:
+    """Read and decode batches as a training would, epoch after epoch: samples/s and bytes/s."""
+    rank, data = benchmark.rank, benchmark.training_data(0)
+    check_data(benchmark)
+    rank.log("cache_clear", benchmark.options.clear_caches)
+    if benchmark.options.clear_caches:
+        clear_caches(rank)
+    steps = (
+        step for epoch in count() for step in benchmark.feed.training(data, epoch, benchmark.accumulation)
+    )
+    read = 0
+
+    def window(length: int) -> tuple[float, float, dict[str, float]]:
+        nonlocal read
+        counted = 0
+        rank.over_ranks([0.0], "MAX")
+        start = rank.clock()
+        for micros, _ in islice(steps, length):
+            read += stored_bytes(data, micros)
+            counted += sum(benchmark.samples(micro.batch) for micro in micros if micro.samples)
+        elapsed = rank.over_ranks([rank.clock() - start], "MAX")[0]
+        return elapsed, rank.over_ranks([float(counted)], "SUM")[0], {}
+
+    window(benchmark.options.warmup)
+    read = 0
+    seconds = log_windows(benchmark, window)
+    every = rank.over_ranks([float(read)], "SUM")[0]
+    if rank.rank == 0:
+        rank.log("read_rate", every / seconds, unit="B/s", labels={})
+
+
+def check_data(benchmark: Benchmark) -> None:
+    """Too few samples for the ranks and their workers, said before training begins."""
+    rank, options = benchmark.rank, benchmark.options
+    samples, step = benchmark.train_samples(), benchmark.global_batch_size
+    if samples < step:
+        rank.fail(
+            f"{samples} samples in {options.data} are fewer than one step's {step} ({options.batch_size} of "
+            f"each of {rank.size} ranks, {benchmark.accumulation} times); a smaller --batch-size does"
+        )
+    batches = samples // (options.batch_size * rank.size)
+    if batches < options.workers:
+        rank.fail(
+            f"{samples} samples in {options.data} are {batches} batches for each rank, fewer than its "
+            f"{options.workers} workers; --workers {batches} does"
+        )

@@ -1,0 +1,203 @@
+"""A training on real data: blocks of steps and evaluations to its target, logged by MLPerf's rules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from assay_payloads.datasets.feed import Micro, clear_caches
+from assay_payloads.measuring.rank import END, START
+from assay_payloads.training.checkpoint import Checkpoint
+from assay_payloads.training.loops import DivergedError, check_data, log_size, mean_losses
+from assay_payloads.training.operators import Profile
+from assay_payloads.training.step import Stepper
+
+if TYPE_CHECKING:
+    from assay_payloads.training.training import Benchmark
+
+
+def real(benchmark: Benchmark) -> None:
+    """Train and evaluate, block by block, to the target or to the last step allowed; print the figures."""
+    rank = benchmark.rank
+    check_data(benchmark)
+    training = RealTraining(benchmark)
+    if rank.rank == 0:
+        state_by_mlperfs_rules(benchmark)
+    if training.resumed:
+        training.log("resumed_from_step", training.resumed)
+    log_size(training.stepper)
+    if training.options.clear_caches:
+        clear_caches(rank)
+    rank.over_ranks([0.0], "MAX")
+    training.log("init_stop", event=END)
+    training.run()
+
+
+def state_by_mlperfs_rules(benchmark: Benchmark) -> None:
+    """What the rules want stated of a training, before it begins."""
+    rank, options = benchmark.rank, benchmark.options
+    stated = {
+        "mlperf_round": benchmark.round,
+        "submission_benchmark": benchmark.name,
+        "submission_division": options.division,
+        "submission_status": "research",
+        "submission_org": "not stated",
+        "submission_platform": "not stated",
+        "cache_clear": options.clear_caches,  # else what was read before may come from memory
+        "seed": options.seed,
+        "global_batch_size": benchmark.global_batch_size,
+        "gradient_accumulation_steps": benchmark.accumulation,
+        "train_samples": benchmark.train_samples(),
+        "eval_samples": benchmark.eval_samples(),
+        "target_quality": options.target,
+    }
+    for key, value in (stated | benchmark.stated()).items():
+        plain, about = value if isinstance(value, tuple) else (value, {})
+        rank.log(key, plain, **about)
+
+
+class RealTraining:
+    """A training under way: how far it is, and how long what took.
+
+    step       optimiser steps done; resumed of them by an earlier run
+    trained_s  seconds in them, of it waited_s for data
+    samples    trained, as the throughput counts them
+    """
+
+    def __init__(self, benchmark: Benchmark) -> None:
+        self.benchmark, self.rank, self.options = benchmark, benchmark.rank, benchmark.options
+        self.log = self.rank.log if self.rank.rank == 0 else _unprinted  # one rank speaks for all
+        self.stepper, self.feed = Stepper(benchmark), benchmark.feed
+        self.profile = Profile(self.rank, self.options.profile)
+        self.checkpoint = Checkpoint(self.rank, self.options, self.stepper)
+        self.step = self.resumed = self.checkpoint.resume()
+        self.trained_s, self.waited_s, self.samples = 0.0, 0.0, 0
+        self.per_epoch, self.unit = benchmark.steps_per_epoch, f"{benchmark.sample}/s"
+        self.steps = self._all_steps()
+        self.block = max(1, round(self.options.eval_every * self.per_epoch))
+        self.first = round(self.options.first_eval * self.per_epoch)
+        # epochs are marked where evaluations fall between them
+        between = self.block % self.per_epoch == self.first % self.per_epoch == 0
+        self.marks_epochs = benchmark.progress == "epochs" and between
+
+    def run(self) -> None:
+        """From run_start to run_stop."""
+        options, last, begin = self.options, self.benchmark.most_steps, self.rank.clock()
+        if self.step >= last:
+            self.rank.fail(
+                f"{self.checkpoint.path} is of step {self.step} of {last}: nothing is left to train"
+            )
+        self.log("run_start", event=START)
+        try:
+            reached = self.train(last)
+        except DivergedError:
+            self.log("run_stop", event=END, status="aborted", **self.place())
+            raise
+        success = reached or options.target is None
+        self.profile.end()
+        elapsed = self.rank.clock() - begin
+        self.log("run_stop", event=END, status="success" if success else "aborted", **self.place())
+        self.log_figures(elapsed, success=success)
+
+    def train(self, last: int) -> bool:
+        """Train and evaluate in turns, to the target or to the last step; whether the target was reached."""
+        target, reached = self.options.target, False
+        while self.step < last and not reached:
+            following = self.step + self.block - self.step % self.block
+            self.train_block(min(max(following, self.first), last))
+            quality = self.evaluate()
+            reached = target is not None and self.benchmark.reached(quality, target)
+        return reached
+
+    def train_block(self, until: int) -> None:
+        """Train to a step, window by window."""
+        first = self.step // self.per_epoch + 1
+        epochs = max(1, -(-(until - self.step) // self.per_epoch))
+        block: dict[str, Any] = {"first_epoch_num": first, "epoch_count": epochs}
+        if self.benchmark.progress == "samples":
+            block = {"first_epoch_num": self.place()["epoch_num"], "epoch_count": 1} | self.place()
+        self.log("block_start", event=START, **block)
+        try:
+            while self.step < until:
+                keeping = self.checkpoint.next_due(self.step)
+                self.train_window(min(until, keeping, self.step + self.options.window))
+                if self.step == keeping:
+                    self.checkpoint.save(self.step)
+        finally:  # a training that diverges in it ends it too
+            self.log("block_stop", event=END, **block)
+
+    def train_window(self, until: float) -> None:
+        """Train to a step and read clock and losses there."""
+        start, before, losses = self.rank.clock(), self.samples, []
+        while self.step < until:
+            if self.marks_epochs and self.step % self.per_epoch == 0:
+                self.log("epoch_start", event=START, epoch_num=self.step // self.per_epoch + 1)
+            micros, samples = next(self.steps)
+            losses.append(self.stepper.take(self.step, micros, samples))
+            self.samples += sum(self.benchmark.samples(m.batch) for m in micros if m.samples)
+            self.step += 1
+            self.profile.step()
+            if self.marks_epochs and self.step % self.per_epoch == 0:
+                self.log("epoch_stop", event=END, epoch_num=self.step // self.per_epoch)
+        elapsed = self.rank.clock() - start
+        self.waited_s = self.feed.waiting.seconds()
+        self.trained_s += elapsed
+        means = mean_losses(self.rank, losses)
+        trained = self.rank.over_ranks([float(self.samples - before)], "SUM")[0]
+        figures, units = {"loss": means[-1], "throughput": trained / elapsed}, {"throughput": self.unit}
+        self.log("tracked_stats", figures, step=self.step, units=units)
+
+    def evaluate(self) -> Any:
+        """Evaluate, and log what came out. Raises DivergedError where that is not finite."""
+        self.log("eval_start", event=START, **self.place())
+        quality = self.stepper.evaluate()
+        figures = quality if isinstance(quality, dict) else {self.benchmark.quality: quality}
+        for name, value in figures.items():
+            if not math.isfinite(value):
+                raise DivergedError(f"{name} is {value}, not finite: training has diverged")
+        self.log("eval_accuracy", quality, **self.place())
+        self.log("eval_stop", event=END, **self.place())
+        self.log("tracked_stats", figures, epoch=self.step / self.per_epoch)
+        return quality
+
+    def place(self) -> dict[str, Any]:
+        """How far the training is, in the words and the count of the round's logs."""
+        if self.benchmark.progress == "samples":
+            seen = self.step // self.per_epoch * self.benchmark.train_samples()
+            seen += self.step % self.per_epoch * self.benchmark.global_batch_size
+            return {"epoch_num": seen, "samples_count": seen}
+        epochs = self.step / self.per_epoch
+        return {"epoch_num": int(epochs) if epochs.is_integer() else epochs}
+
+    def log_figures(self, elapsed: float, *, success: bool) -> None:
+        """How long it took in all, for an epoch, and waiting for data."""
+        trained_s, elapsed, waiting = self.rank.over_ranks(
+            [self.trained_s, elapsed, self.waited_s / self.trained_s], "MAX"
+        )
+        samples = self.rank.over_ranks([float(self.samples)], "SUM")[0]
+        epochs = (self.step - self.resumed) / self.per_epoch
+        figures = {
+            "time_per_epoch": (elapsed / epochs, "s"),
+            "throughput": (samples / trained_s, self.unit),
+            "data_wait": (waiting, ""),
+        }
+        if success and not self.resumed:  # else the time before is not in this log
+            figures["time_to_train"] = (elapsed, "s")
+        if success and not self.resumed and self.options.target is not None:
+            figures["epochs_to_target"] = (epochs, "epochs")
+        for key, (value, unit) in figures.items():
+            self.log(key, value, unit=unit, labels={})
+
+    def _all_steps(self) -> Iterator[tuple[list[Micro], float]]:
+        """Each step's micro batches on this rank and its samples on all, epoch after epoch."""
+        skip = self.step % self.per_epoch
+        for epoch in count(self.step // self.per_epoch):
+            data = self.benchmark.training_data(epoch)
+            yield from self.feed.training(data, epoch, self.benchmark.accumulation, skip)
+            skip = 0
+
+
+def _unprinted(*_line: object, **_metadata: object) -> None:
+    """Stands for `Rank.log` on the ranks that another one speaks for."""

@@ -1,0 +1,297 @@
+"""Segmentation of street scenes on A2D2: which class each pixel of a camera's image belongs to.
+
+    python -m assay_payloads.training.segmentation --encoder resnet18 --image-size 64 96 --batch-size 2 \\
+        --steps 4
+    torchrun --nproc-per-node 8 -m assay_payloads.training.segmentation --mode real \\
+        --data /data/camera_lidar_semantic --max-epochs 10
+
+    DIR/class_list.json                     {"#ff0000": "Car 1", …}
+    DIR/20180807_145028/camera/cam_front_center/20180807145028_camera_frontcenter_000001617.png
+    DIR/20180807_145028/label/cam_front_center/20180807145028_label_frontcenter_000001617.png
+
+A DeepLabV3+ or U-Net of segmentation-models-pytorch learns a reduced set of classes, or all, for a number of
+epochs or steps; the confusion matrix over the frames held out ends the log. Data: Geyer et al., A2D2: Audi
+Autonomous Driving Dataset, 2020. A pixel whose colour is not in class_list.json is not learned from; it is
+counted, and an image with more than one in a hundred of them is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import segmentation_models_pytorch as models
+import torch
+from PIL import Image
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import Dataset
+from torchvision.transforms.functional import InterpolationMode, pil_to_tensor, resize
+
+from assay_payloads.datasets.feed import UnreadableSampleError
+from assay_payloads.measuring.rank import Rank
+from assay_payloads.training.training import Benchmark, arguments, train
+
+ARCHITECTURES = {"deeplabv3plus": models.DeepLabV3Plus, "unet": models.Unet}
+OTHER = "Other"  # class 0 of the reduced set
+# The 38 classes are 55 colours less the number behind the name. This reduction keeps what a car has to tell
+# apart; its order has the classes that the Redbook on DGX-1 names where its confusion matrix has them:
+# 1 normal street, 9 sky, 11 nature, 19 bicycle (its own set of classes was not published).
+REDUCED = {
+    "RD normal street": ("RD normal street",),
+    "Solid line": ("Solid line",),
+    "Dashed line": ("Dashed line",),
+    "Sidewalk": ("Sidewalk", "Curbstone"),
+    "Other ground": (
+        *("Non-drivable street", "Drivable cobblestone", "Slow drive area", "Parking area"),
+        *("Painted driv. instr.", "Zebra crossing", "RD restricted area", "Speed bumper"),
+    ),
+    "Car": ("Car", "Ego car"),
+    "Truck": ("Truck", "Utility vehicle", "Tractor"),
+    "Small vehicles": ("Small vehicles",),
+    "Sky": ("Sky",),
+    "Buildings": ("Buildings",),
+    "Nature object": ("Nature object",),
+    "Poles": ("Poles", "Signal corpus"),
+    "Traffic signal": ("Traffic signal",),
+    "Traffic sign": ("Traffic sign", "Electronic traffic", "Traffic guide obj."),
+    "Grid structure": ("Grid structure", "Sidebars"),
+    "Road blocks": ("Road blocks",),
+    "Obstacles / trash": ("Obstacles / trash", "Animals"),
+    "Pedestrian": ("Pedestrian",),
+    "Bicycle": ("Bicycle",),
+}
+SPLIT_SEED = 0  # which frames are held out doesn't change with the seed of a training
+NOT_LEARNED = 255  # label of a pixel that has no class
+MOST_UNKNOWN = 0.01  # share of an image
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's pixels, 0 to 1
+MOMENTUM, POWER = 0.9, 0.9  # of the learning rate's fall: Chen et al., DeepLab, 2017
+Batch = tuple[torch.Tensor, torch.Tensor]
+
+
+class Colours:
+    """class_list.json: the classes in their order, and the class of each of the 2²⁴ colours."""
+
+    def __init__(self, path: Path, *, reduced: bool) -> None:
+        try:
+            listed = json.loads(path.read_text(encoding="utf-8"))
+            found = {int(colour.removeprefix("#"), 16): name for colour, name in listed.items()}
+        except (OSError, ValueError, AttributeError) as error:
+            what = f'{path} can\'t be read as {{"#ff0000": "Car 1", …}}: {error}'
+            raise UnreadableSampleError(what) from error
+        single = {colour: re.sub(r" \d$", "", name) for colour, name in found.items()}
+        if reduced:
+            merged = {part: name for name, parts in REDUCED.items() for part in parts}
+            single = {colour: merged.get(name, OTHER) for colour, name in single.items()}
+        self.names = [OTHER, *REDUCED] if reduced else list(dict.fromkeys(single.values()))
+        self._classes = torch.full((1 << 24,), NOT_LEARNED, dtype=torch.uint8)
+        for colour, name in single.items():
+            self._classes[colour] = self.names.index(name)
+
+    def classes(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Class of each pixel (uint8, H × W) of a label image (uint8, 3 × H × W)."""
+        red, green, blue = pixels.int()
+        return self._classes[(red << 16) + (green << 8) + blue]
+
+
+class Frames(Dataset):  # type: ignore[misc]
+    """Images (uint8, 3 × H × W) and the class of each pixel (uint8, H × W), scaled to one size."""
+
+    def __init__(self, labels: Sequence[Path], colours: Colours, size: Sequence[int]) -> None:
+        self.labels, self.colours, self.size = labels, colours, list(size)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def where(self, index: int) -> Path:
+        """The image: …/label/…_label_… becomes …/camera/…_camera_…"""
+        label = self.labels[index]
+        name = label.name.replace("_label_", "_camera_")
+        return label.parents[2] / "camera" / label.parent.name / name
+
+    def stored_bytes(self, index: int) -> int:
+        """Size of image and label."""
+        return self.where(index).stat().st_size + self.labels[index].stat().st_size
+
+    def __getitem__(self, index: int) -> Batch:
+        image, label = pixels(self.where(index)), pixels(self.labels[index])
+        if image.shape != label.shape:
+            sizes = [f"{part.shape[2]} × {part.shape[1]}" for part in (label, image)]
+            raise UnreadableSampleError(
+                f"{self.labels[index]} has {sizes[0]} pixels and its image {sizes[1]}"
+            )
+        classes = self.colours.classes(label)
+        unknown = (classes == NOT_LEARNED).float().mean().item()
+        if unknown > MOST_UNKNOWN:
+            what = f"{unknown:.0%} of its pixels have colours that are not in class_list.json"
+            raise UnreadableSampleError(f"{self.labels[index]}: {what}")
+        return (
+            resize(image, self.size, antialias=True),
+            resize(classes[None], self.size, InterpolationMode.NEAREST)[0],
+        )
+
+
+def pixels(path: Path) -> torch.Tensor:
+    """An image's pixels, uint8, 3 × H × W. Raises UnreadableSampleError, which names the file."""
+    try:
+        with Image.open(path) as picture:
+            return pil_to_tensor(picture.convert("RGB"))
+    except (OSError, SyntaxError, ValueError) as error:
+        raise UnreadableSampleError(f"{path} can't be read: {type(error).__name__}: {error}") from error
+
+
+class Segmentation(Benchmark):
+    """What there is to train and to evaluate."""
+
+    name, round, sample, quality = "a2d2_segmentation", "v3.1", "images", "mean_iou"
+
+    def __init__(self, rank: Rank, options: argparse.Namespace) -> None:
+        super().__init__(rank, options)
+        self.names = [OTHER, *REDUCED]
+        if options.mode != "synthetic":
+            self.colours = Colours(options.data / "class_list.json", reduced=options.reduced)
+            self.names = self.colours.names
+            self.trained_on, self.held_out = self._split()
+
+    def _split(self) -> tuple[list[Path], list[Path]]:
+        """Labels to train on and to evaluate with: a random part of a camera's, one in so many held out."""
+        options = self.options
+        labels = sorted(options.data.glob(f"*/label/{options.camera}/*.png"))
+        if not labels:
+            self.rank.fail(f"{options.data} has no */label/{options.camera}/*.png: it isn't A2D2's directory")
+        if options.frames is not None and options.frames > len(labels):
+            self.rank.fail(f"--frames {options.frames}: {options.camera} has {len(labels)} in {options.data}")
+        order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SPLIT_SEED)).tolist()
+        chosen = [labels[index] for index in order[: options.frames]]
+        held_out = max(1, len(chosen) // options.held_out)
+        # Whole steps alone: a last micro batch of one image has no variance to be normalised by.
+        left_over = (len(chosen) - held_out) % self.global_batch_size
+        return chosen[held_out + left_over :], chosen[:held_out]
+
+    def model(self) -> nn.Module:
+        """The network, on the CPU."""
+        options = self.options
+        more = {"decoder_aspp_dropout": options.dropout} if options.architecture == "deeplabv3plus" else {}
+        network: nn.Module = ARCHITECTURES[options.architecture](
+            encoder_name=options.encoder, encoder_weights=None, classes=len(self.names), **more
+        )
+        return network
+
+    def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
+        """SGD with momentum."""
+        options = self.options
+        return torch.optim.SGD(
+            model.parameters(), options.learning_rate, MOMENTUM, weight_decay=options.weight_decay
+        )
+
+    def learning_rate(self, step: int) -> float:
+        """Falls to 0 at the last step, as DeepLab's does."""
+        last = self.most_steps if self.options.mode == "real" else self.options.steps
+        rate: float = self.options.learning_rate * max(0.0, 1 - step / last) ** POWER
+        return rate
+
+    def predicted(self, model: nn.Module, images: torch.Tensor) -> torch.Tensor:
+        """Score of each class of every pixel, n·H·W × classes."""
+        shape = (1, 3, 1, 1)
+        mean = torch.tensor(MEAN, device=images.device).view(shape)
+        deviation = torch.tensor(DEVIATION, device=images.device).view(shape)
+        scores: torch.Tensor = model((images.float() / 255 - mean) / deviation)
+        return scores.movedim(1, -1).flatten(0, 2)
+
+    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        """Cross entropy, mean over the pixels that have a class."""
+        images, classes = batch
+        scores = self.predicted(model, images)
+        return functional.cross_entropy(scores.float(), classes.long().flatten(), ignore_index=NOT_LEARNED)
+
+    def weight(self, batch: Batch) -> torch.Tensor:
+        """Pixels that have a class."""
+        return (batch[1] != NOT_LEARNED).sum()
+
+    def synthetic(self) -> Batch:
+        """Noise, each pixel of any class."""
+        shape, device = (self.options.batch_size, *self.options.image_size), self.rank.device
+        images = torch.randint(256, (shape[0], 3, *shape[1:]), dtype=torch.uint8, device=device)
+        return images, torch.randint(len(self.names), shape, dtype=torch.uint8, device=device)
+
+    def training_data(self, epoch: int) -> Frames:
+        """The frames to train on."""
+        return Frames(self.trained_on, self.colours, self.options.image_size)
+
+    def train_samples(self) -> int:
+        """Frames to train on."""
+        return len(self.trained_on)
+
+    def eval_samples(self) -> int:
+        """Frames held out."""
+        return len(self.held_out)
+
+    def evaluate(self, model: nn.Module) -> float:
+        """Mean intersection over union of the classes that occur; prints the confusion matrix, in pixels."""
+        classes = len(self.names)
+        counts = torch.zeros((classes + 1) * classes, dtype=torch.int64, device=self.rank.device)
+        data = Frames(self.held_out, self.colours, self.options.image_size)
+        for images, true in self.feed.evaluation(data):
+            rows = true.long().flatten().clamp(max=classes)  # the last row: pixels of unknown colours
+            place = rows * classes + self.predicted(model, images).argmax(1)
+            counts += torch.bincount(place, minlength=len(counts))
+        table = torch.tensor(self.rank.over_ranks(counts.tolist(), "SUM")).view(classes + 1, classes)
+        self._print(table.long().tolist())
+        matrix = table[:classes]
+        right, seen, predicted = matrix.diagonal(), matrix.sum(1), matrix.sum(0)
+        occurs = seen > 0
+        return float((right / (seen + predicted - right))[occurs].mean())
+
+    def _print(self, table: list[list[int]]) -> None:
+        """Rows are the true classes, columns the predicted ones; then what the frames held out lack."""
+        if self.rank.rank != 0:
+            return
+        *matrix, unknown = table
+        self.rank.log("confusion_matrix", matrix, classes=self.names)
+        missing = [name for name, row in zip(self.names, matrix, strict=True) if not any(row)]
+        self.rank.log("classes_not_evaluated", missing)
+        self.rank.log("pixels_of_unknown_colour", sum(unknown), evaluated_pixels=sum(map(sum, table)))
+
+    def stated(self) -> dict[str, object]:
+        """The form of the benchmark."""
+        options = self.options
+        height, width = options.image_size
+        return {
+            "architecture": options.architecture,
+            "encoder": options.encoder,
+            "image_height": height,
+            "image_width": width,
+            "classes": len(self.names),
+            "weight_decay": options.weight_decay,
+            "dropout": options.dropout,
+        }
+
+
+def main() -> None:
+    """Read the command line and train."""
+    parser = arguments(__doc__, batch_size=4, learning_rate=0.01, max_epochs=10, eval_every=10)
+    add = parser.add_argument
+    add("--architecture", choices=ARCHITECTURES, default="deeplabv3plus")
+    add("--encoder", default="resnet50", help="one of segmentation-models-pytorch's")
+    add("--image-size", type=int, nargs=2, default=[1216, 1920], help="height, width in pixels; of 32 each")
+    add("--reduced", action=argparse.BooleanOptionalAction, default=True, help="20 classes in place of 38")
+    add("--camera", default="cam_front_center")
+    add("--frames", type=int, help="of the camera's, a random part; default: all")
+    add("--held-out", type=int, default=10, help="one frame in so many is for the evaluation")
+    add("--weight-decay", type=float, default=1e-4)
+    add("--dropout", type=float, default=0.5, help="of DeepLabV3+'s features")
+    options = parser.parse_args()
+    if any(side < 32 or side % 32 for side in options.image_size):
+        parser.error("--image-size is two multiples of 32: A2D2's 1208 rows become 1216, or 608")
+    if options.architecture == "deeplabv3plus" and options.batch_size == 1:
+        parser.error("--batch-size is 2 or more: DeepLabV3+ normalises one value an image over the batch")
+    if options.held_out < 2 or (options.frames is not None and options.frames < 2):
+        parser.error("--held-out and --frames are 2 or more")
+    train(Segmentation, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""SSD with a ResNet-34 on COCO, MLPerf's light-weight detection benchmark of v0.5 to v1.1.
+
+    python -m assay_payloads.training.ssd --image-size 64 --blocks 1 1 1 --batch-size 4 --steps 5
+    torchrun --nproc-per-node 8 -m assay_payloads.training.ssd --mode real --data /data/coco \\
+        --backbone resnet34.pth --batch-size 120
+
+The network is ssd_network.py's. Images are smaller than 300 pixels in small forms alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torchvision import tv_tensors
+from torchvision.transforms import v2
+
+from assay_payloads.datasets.coco import Coco, CocoImages, Target, average_precision
+from assay_payloads.training.detection import Detection
+from assay_payloads.training.ssd_network import Detector, detector, mlperf_tensors
+from assay_payloads.training.training import arguments, train
+
+OBJECTS = 7  # a synthetic image has; COCO's have 7.3 on average
+Batch = tuple[torch.Tensor, list[Target]]
+
+
+class Images(CocoImages):  # type: ignore[misc]
+    """Images of one size (uint8, 3 × S × S) with their objects, in pixels of that size.
+
+    For training they are changed by chance as MLPerf's reference does: cropped, mirrored, recoloured. For
+    evaluation they are scaled, and come with their number and their true size in pixels.
+    """
+
+    def __init__(self, coco: Coco, image_size: int, *, training: bool) -> None:
+        super().__init__(coco, training=training)
+        scale = v2.Resize((image_size, image_size))
+        colour = v2.ColorJitter(brightness=0.125, contrast=0.5, saturation=0.5, hue=0.05)
+        changes = (v2.RandomIoUCrop(trials=1), scale, v2.RandomHorizontalFlip(), colour)
+        self.change = v2.Compose([*changes, v2.SanitizeBoundingBoxes()]) if training else scale
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, Target]:
+        image = self.coco.ids[index]
+        pixels = tv_tensors.Image(self.coco.read(image))
+        height, width = pixels.shape[-2:]
+        if not self.training:
+            about = {"image": torch.tensor(image), "size": torch.tensor([width, height])}
+            return self.change(pixels).as_subclass(torch.Tensor), about
+        target = self.coco.target(image)
+        target["boxes"] = tv_tensors.BoundingBoxes(
+            target["boxes"], format="XYXY", canvas_size=(height, width)
+        )
+        pixels, target = self.change(pixels, target)
+        return pixels.as_subclass(torch.Tensor), {
+            name: value.as_subclass(torch.Tensor) for name, value in target.items()
+        }
+
+
+def collate(samples: list[tuple[torch.Tensor, Target]]) -> Batch:
+    """Images as one tensor (uint8, n × 3 × S × S), and the objects of each."""
+    images, targets = zip(*samples, strict=True)
+    return torch.stack(images), list(targets)
+
+
+class Ssd(Detection):
+    """What there is to train and to evaluate."""
+
+    name, round = "ssd", "v1.1"
+    collate = staticmethod(collate)
+
+    def model(self) -> Detector:
+        """The detector, on the CPU."""
+        model = detector(self.options, self.classes)
+        if self.options.mode == "real" and self.rank.rank == 0:
+            for name in mlperf_tensors(model):
+                self.rank.log("weights_initialization", tensor=name)
+        return model
+
+    def learning_rate(self, step: int) -> float:
+        """Rises over the first steps, falls to a tenth at each of two epochs."""
+        rising = min(1.0, (step + 1) / max(1, self.options.lr_warmup_steps))
+        epoch = step / self.steps_per_epoch if self.options.mode == "real" else 0.0
+        fallen: float = 0.1 ** sum(epoch >= at for at in self.options.decay_epochs)
+        return float(self.options.learning_rate) * rising * fallen
+
+    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        """Mean over the images."""
+        images, targets = batch
+        losses = model(list(images.float() / 255), targets)
+        return torch.stack(list(losses.values())).sum()
+
+    def synthetic(self) -> Batch:
+        """Noise with as many objects as COCO's images have."""
+        size, device, batch = self.options.image_size, self.rank.device, self.options.batch_size
+        images = torch.randint(256, (batch, 3, size, size), dtype=torch.uint8, device=device)
+        corner = torch.rand(batch, OBJECTS, 2, device=device) * 0.6
+        boxes = torch.cat([corner, corner + 0.1 + torch.rand_like(corner) * 0.3], dim=2) * size
+        labels = torch.randint(1, self.classes + 1, (batch, OBJECTS), device=device)
+        return images, [{"boxes": b, "labels": n} for b, n in zip(boxes, labels, strict=True)]
+
+    def training_data(self, epoch: int) -> Images:
+        """Images that have objects."""
+        return Images(self.training, self.options.image_size, training=True)
+
+    def evaluate(self, model: nn.Module) -> float:
+        """COCO's average precision of boxes, over all images of val2017."""
+        found: list[dict[str, Any]] = []
+        data = Images(self.validation, self.options.image_size, training=False)
+        for images, about in self.feed.evaluation(data):
+            for seen, image in zip(model(list(images.float() / 255)), about, strict=True):
+                seen["boxes"] *= image["size"].repeat(2) / self.options.image_size
+                found += self.validation.result(int(image["image"]), seen)
+        return average_precision(self.rank, self.validation, found, ["bbox"])[0]
+
+    def stated(self) -> dict[str, object]:
+        """What MLPerf's rules want of this benchmark, and its form."""
+        options = self.options
+        return super().stated() | {
+            "opt_base_learning_rate": options.learning_rate,
+            "opt_learning_rate_warmup_factor": 0,
+            "opt_learning_rate_warmup_steps": options.lr_warmup_steps,
+            "opt_learning_rate_decay_boundary_epochs": options.decay_epochs,
+            "opt_weight_decay": options.weight_decay,
+            "model_bn_span": options.batch_size,
+            "max_samples": 1,  # tries of a crop before another kind of crop is drawn
+            "image_size": options.image_size,
+        }
+
+
+def main() -> None:
+    """Read the command line and train."""
+    parser = arguments(__doc__, batch_size=32, learning_rate=2.5e-3, max_epochs=80.0, eval_every=5.0)
+    add = parser.add_argument
+    add("--image-size", type=int, default=300, help="height and width in pixels, 32 or more")
+    add("--blocks", type=int, nargs=3, default=[3, 4, 6], help="residual blocks of each stage; ResNet-34's")
+    add("--classes", type=int, default=80, help="of synthetic images; others have those of their annotations")
+    add("--backbone", type=Path, help="file of torchvision's weights of ResNet-34; default: begin by chance")
+    add("--weight-decay", type=float, default=1.6e-4)
+    add("--lr-warmup-steps", type=int, default=650, help="steps over which the learning rate rises from 0")
+    add("--decay-epochs", type=int, nargs=2, default=[40, 50], help="where it falls to a tenth")
+    options = parser.parse_args()
+    if (
+        options.image_size < 32
+        or min(options.blocks) < 1
+        or options.classes < 1
+        or options.lr_warmup_steps < 1
+    ):
+        parser.error("--image-size is 32 or more; --blocks, --classes and --lr-warmup-steps are 1 or more")
+    train(Ssd, options)
+
+
+if __name__ == "__main__":
+    main()

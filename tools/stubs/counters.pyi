@@ -1,1 +1,0 @@
-from assay.payloads.counters import *

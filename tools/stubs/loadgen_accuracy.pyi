@@ -1,2 +1,0 @@
-from assay.payloads.loadgen_accuracy import accuracy as accuracy
-from assay.payloads.loadgen_accuracy import answered as answered

@@ -1,1 +1,0 @@
-from assay.payloads.loadgen_search import highest as highest

@@ -1,1 +1,0 @@
-from assay.payloads.mpi_exchange import *

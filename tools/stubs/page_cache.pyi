@@ -1,1 +1,0 @@
-from assay.payloads.page_cache import *

@@ -1,1 +1,0 @@
-from assay.payloads.site_program import *
