@@ -24,6 +24,8 @@ from assay.rundir.files import SCHEMA, Header, record_json
 from assay.rundir.session import Session
 from assay.suite.document import Document
 
+_TRAVELS = "a program that travels with the trials, Assay's own or the suite's,"
+
 
 @contextmanager
 def held_session(run: PlannedRun) -> Iterator[Session]:
@@ -82,7 +84,8 @@ def _changed(before: Plan, now: Plan) -> str:
     if files:
         return f"{', '.join(name.removeprefix('./') for name in files)} changed"
     if before.suite_digest != now.suite_digest:
-        return "the suite changed"
+        same = _undigested(before) == _undigested(now)
+        return f"{_TRAVELS if same else 'the suite'} changed"
     if before.systems != now.systems:
         return "the systems to run changed"
     return "" if before.digest == now.digest else "the repeats, the order or the systems' options changed"
