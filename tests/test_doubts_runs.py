@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from assay.analyse import trouble
+from assay.analyse import rounding, trouble
 from assay.analyse.compare import compare
 from assay.analyse.doubts import Case, Side, of
 from assay.analyse.doubts.detection import POWER
@@ -313,6 +313,45 @@ def test_times_that_follow_the_steps_of_the_evaluations_are_no_two_modes_and_no_
 def test_a_count_of_epochs_takes_few_values_by_its_nature(epochs: list[float]) -> None:
     counted = trained([60.0] * len(epochs), epochs=epochs, metric="epochs_to_target", unit="epochs")
     assert not {"identical-values", "two-modes", "one-far-off"} & set(of_side(counted))
+
+
+@pytest.mark.parametrize(("runs", "spread"), [(3, 0.3), (3, 1.0), (5, 0.5), (5, 2.0), (10, 0.3), (10, 1.0)])
+def test_values_printed_with_few_digits_raise_neither_more_often_than_whole_ones(
+    runs: int, spread: float
+) -> None:
+    """Of a step; without the step, 5 to 64 % of such sets had a run far off, 2 to 55 % two modes."""
+    draw, raised = random.Random(runs), 0
+    for _ in range(300):
+        mean = 1000 + draw.random()
+        values = [round(draw.gauss(mean, spread)) / 10 for _ in range(runs)]
+        raised += bool({"two-modes", "one-far-off"} & set(of_values(values)))
+    assert raised <= 300 * 0.04  # 2.5 % is promised; 12 or more of 300 happen in 7 % of tests at that rate
+
+
+def test_a_run_far_off_is_seen_beside_equal_ones_too() -> None:
+    found = of_values([100.1, 100.2, 100.1, 100.0, 100.2, 100.1, 93.0, 100.1])
+    assert "7.1 % below the mean of the other 7" in found["one-far-off"].evidence
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        ([10.11, 10.11, 9.99], 0.01),
+        ([100.0, 101.0, 100.0], 1.0),
+        ([1200.0, 1300.0], 100.0),
+        ([0.01011, 0.00999], 1e-5),
+        ([1 / 3, 2 / 3, 1 / 3], 1 / 3),  # a timer's ticks
+        ([5.0, 5.0], 0.1),
+    ],
+)
+def test_the_step_of_printed_values_is_found(values: list[float], step: float) -> None:
+    assert rounding.step(values) == pytest.approx(step)
+
+
+def test_equal_values_are_spread_over_their_step_and_stay_above_zero() -> None:
+    assert rounding.unrounded([100.0, 101.0, 100.0]) == [99.75, 101.0, 100.25]
+    assert rounding.unrounded([100.0, 101.0, 100.0], falling=True) == [100.25, 101.0, 99.75]
+    assert min(rounding.unrounded([1 / 3, 1 / 3, 50.1234567890123])) > 0
 
 
 def test_a_run_far_off_that_hardly_moves_the_mean_is_no_matter() -> None:

@@ -22,7 +22,8 @@ MATTERS = 0.002  # what moves a figure by less than a tenth of the usual margin 
 _FOUR = (
     "Drift, dependence, two modes and one run far off share a false-alarm rate of 5 %: at most so many "
     "comparisons of independent normal runs raise any of them (1.25 % each; half of that on each of two "
-    "unpaired sides)."
+    "unpaired sides). Two modes and one run far off take equal values for ones that differ within the step "
+    "they were printed in."
 )
 Figure = TypeVar("Figure")
 
@@ -30,10 +31,13 @@ Figure = TypeVar("Figure")
 def _within_sessions(
     sequence: Succession,
     test: Callable[[tuple[float, ...], tuple[float, ...]], tuple[Figure, float] | None],
+    *,
+    unrounded: bool = False,
 ) -> tuple[Figure, float, int] | None:
     """The most striking session's figure, its probability among all sessions, and its runs."""
     found = []
-    for logs, lengths in zip(sequence.by_session, sequence.lengths_by_session, strict=True):
+    by_session = sequence.unrounded_by_session if unrounded else sequence.by_session
+    for logs, lengths in zip(by_session, sequence.lengths_by_session, strict=True):
         seen = test(logs, lengths)
         if seen is not None:
             found.append((*seen, len(logs)))
@@ -130,7 +134,7 @@ def two_modes(case: Case) -> str | None:
     """
     looked_at = () if case.is_count else case.successions
     for sequence in looked_at:
-        seen = _within_sessions(sequence, trouble.modes)
+        seen = _within_sessions(sequence, trouble.modes, unrounded=True)
         if seen is None or seen[1] > LEVEL / len(looked_at):
             continue
         found, _, _ = seen
@@ -175,7 +179,7 @@ def one_far_off(case: Case) -> str | None:
     """
     looked_at = () if case.is_count else case.successions
     for sequence in looked_at:
-        found = trouble.far_off(sequence.logs, sequence.lengths)
+        found = trouble.far_off(sequence.unrounded, sequence.lengths)
         if found is None or found.probability > LEVEL / len(looked_at):
             continue
         rest = len(sequence.logs) - 1

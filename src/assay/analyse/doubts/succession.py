@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate, groupby
 
 from assay.analyse.groups import Sample
+from assay.analyse.rounding import unrounded
 from assay.analyse.sessions import Session, session_of
 from assay.records import Run
 
@@ -20,6 +21,7 @@ class Succession:
     runs      what each value is called: its block, or its run's id
     sessions  number of runs of each session
     ordered   whether it is known in which order they ran
+    unrounded `logs` of values without the step that they were printed in: what a single one is held against
     lengths   logarithms of the passes or samples that each training took to its target; empty where unknown.
               They move in steps of the evaluations, and the time to train with them
     """
@@ -29,12 +31,18 @@ class Succession:
     runs: tuple[str, ...]
     sessions: tuple[int, ...]
     ordered: bool
+    unrounded: tuple[float, ...]
     lengths: tuple[float, ...] = ()
 
     @property
     def by_session(self) -> tuple[tuple[float, ...], ...]:
         """The logarithms of each session."""
         return self._by_session(self.logs)
+
+    @property
+    def unrounded_by_session(self) -> tuple[tuple[float, ...], ...]:
+        """The logarithms of each session, without the step."""
+        return self._by_session(self.unrounded)
 
     @property
     def lengths_by_session(self) -> tuple[tuple[float, ...], ...]:
@@ -55,6 +63,14 @@ def of_pairs(name: str, a: Sequence[Sample], b: Sequence[Sample]) -> Succession:
         tuple(f"block {of_a.result.run.trial.block}" for of_a, _ in pairs),
         _sessions([of_a for of_a, _ in pairs]),
         _ordered([of_a.result.run for of_a, _ in pairs]),
+        tuple(
+            math.log(of_b / of_a)
+            for of_a, of_b in zip(
+                unrounded([of_a.value for of_a, _ in pairs]),
+                unrounded([of_b.value for _, of_b in pairs], falling=True),
+                strict=True,
+            )
+        ),
         _ratios(_lengths([of_b for _, of_b in pairs]), _lengths([of_a for of_a, _ in pairs])),
     )
 
@@ -68,6 +84,7 @@ def of_side(name: str, samples: Sequence[Sample]) -> Succession:
         tuple(sample.result.run.trial.id for sample in runs),
         _sessions(runs),
         _ordered([sample.result.run for sample in runs]),
+        tuple(map(math.log, unrounded([sample.value for sample in runs]))),
         _lengths(runs),
     )
 
