@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,15 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay import compare, read
+from assay import compare, read, store
 from assay.cli import assay
 from assay.errors import InputError
 from assay.intake.numbers import Asked, import_numbers
 from assay.logs.numbers import load, parse
-from assay.records import RunState
+from assay.records import NodeCounts, RunState
+from assay.records import Result as Result_
 from assay.rundir import session as rundir
+from stated_runs import result
 
 HEADER = "system,workload,shape,metric,unit,run,session,value"
 
@@ -282,3 +286,82 @@ def test_a_time_that_is_none_is_refused_with_its_line(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match=r"n.csv:2: started_at: 'noon' is no time; write it like 2026"):
         load(path)
+
+
+# What `assay export` wrote -------------------------------------------------------------------------------
+
+
+def exported(root: Path, results: Sequence[Result_], file: Path) -> Path:
+    store.update(root, results)
+    done = command("export", results[0].run.suite, "-o", file, "--runs", root)
+    assert done.exit_code == 0, done.output
+    return file
+
+
+@pytest.mark.parametrize("looks", [(), (4, 8)], ids=["looked at once", "looked at twice"])
+def test_a_round_trip_through_export_gives_the_same_comparison(
+    tmp_path: Path, looks: tuple[int, ...]
+) -> None:
+    luck = random.Random(3)
+    results = [
+        result(
+            1000 * factor * drift * math.exp(luck.gauss(0, 0.002)), system=system, block=block, looks=looks,
+            varied={"size": size}, labels={"way": "in"},
+        )
+        for block, drift in enumerate([1, 1.1, 1.05, 0.95, 1.02, 0.9, 1.07, 1], 1)
+        for size in (8, 16)
+        for system, factor in (("a", 1.0), ("b", 1.02))
+    ]  # fmt: skip
+    count = [NodeCounts(elapsed_s=10.0, cpus=2, busy_cpu_s=20.0, job_cpu_s=1.0, cpu_wait_s=9.9)]
+    results = [replace(one, run=replace(one.run, nodes=tuple(count))) for one in results]
+    sheet = exported(tmp_path / "before", results, tmp_path / "round.csv")
+    done = command("import", sheet, "--name", "back", "--runs", tmp_path / "after", "--json")
+    assert done.exit_code == 0, done.output
+    [session] = json.loads(done.stdout)["sessions"]
+    assert (session["runs"], session["failed"]) == (32, [])
+    told = [
+        [
+            (
+                c.point.metric,
+                str(c.point.labels["size"]),
+                c.ratio,
+                c.verdict,
+                c.method,
+                "busy-neighbours" in [d.code for d in c.doubts],
+            )
+            for c in compare(f"{suite}:a", f"{suite}:b", runs=tmp_path / where).comparisons
+        ]
+        for suite, where in (("suite", "before"), ("back", "after"))
+    ]
+    assert told[0] == told[1]
+    assert len(told[0]) == 2
+
+
+def test_a_run_at_other_labels_lacks_nothing(tmp_path: Path) -> None:
+    rows = [
+        f"{system},throughput,{run},{size},{100 + run}"
+        for system in "ab"
+        for run, size in ((1, 8), (2, 8), (3, 16), (4, 16))
+    ]
+    take(sheet(tmp_path / "n.csv", *rows, header="system,metric,run,batch,value"), tmp_path / "runs")
+    done = compare("numbers:a", "numbers:b", runs=tmp_path / "runs")
+    assert {doubt.code for one in done.comparisons for doubt in one.doubts} & {
+        "failed-runs-left-out"
+    } == set()
+    rows = [row for row in rows if row != "b,throughput,4,16,104"] + ["b,loss,4,16,0.1"]
+    take(sheet(tmp_path / "n.csv", *rows, header="system,metric,run,batch,value"), tmp_path / "lacks")
+    done = compare("numbers:a", "numbers:b", runs=tmp_path / "lacks")
+    assert "failed-runs-left-out" in {doubt.code for one in done.comparisons for doubt in one.doubts}
+
+
+def test_a_damaged_export_is_refused_with_its_line(tmp_path: Path) -> None:
+    whole = exported(tmp_path / "runs", [result(block=n) for n in (1, 2)], tmp_path / "e.csv").read_text()
+    for right, wrong, words in (
+        ('""looks"":[]', '""looks"":[{}]', "e.csv:2: conditions: "),
+        (",1,100.0,", ",one,100.0,", "e.csv:2: block: "),
+        (",{},", ",{,", "e.csv:2: labels: "),
+    ):
+        assert right in whole
+        (tmp_path / "e.csv").write_text(whole.replace(right, wrong, 1))
+        with pytest.raises(InputError, match=words):
+            load(tmp_path / "e.csv")

@@ -438,7 +438,7 @@ def test_export_writes_one_row_a_measurement_in_every_format(sessions: Path, tmp
     assert sorted(float(row["value"]) for row in rows) == [2.0, 3.0, 4.0]
     assert rows[0].keys() == {
         "system", "benchmark", "workload", "shape", "metric", "unit", "run", "suite", "session", "block",
-        "value", "labels", "file", "line",
+        "value", "labels", "file", "line", "better", "started_at", "conditions",
     }  # fmt: skip
     assert sorted(row["value"] for row in json.loads(files["json"].read_text())) == [2.0, 3.0, 4.0]
     parquet = duckdb.sql(f"SELECT value, line FROM '{files['parquet']}' ORDER BY value").fetchall()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -12,6 +13,7 @@ from typing import NamedTuple
 from assay.records import Measurement, Metric, Point, Result, Run, RunState, Scalar, Shape
 from assay.units import convert, factor
 
+_Setting = tuple[tuple[str, Scalar], ...]
 Metrics = Callable[[Run], Mapping[str, Metric]]
 """What a run's workload declares, by name, the primary metric first; empty where it is not known."""
 
@@ -46,7 +48,7 @@ class Group:
 
     samples   one a run that counts, in the order of the results
     left_out  runs at this place that ended without a result: failed, or their log has a problem
-    lacking   runs that count but did not report this metric
+    lacking   runs that count and were made at these labels but did not report this metric
     """
 
     point: Point
@@ -135,7 +137,7 @@ def group(
     """
     declared: dict[tuple[str, str], Mapping[str, Metric]] = {}
     found: dict[Key, _Gathering] = {}
-    reported: dict[Place, int] = {}
+    reported: dict[Place, Counter[_Setting]] = {}
     left_out: dict[Place, list[Result]] = {}
     texts: dict[str, str] = {}
     results = list(results)
@@ -146,7 +148,7 @@ def group(
             if result.run.state.final:
                 left_out.setdefault(place, []).append(result)
             continue
-        reported[place] = reported.get(place, 0) + 1
+        reported.setdefault(place, Counter())[_setting(result)] += 1
         kind = (result.run.trial.benchmark, result.run.trial.digest)
         if kind not in declared:
             declared[kind] = metrics(result.run)
@@ -166,7 +168,31 @@ def group(
         for at, metric in enumerate(table)
     }
     keys = sorted(found, key=lambda key: _order(found[key].point, rank))
-    return {key: _finished(found[key], reported[key.place], left_out.get(key.place, ())) for key in keys}
+    kinds = {place: {tuple(name for name, _ in one) for one in of} for place, of in reported.items()}
+
+    def made_there(key: Key) -> int:
+        labels, of = found[key].point.labels, reported[key.place]
+        asked = [names for names in kinds[key.place] if labels.keys() >= set(names)]
+        return sum(of[tuple((name, labels[name]) for name in names)] for names in asked)
+
+    return {key: _finished(found[key], made_there(key), left_out.get(key.place, ())) for key in keys}
+
+
+def _setting(result: Result) -> _Setting:
+    """Labels that all figures of a run share, where others made it.
+
+    They may say what it was run with, as a column of a spreadsheet does: a run at batch size 8 does not lack
+    a figure at 16. Of our own runs `varied` says that.
+    """
+    if result.run.source is None:
+        return ()
+    of_each = (measurement.labels.items() for measurement in result.reading.measurements)
+    shared = set(next(of_each, ()))
+    for labels in of_each:
+        if not shared:
+            break
+        shared &= labels
+    return tuple(sorted(shared))
 
 
 def _order(point: Point, rank: Mapping[tuple[str, str], int]) -> tuple[object, ...]:

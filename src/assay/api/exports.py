@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from assay.api.evidence import run_sets, runs_directory
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
     from os import PathLike
 
+    from assay.api.evidence import RunSet
+    from assay.store import Declared
     from assay.store.query import Format
 
 
@@ -40,4 +43,24 @@ def export(
     directory = runs_directory(runs)
     found = run_sets(directory, (run, *more))
     ids = dict.fromkeys(result.run.id for one in found for result in one.results)
-    return ExportCount(store.export(directory, list(ids), Path(output), format), len(ids))
+    written = store.export(directory, list(ids), Path(output), format, _declared(found))
+    return ExportCount(written, len(ids))
+
+
+def _declared(chosen: Sequence[RunSet]) -> Collection[Declared]:
+    """What the workloads say of each metric, by session and benchmark."""
+    from assay.store import Declared
+
+    found: dict[tuple[str, str, str, str], Declared] = {}
+    for one in chosen:
+        metrics = one.metrics()
+        known: set[tuple[str, str, str]] = set()
+        for run in (result.run for result in one.results):
+            place = (run.suite, run.session, run.trial.benchmark)
+            if place in known:
+                continue
+            known.add(place)
+            for rank, metric in enumerate(metrics(run).values()):
+                key = (*place, metric.name)
+                found.setdefault(key, Declared(*key, metric.better, rank))
+    return found.values()

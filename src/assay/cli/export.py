@@ -35,7 +35,9 @@ def command(runs: tuple[str, ...], form: str | None, as_json: bool, output: Path
     """Write the measurements of RUNS, one row each.
 
     Columns: system, benchmark, workload, shape, metric, unit, run, suite, session, block, value, labels (as
-    JSON: swept parameters and the measurement's own), file, line. Runs without a result have no rows.
+    JSON: swept parameters and the measurement's own), file, line, better, started_at, conditions (as JSON:
+    how the runs were ordered and what the kernels counted). Runs without a result have no rows.
+    `assay import` takes such a CSV in again.
 
     \b
     Examples:

@@ -88,7 +88,8 @@ def command(
     shape (like 2x8), unit, session (runs that share a day or an allocation), better (higher or lower) and
     started_at (like 2026-11-22T09:30:00: without it, drift and dependence of runs can't be tested).
     device, device_name, precision and global_batch_size say how a run was made; doubts rest on them.
-    Every other column is a label that tells figures apart. An empty value is a run that gave none.
+    Every other column is a label that tells figures apart. An empty value is a run that gave none. A CSV of
+    `assay export` is known by its own columns and compares as the runs did.
 
     \b
     Examples:

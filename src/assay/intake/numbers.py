@@ -14,6 +14,7 @@ from pathlib import Path
 from assay import read
 from assay.errors import InputError, Problem
 from assay.intake.imported import Imported, create, imported_run, imported_trial
+from assay.logs.exported import Conditions, Exported
 from assay.logs.numbers import Row, Table, load
 from assay.records import Better, Run, RunState, digest_of
 from assay.rundir import session as rundir
@@ -121,7 +122,12 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         for name in sorted({name for row in rows for name in row.labels} - set(FACTS))
         if _leaves_runs_alone(rows, name)
     ]
+    exported = (
+        "of `assay export`, which has no runs without a result and not what is known of the machines; "
+        "`assay import` of the run directory keeps them"
+    )
     return [
+        *([exported] if rows[0].exported else []),
         *(
             f"{metric}: not known which way is better, so no verdict of faster or slower; say higher or "
             "lower in a column `better`"
@@ -219,11 +225,16 @@ def _run(sheet: _Sheet, session: str, rows: Sequence[Row], trial_id: str, block:
     first = rows[0]
     workload, system = _word(first.workload, "workload"), _word(first.system, "system")
     params = {"better": sheet.better}
+    exported = first.exported or Exported(block, Conditions())
     trial = imported_trial(sheet.asked.name, workload, NUMBERS.name, system, first.shape, params)
-    run = imported_run(replace(trial, id=trial_id, block=block), f"{sheet.path.name}:{first.line}")
+    run = imported_run(replace(trial, id=trial_id, block=exported.block), f"{sheet.path.name}:{first.line}")
     run_id = f"{run.suite}/{session}/{trial_id}"
     return replace(
         run,
+        interleaved=exported.conditions.interleaved,
+        outside_block=exported.conditions.outside_block,
+        looks=exported.conditions.looks,
+        nodes=exported.conditions.nodes,
         id=run_id,
         session=session,
         created_at=_time_of(sheet, first.session),

@@ -2,8 +2,8 @@
 
 `system`, `metric`, `run` and `value` must be there. `workload`, `shape`, `unit`, `session`, `better` and
 `started_at` are understood; every other column is a label that tells a figure from its siblings, but for
-those that say how the run was made (workloads/numbers.py, `FACTS`). Separated by commas, semicolons or tabs,
-whichever the header has most of.
+those that say how the run was made (workloads/numbers.py, `FACTS`). A table of `assay export` is known by its
+own columns (`exported`). Separated by commas, semicolons or tabs, whichever the header has most of.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Final, cast
 
 from assay.errors import InputError, Problem
 from assay.inputs import read_whole
+from assay.logs.exported import Exported, as_sheet, is_export
 from assay.records import Better, Scalar, Shape
 from assay.units import factor
 
@@ -47,6 +48,7 @@ class Row:
     better  as the row says; None where it says nothing
     started_at  when the run began, seconds since the epoch; None where the row doesn't say
     labels  the other columns' cells that are not empty; whole and plain decimal numbers as numbers
+    exported  of a row of `assay export`; None for any other
     """
 
     line: int
@@ -62,6 +64,7 @@ class Row:
     better: Better | None
     started_at: float | None
     labels: Mapping[str, Scalar]
+    exported: Exported | None = None
 
 
 @dataclass(frozen=True)
@@ -158,6 +161,12 @@ def _row(
     if len(cells) != len(header):
         return None, [Problem(where, f"{len(cells)} cells where the header has {len(header)}")]
     said = dict(zip(header, (cell.strip() for cell in cells), strict=True))
+    exported_labels, exported = dict[str, Scalar](), None
+    if is_export(header):
+        try:
+            said, exported_labels, exported = as_sheet(said)
+        except ValueError as error:
+            return None, [Problem(where, str(error))]
     cell = {name: said.get(name) or default for name, default in DEFAULTS.items()}
     cell |= {name: said[name] for name in NEEDED}
     problems = [
@@ -197,7 +206,9 @@ def _row(
         value=value,
         better=cast("Better", better) if better else None,
         started_at=started_at,
-        labels={name: _scalar(said[name]) for name in header if name not in _COLUMNS and said[name]},
+        labels=exported_labels
+        | {name: _scalar(text) for name, text in said.items() if name not in _COLUMNS and text},
+        exported=exported,
     )
     return row, []
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from assay.errors import HostError
 from assay.store.layout import reading
@@ -17,6 +17,13 @@ _RUN_COLUMNS = (
     "state", "cause", "created_at", "duration_s",
 )  # fmt: skip
 _COUNTS = "state = 'finished' AND cause = ''"  # what analyse takes for a replication
+
+
+_CONDITIONS = ("interleaved", "outside_block", "looks", "nodes")  # of a run, as `logs/exported.py` reads them
+_DECLARED = """
+    CREATE TEMP TABLE declared AS
+    SELECT unnest(?::VARCHAR[]) AS suite, unnest(?::VARCHAR[]) AS session, unnest(?::VARCHAR[]) AS benchmark,
+        unnest(?::VARCHAR[]) AS metric, unnest(?::VARCHAR[]) AS better, unnest(?::INTEGER[]) AS rank"""
 
 
 @dataclass(frozen=True)
@@ -78,23 +85,44 @@ def listed_sets(root: Path, only: Filter, limit: int) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def export(root: Path, ids: Sequence[str], path: Path, form: Format) -> int:
+class Declared(NamedTuple):
+    """A metric of a benchmark of a session; `rank`: 0 for the primary one."""
+
+    suite: str
+    session: str
+    benchmark: str
+    metric: str
+    better: str | None
+    rank: int
+
+
+def export(
+    root: Path, ids: Sequence[str], path: Path, form: Format, declared: Collection[Declared] = ()
+) -> int:
     """Write the measurements of these runs to a file, one row each, and give their number.
+
+    declared  what the workloads say of the metrics, each once
 
     Runs that did not give a result have no rows. Raises HostError where the file can't be written.
     """
     import duckdb
 
     options = {"csv": "FORMAT csv, HEADER", "parquet": "FORMAT parquet", "json": "FORMAT json, ARRAY true"}
-    labels = "labels::JSON AS labels" if form == "json" else "labels"
+    began = "to_timestamp((run_json->>'started_at')::DOUBLE) AT TIME ZONE 'UTC'"
+    conditions = ", ".join(f"'{name}', run_json->'{name}'" for name in _CONDITIONS)
+    as_json = "::JSON" if form == "json" else ""
     query = f"""
         SELECT system, benchmark, workload, shape, metric, unit, id AS run, suite, session, block, value,
-            {labels}, file, line
+            labels{as_json} AS labels, file, line, better,
+            strftime({began}, '%Y-%m-%dT%H:%M:%S.%fZ') AS started_at,
+            json_object({conditions})::VARCHAR{as_json} AS conditions
         FROM measurements JOIN runs ON run_id = id
+            LEFT JOIN declared USING (suite, session, benchmark, metric)
         WHERE {_COUNTS} AND id IN (SELECT unnest(?))
-        ORDER BY suite, session, benchmark, shape, system, block, metric, line"""  # noqa: S608 - our own tests
+        ORDER BY suite, session, benchmark, shape, system, block, rank, metric, line"""  # noqa: S608 - our own tests
     quoted = str(path).replace("'", "''")
     with reading(root) as index:
+        index.execute(_DECLARED, [list(column) for column in zip(*declared, strict=True)] or [[]] * 6)
         index.execute(f"CREATE TEMP TABLE exported AS {query}", [list(ids)])
         row = index.execute("SELECT count(*) FROM exported").fetchone()
         try:

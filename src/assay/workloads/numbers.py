@@ -107,4 +107,5 @@ NUMBERS = Workload(
     flops=lambda _params: None,
     task=_task,
     read=_read,
+    version=2,
 )
