@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import socket
 import traceback
@@ -134,21 +135,31 @@ def test_a_damaged_run_counts_as_failed_and_is_named(session: Path, file: str, k
 
 def test_a_run_that_was_damaged_after_it_was_indexed_is_noticed(session: Path) -> None:
     (session / "script-1x1-here-r01/attempt-1/run.json").write_text(DEEP)
-    assert "changed since the index was made: demo/" in call("list").stderr
     said = call("show", "demo")
     assert "changed since the index was made" in said.stderr
     assert "5 runs, 1 failed" in said.stdout.splitlines()[0]
     assert "changed" not in call("list").stderr
 
 
-def test_list_and_export_say_that_a_session_is_gone_or_new(session: Path) -> None:
-    shutil.copytree(session, session.with_name("2026-01-01T000000Z"))
+def test_list_reads_what_changed_and_says_so(session: Path) -> None:
+    (session / "script-1x1-here-r01/attempt-1/run.json").write_text(DEEP)
     said = call("list")
-    assert (
-        "changed since the index was made: demo/2026-01-01T000000Z/script-1x1-here-r01 and 5 more"
-        in said.stderr
-    )
-    assert len(json.loads(call("list", "--json").stdout)["changed_since"]) == 6
+    assert "changed since the index was made; reading what changed" in said.stderr
+    assert re.search(r"^demo/\S+:here +2 +1 ", said.stdout, re.MULTILINE), said.stdout
+    assert "changed" not in call("list").stderr
+
+
+def test_list_shows_a_session_that_the_index_does_not_have_yet(session: Path) -> None:
+    shutil.copytree(session, session.with_name("2026-01-01T000000Z"))
+    said = call("list", "--suite", "demo", "--json")
+    assert "demo/2026-01-01T000000Z/script-1x1-here-r01 and 5 more have changed since" in said.stderr
+    document = json.loads(said.stdout)
+    assert document["changed_since"] == []
+    assert "2026-01-01T000000Z" in {row["session"] for row in document["sets"]}
+
+
+def test_export_says_that_a_session_is_gone(session: Path) -> None:
+    shutil.copytree(session, session.with_name("2026-01-01T000000Z"))
     shutil.rmtree(session)
     said = call("export", "demo", "--json")
     assert "changed since the index was made" in said.stderr

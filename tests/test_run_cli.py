@@ -133,6 +133,33 @@ def test_two_systems_end_in_a_verdict_and_the_page_can_be_written(suite: Path) -
     assert "<html" in suite.with_name("page.html").read_text()
 
 
+def test_the_figures_of_one_system_have_their_doubts_beside_them(suite: Path) -> None:
+    write(suite)
+    said = run()
+    assert said.exit_code == 0, said.output
+    figure, doubt = said.stdout.index("local script 1 worker v: "), said.stdout.index("! too-few-runs")
+    assert figure < doubt
+    write(suite, expect={"v": ">= 50 x/s"})
+    assert run("--new").stdout.count("! too-few-runs") == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [("/proc/x", "/proc/x/demo: can't be made"), ("x" * 300, "can't be made (File name too long)")],
+)
+def test_a_runs_directory_that_can_not_be_made_is_an_error_of_this_machine(
+    suite: Path, place: str, words: str
+) -> None:
+    write(suite)
+    said = run("--runs", place)
+    assert isinstance(said.exception, HostError), said.output
+    assert words in str(said.exception)
+    suite.with_name("demo.csv").write_text("system,metric,run,value\na,throughput,1,2\n")
+    said = CliRunner().invoke(assay, ["import", "demo.csv", "--runs", place])
+    assert isinstance(said.exception, HostError), said.output
+    assert words in str(said.exception)
+
+
 def test_json_alone_stands_on_standard_output_also_when_the_page_is_written(suite: Path) -> None:
     write(suite)
     said = run("--json", "--report", "page.html")

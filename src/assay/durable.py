@@ -50,6 +50,19 @@ def writing(path: Path) -> Iterator[None]:
         raise
 
 
+def make_directory(path: Path) -> None:
+    """The directory, there with its parents. Raises HostError where it can't be made, whatever the reason."""
+    try:
+        with writing(path):
+            path.mkdir(parents=True, exist_ok=True)
+    except (
+        OSError
+    ) as error:  # what a place that was named is like is the user's to change: /proc, a name too long
+        raise HostError(
+            f"{path}: can't be made ({error.strerror}); name another place with --runs"
+        ) from error
+
+
 def _no_space(path: Path, error: OSError) -> str:
     directory = next(p for p in (path, *path.parents) if p.is_dir())
     free = human(float(shutil.disk_usage(directory).free), "B")

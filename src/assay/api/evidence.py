@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from assay.errors import BusyError, HostError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from assay.analyse.groups import Metrics
+    from assay.errors import Problem
     from assay.records import Plan, Result
 
 _log = logging.getLogger("assay")
@@ -53,21 +54,14 @@ def up_to_date(runs_dir: Path, suite: str | None, session: str | None = None) ->
     Raises InputError for runs of which no file tells what they were.
     """
     from assay import read, store
-    from assay.run.index import update_index
     from assay.run.outdated import outdated
 
     def concerned(name: str) -> bool:
         return name == f"{suite}/{session}" if session else suite in (None, name.partition("/")[0])
 
     changed = outdated(runs_dir, concerned, read.VERSIONS)
-    if not changed:
-        return
-    what = f"{changed[0]} has" if len(changed) == 1 else f"{changed[0]} and {len(changed) - 1} more have"
-    _log.info("%s changed since the index was made; reading what changed", what)
-    try:
-        problems = update_index(runs_dir)
-    except (HostError, BusyError) as error:
-        _log.warning("%s; what follows is as the index has it", error)
+    problems = _taken_in(runs_dir, changed)
+    if problems is None:
         return
     unknown = set(changed) & set(outdated(runs_dir, concerned)) - store.known(runs_dir).keys()
     if unknown:
@@ -75,6 +69,32 @@ def up_to_date(runs_dir: Path, suite: str | None, session: str | None = None) ->
         raise InputError(problems or left)
     for problem in problems:
         _log.warning("%s", problem)
+
+
+def catch_up(runs_dir: Path, changed: Sequence[str]) -> bool:
+    """Read runs that changed since the index was made, and log which; False where it stays as it is.
+
+    changed  their ids, as `outdated` gives them
+    """
+    problems = _taken_in(runs_dir, changed)
+    for problem in problems or ():
+        _log.warning("%s", problem)
+    return problems is not None
+
+
+def _taken_in(runs_dir: Path, changed: Sequence[str]) -> Sequence[Problem] | None:
+    """What can't be read of runs that changed; None where none did, or the index can't be written."""
+    if not changed:
+        return None
+    from assay.run.index import update_index
+
+    what = f"{changed[0]} has" if len(changed) == 1 else f"{changed[0]} and {len(changed) - 1} more have"
+    _log.info("%s changed since the index was made; reading what changed", what)
+    try:
+        return update_index(runs_dir)
+    except (HostError, BusyError) as error:
+        _log.warning("%s; what follows is as the index has it", error)
+        return None
 
 
 def reindex(runs_dir: Path) -> None:

@@ -158,13 +158,15 @@ def _show(found: RunResult) -> None:
     doubted = [d for c in primary for d in c.doubts]
     doubted += [d for curve in contents.curves for point in curve.points for d in point.doubts]
     doubted += [d for study in contents.studies for d in study.doubts]
+    required = {d.code for requirement in contents.requirements for d in requirement.doubts}  # shown there
+    doubted += [d for _, alone in contents.alone for d in alone if d.code not in required]
+    if not (contents.comparisons or contents.curves or contents.requirements):
+        for line in _alone(contents):
+            console.print(line, markup=False, soft_wrap=True)
     if doubted:
         console.print(terminal.doubts_in_short(doubted))
     if contents.requirements:
         console.print(terminal.requirements(contents.requirements))
-    if not (contents.comparisons or contents.curves or contents.requirements):
-        for line in _alone(contents):
-            console.print(line, markup=False, soft_wrap=True)
     if completed.failures:
         console.print(
             f"{len(completed.failures)} of {len(completed.results)} trials failed:", style="bold red"

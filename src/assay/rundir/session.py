@@ -19,7 +19,16 @@ from functools import cached_property
 from pathlib import Path
 
 from assay import __version__, redact
-from assay.durable import append, locked, position, sync_directory, sync_file, write_atomic, writing
+from assay.durable import (
+    append,
+    locked,
+    make_directory,
+    position,
+    sync_directory,
+    sync_file,
+    write_atomic,
+    writing,
+)
 from assay.errors import InputError, Problem
 from assay.inputs import open_plain, read_whole
 from assay.records import (
@@ -339,8 +348,8 @@ def create(
     name    the session's own; None: its start, UTC
     """
     suite = root / safe_name(plan.suite)
+    make_directory(suite)
     with writing(root):
-        suite.mkdir(parents=True, exist_ok=True)
         started = datetime.fromtimestamp(header.created_at, UTC).strftime("%Y-%m-%dT%H%M%SZ")
         path = _free_name(suite, started if name is None else safe_name(name))
         made = suite / f".{path.name}.new"
@@ -358,8 +367,7 @@ def create(
 def choosing(root: Path, suite: str) -> AbstractContextManager[None]:
     """Hold the choice between going on and beginning anew, so that two Assays don't both begin."""
     directory = root / safe_name(suite)
-    with writing(directory):
-        directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory)
     return locked(directory / ".lock", f"{directory}", wait_s=30)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay import __version__
-from assay.durable import locked, sync_file, writing
+from assay.durable import locked, make_directory, sync_file, writing
 from assay.store.layout import SCHEMA, index_path, reading, trouble, writing_at
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ def update(
     Raises HostError when there is no space or no permission; the old index stays. Raises BusyError when
     another writer does not finish.
     """
-    with writing(root):
-        root.mkdir(parents=True, exist_ok=True)
+    make_directory(root)
     path, made = index_path(root), root / ".index.duckdb.new"
     with locked(root / ".index.lock", f"the index of {root}", wait_s=LONGEST_WAIT_S):
         rebuilt = "asked for" if rebuild else trouble(root) or ""
