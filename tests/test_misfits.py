@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from assay import cli
+from assay import cli, redact
 from assay.errors import InputError
 
 SYSTEMS = """\
@@ -127,6 +127,41 @@ def test_what_a_command_names_is_looked_for_on_this_machine(
     else:
         assert refusals("plan", "suite.yaml") == [f"suite.yaml:1: {said}"] == refusals("run", "suite.yaml")
         assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one workload", "benchmarks"])
+@pytest.mark.parametrize(
+    ("params", "name"),
+    [
+        ({"argv": ["{python}", "plantd.py"], "cwd": "."}, "argv"),
+        ({"argv": ["no-such-program"]}, "argv"),
+        ({"argv": ["true"], "cwd": "/no/such"}, "cwd"),
+    ],
+    ids=["script", "program", "directory"],
+)
+def test_what_is_not_there_is_named_with_the_line_of_its_parameter(
+    params: dict[str, object], name: str, several: bool
+) -> None:
+    content = {"metrics": COMMAND["metrics"], **params}
+    lines = [f"  {key}: {json.dumps(value)}" for key, value in content.items()]
+    head = ["suite: demo", "systems: [fine]", ""]
+    body = ["workload: command", "", "params:", *lines]
+    if several:
+        body = ["benchmarks:", "  mine:", *(f"    {line}" for line in body)]
+    text = [*head, *body]
+    Path("suite.yaml").write_text("\n".join(text) + "\n")
+    [at] = [number for number, line in enumerate(text, 1) if line.strip().startswith(f"{name}:")]
+    [said] = refusals("plan", "suite.yaml")
+    assert said.startswith(f"suite.yaml:{at}: {name}: found "), said
+
+
+def test_a_secret_s_file_that_is_no_absolute_path_is_named() -> None:
+    Path("systems.yaml").write_text("fine:\n  launcher: local\n  env:\n    MY_TOKEN: {from_file: tok.txt}\n")
+    [said] = refusals("plan", suite("fine"))
+    assert redact.text(said) == (
+        "systems.yaml:4: fine.env.MY_TOKEN: found from_file: 'tok.txt'; expected an absolute path, or one "
+        "that begins with ~/"
+    )
 
 
 def test_a_python_that_is_not_there_is_named_with_its_line() -> None:

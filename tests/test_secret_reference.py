@@ -148,7 +148,7 @@ def test_a_reference_without_a_value_is_reported_before_anything_starts(tmp_path
     done = assay(tmp_path, "run", "suite.yaml")
     assert done.returncode == 4
     assert (
-        "suite.yaml:1: env: TOKEN: {from_env: NOT_SET_ANYWHERE}: the variable is not set here" in done.stderr
+        "suite.yaml:6: env: TOKEN: {from_env: NOT_SET_ANYWHERE}: the variable is not set here" in done.stderr
     )
     assert not (tmp_path / "runs").exists()
 

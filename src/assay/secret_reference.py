@@ -31,8 +31,9 @@ def parse(value: Mapping[str, Any]) -> SecretReference:
             return SecretReference("from_env", name)
         case {"from_file": str(path)} if path and len(value) == 1:
             if not path.startswith(("/", "~/")):
+                # "found" first: after a secret's name and a colon, any other word looks like its value
                 raise ValueError(
-                    f"from_file: found {path!r}; expected an absolute path, or one that begins with ~/"
+                    f"found from_file: {path!r}; expected an absolute path, or one that begins with ~/"
                 )
             return SecretReference("from_file", path)
         case {"from_kubernetes_secret": {"name": str(name), "key": str(key), **rest}} if name and key:

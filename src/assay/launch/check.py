@@ -50,7 +50,8 @@ class Looker(Protocol):
     def look(self, job: Job) -> None:
         """Look for what the job names: its directory, its program, its script.
 
-        Raises InputError for what is not there, and OptionsError where the system's options name it.
+        Raises InputError for what is not there, each with the parameter that names it as its place, and
+        OptionsError where the system's options name it.
         """
         ...
 

@@ -14,6 +14,7 @@ from assay.launch.sent import values
 from assay.plan import job_of
 from assay.records import Plan, Trial
 from assay.suite import Suite, System, Systems
+from assay.suite.document import Key
 from assay.suite.findings import in_order
 
 
@@ -47,7 +48,7 @@ def _of_system(system: System, trials: list[Trial], suite: Suite, systems: Syste
         except OptionsError as error:
             yield from _located(error, system, systems)
         except InputError as error:
-            yield Problem(suite.where(*paths[trial.benchmark]), str(error))
+            yield from _of_benchmark(error, paths[trial.benchmark], trial, suite)
 
 
 def _send(launcher: Launcher, trial: Trial, system: System) -> None:
@@ -57,6 +58,15 @@ def _send(launcher: Launcher, trial: Trial, system: System) -> None:
     if isinstance(launcher, Looker):
         launcher.look(job)
     values(job, getattr(system.options, "env", {}))
+
+
+def _of_benchmark(error: InputError, path: tuple[Key, ...], trial: Trial, suite: Suite) -> Iterator[Problem]:
+    """Its problems with the lines of the parameters, of what no parameter names with the benchmark's."""
+    for problem in error.problems:
+        if problem.where in trial.params:
+            yield Problem(suite.where(*path, "params", problem.where), f"{problem.where}: {problem.what}")
+        else:
+            yield Problem(suite.where(*path), str(problem) if problem.where else problem.what)
 
 
 def _located(error: OptionsError, system: System, systems: Systems) -> Iterator[Problem]:

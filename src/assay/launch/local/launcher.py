@@ -48,7 +48,7 @@ class LocalLauncher:
         if shutil.which(python) is None:
             raise OptionsError([Problem("python", f"found {python}; this machine has no such program")])
         if cwd is not None and not Path(cwd).is_dir():
-            raise InputError(f"cwd: found {cwd}; this machine has no such directory")
+            raise InputError([Problem("cwd", f"found {cwd}; this machine has no such directory")])
         sent_along = {file.name for file in job.task.files}
         program, *words = sent.argv(job, python)
         if os.sep in program:
@@ -57,11 +57,11 @@ class LocalLauncher:
             path = sent.variables(job, self.system.env).get("PATH")
             found = shutil.which(program, path=path) is not None
         if not found:
-            raise InputError(f"argv: found {program}; this machine has no such program")
+            raise InputError([Problem("argv", f"found {program}; this machine has no such program")])
         script = words[0] if Path(program).name.startswith("python") and words else ""
         if script.endswith(".py") and not _is_there(script, cwd, sent_along):
             at = cwd or "the job's own directory: name it under files, or say where under cwd"
-            raise InputError(f"argv: found {script}; no such file in {at}")
+            raise InputError([Problem("argv", f"found {script}; no such file in {at}")])
 
     def submit(self, job: Job) -> Handle:
         """Write the job's directory and start its keeper; returns when the keeper has taken the job."""
