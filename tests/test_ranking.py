@@ -190,3 +190,110 @@ def test_a_page_of_many_systems_compares_with_a_baseline_that_is_named(
     assert [name for name in names if f" against {name}" in page] == [names[3]]
     unknown = six_systems(*words, "z")
     assert "--baseline: there is no system z; choose from a-system" in str(unknown.exception)
+
+
+# What must not be claimed ---------------------------------------------------------------------------------
+
+
+def test_no_best_is_named_while_systems_with_zeros_are_not_ranked() -> None:
+    counts = {
+        "good": [0, 0, 0, 1],
+        "s3": [3, 4, 3, 4],
+        "s4": [5, 6, 5, 6],
+        "s5": [9, 8, 9, 9],
+        "s6": [11, 12, 10, 12],
+    }
+    ranking = of(
+        *(side([*map(float, values)], system=name, interleaved=False) for name, values in counts.items())
+    )
+    assert ranking.best() is None
+    assert [(s.name, s.value.value, s.reason) for s in ranking.not_ranked] == [
+        ("good", 0.25, "3 of 4 values are not above 0")
+    ]
+    assert {s.total.may_lead for s in ranking.systems} <= {None, False}
+    words = ranking_words.headline(ranking)
+    assert (
+        "which system has the highest throughput can't be said: good (1x1), where 3 of 4 values are" in words
+    )
+    assert "no other is the best" not in words
+    (plain,) = ranking_words.plain([ranking])
+    assert plain["best"] is None
+    assert plain["not_ranked"][0]["name"] == "good"
+    rows = ranking_words.table(ranking).bodies[0].rows
+    assert [row.cells[:2] for row in rows][-1] == ("–", "good")
+    assert "1 not ranked" in ranking_words.table(ranking).caption
+
+
+def test_a_ranking_of_systems_that_all_have_zeros_names_them_all() -> None:
+    ranking = of(*(side([0.0, 1.0], system=f"s{at}", interleaved=False) for at in range(5)))
+    assert ranking.systems == ()
+    assert "5 systems of 5 are not ranked" in ranking_words.headline(ranking)
+    assert "s0" in ranking_words.headline(ranking)
+
+
+def test_copies_are_named_before_the_best() -> None:
+    copied = [10.123, 10.231, 10.174, 10.317, 10.086]
+    others = [runs_of(f"s{at}", 8 - at, spread=0.731) for at in range(4)]
+    ranking = of(
+        *(side(copied, system=name, interleaved=False, shape="1x8") for name in ("one", "two")), *others
+    )
+    assert [doubt.code for doubt in ranking.doubts] == ["copied-values"]
+    words = ranking_words.headline(ranking)
+    assert words.startswith(
+        "train: to be fixed before you choose: copied-values: the 10 runs of one (1x8) and two"
+    )
+    assert words.index("copied-values") < words.index("has the highest")
+    (plain,) = ranking_words.plain([ranking])
+    assert plain["doubts"][0]["code"] == "copied-values"
+
+
+def test_percentages_of_a_whole_are_named_before_the_best() -> None:
+    levels = (99.9, 99.5, 99.0, 98.9, 98.8)
+    ranking = of(
+        *(
+            side(
+                [level + 0.01 * off for off in TENTHS],
+                system=f"s{at}",
+                unit="%",
+                interleaved=False,
+            )
+            for at, level in enumerate(levels)
+        )
+    )
+    assert "share-of-whole" in ranking_words.headline(ranking).partition("has the")[0]
+
+
+def test_how_far_a_system_is_behind_has_the_digits_of_its_interval() -> None:
+    ranking = of(*(runs_of(f"s{at}", 100 - 0.1 * at, spread=0.1) for at in range(5)))
+    behind = [row.cells[5] for row in ranking_words.table(ranking).bodies[0].rows]
+    sure = [cell for s, cell in zip(ranking.systems, behind, strict=True) if s.total.may_lead is False]
+    assert sure
+    assert all(cell.startswith((">1.", "1.0")) and not cell.startswith("1.00 ") for cell in sure)
+    assert "1.00 to 1.00" not in behind
+
+
+def test_systems_that_are_surely_equal_may_all_be_the_best() -> None:
+    values = [100.0, 101.0, 99.0]
+    ranking = of(*(side(values, system=f"s{at}") for at in range(5)))
+    assert all(s.total.may_lead for s in ranking.systems)
+
+
+def test_rankings_of_several_labels_say_which_they_are_of() -> None:
+    sides: dict[str, list[Result]] = {}
+    for at in range(5):
+        for dataset in "AB":
+            sides.setdefault(f"s{at}", []).extend(
+                side(
+                    [100.0 - at + off for off in TENTHS],
+                    system=f"s{at}",
+                    labels={"dataset": dataset},
+                    interleaved=False,
+                )
+            )
+    found = rankings(sides, metrics())
+    assert [ranking_words.headline(r).partition(":")[0] for r in found] == [
+        "train (dataset A)",
+        "train (dataset B)",
+    ]
+    assert ranking_words.table(found[0]).caption.startswith("train (dataset A) throughput")
+    assert [r["labels"] for r in ranking_words.plain(found)] == [{"dataset": "A"}, {"dataset": "B"}]

@@ -9,6 +9,9 @@ those that may be, and every interval of how far a system lies behind the best o
 Groups: going down the order, a group holds the systems that can't be told apart from its first one. That
 takes all pairs, each at 5 % over their number.
 
+A system with a value that is not above 0 has no logarithm and is not ranked. It may be the best, so
+then none is named; of the others is only said which surely are not.
+
 Sources: Hsu, Annals of Statistics 12 (1984) 1136-1144; unequal spreads: Edwards and Hsu, Journal of the
 American Statistical Association 78 (1983) 965-971.
 """
@@ -21,12 +24,16 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, NamedTuple
 
+from assay.analyse.doubts import Side
 from assay.analyse.groups import Group, Metrics, group
 from assay.analyse.intervals import ratio_end, t_quantile
-from assay.analyse.ratio import one_side, ratio
+from assay.analyse.ranked_inputs import misleading
+from assay.analyse.ratio import Ratio, one_side, ratio
 from assay.analyse.score import score
-from assay.records import Better, Estimate, Result, Shape
+from assay.records import Better, Doubt, Estimate, Result, Scalar, Shape
+from assay.units import counted
 
+_OPEN = 1e-12  # beside 0, which an open bound excludes
 ERROR = 0.05  # of a ranking: that the best is not among those that may be, or that an interval does not hold
 SCORED = "time_to_train"  # what MLPerf ranks by, whatever a benchmark's verdicts rest on
 Basis = Literal["total", "accelerator"]
@@ -37,9 +44,10 @@ class Standing:
     """A system's place in one order.
 
     place     from 1, by the mean
-    behind    its figure over that of the best other system, as slowness: 1.1 is 10 % worse, 0.9 is 10 %
-              better. The interval holds for all systems together; None without a spread
-    may_lead  whether no other system is surely better; None where its own runs show no spread
+    behind    its figure over that of the best other system in the order, as slowness: 1.1 is 10 % worse, 0.9
+              is 10 % better. The interval holds for all systems together; None without a spread
+    may_lead  whether no other system is surely better; None where its own runs show no spread, and where that
+              can't be known because other systems are not ranked
     group     number of its group, from 1; None where its own runs show no spread
     """
 
@@ -73,21 +81,42 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class Ranking:
-    """All systems that have a metric of a benchmark, the best first.
+class NotRanked:
+    """A system at one size that has the metric and is in no order.
 
-    error  that the best of them is not among those that may be, at most
+    value   arithmetic mean, without an interval
+    reason  as text
+    """
+
+    name: str
+    shape: str
+    value: Estimate
+    reason: str
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """All systems that have a metric of a benchmark, at one set of labels, the best first.
+
+    not_ranked  systems that have the metric and are in no order; any of them may be the best
+    doubts      for which figures of ranked systems probably don't hold
+    error       that the best of them is not among those that may be, at most
     """
 
     benchmark: str
     metric: str
     unit: str
     better: Better
+    labels: Mapping[str, Scalar]
     systems: tuple[Ranked, ...]
+    not_ranked: tuple[NotRanked, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
     error: float = ERROR
 
-    def best(self, basis: Basis = "total") -> Ranked:
-        """The first by the mean."""
+    def best(self, basis: Basis = "total") -> Ranked | None:
+        """The first by the mean; None where some system is not ranked."""
+        if self.not_ranked:
+            return None
         return min(self.systems, key=lambda s: standing(s, basis).place)
 
     def may_lead(self, basis: Basis = "total") -> tuple[Ranked, ...]:
@@ -112,7 +141,7 @@ def rankings(
     for name, results in sides.items():
         for here in group(results, metrics).values():
             point = here.point
-            if here.samples and point.better is not None and min(here.values) > 0:
+            if here.samples and point.better is not None:
                 labels = repr(sorted(point.labels.items()))
                 found.setdefault((point.benchmark, point.metric, labels), []).append((name, here))
     wanted: dict[str, str] = {}
@@ -127,18 +156,24 @@ def rankings(
     return tuple(sorted(made, key=lambda ranking: ranking.benchmark))
 
 
-def _ranking(entries: Sequence[tuple[str, Group]]) -> Ranking:
-    point = entries[0][1].point
+def _ranking(measured: Sequence[tuple[str, Group]]) -> Ranking:
+    point = measured[0][1].point
+    entries = [(name, here) for name, here in measured if min(here.values) > 0]
+    left_out = tuple(
+        _not_ranked(name, here.in_unit(point.unit)) for name, here in measured if min(here.values) <= 0
+    )
     groups = [here.in_unit(point.unit) for _, here in entries]
+    ratios = {(a, b): ratio(groups[a], groups[b]) for a, b in combinations(range(len(groups)), 2)}
     sign = 1 if point.better == "lower" else -1
     # log of slowness: of a rate or an amount, more is less of it
-    pairs = _pairs(groups, sign)
     values = [one_side(here) for here in groups]
+    pairs = _pairs(values, ratios, sign)
     ranks = [Shape.parse(here.point.shape).ranks for here in groups]
     slow = [sign * math.log(value.value) for value in values]
-    total = _standings(slow, pairs)
+    whole = not left_out
+    total = _standings(slow, pairs, whole=whole)
     cost = [math.log(n) for n in ranks]
-    each = _standings([a + b for a, b in zip(slow, cost, strict=True)], _shifted(pairs, cost))
+    each = _standings([a + b for a, b in zip(slow, cost, strict=True)], _shifted(pairs, cost), whole=whole)
     systems = [
         Ranked(
             name,
@@ -155,7 +190,25 @@ def _ranking(entries: Sequence[tuple[str, Group]]) -> Ranking:
     ]
     assert point.better is not None
     ordered = tuple(sorted(systems, key=lambda system: system.total.place))
-    return Ranking(point.benchmark, point.metric, point.unit, point.better, ordered)
+    sides = [
+        Side(f"{name} ({here.point.shape})", here) for (name, _), here in zip(entries, groups, strict=True)
+    ]
+    return Ranking(
+        point.benchmark,
+        point.metric,
+        point.unit,
+        point.better,
+        point.labels,
+        ordered,
+        left_out,
+        misleading(sides, ratios),
+    )
+
+
+def _not_ranked(name: str, here: Group) -> NotRanked:
+    low = sum(value <= 0 for value in here.values)
+    reason = f"{low} of {counted(len(here.values), 'value')} {'is' if low == 1 else 'are'} not above 0"
+    return NotRanked(name, here.point.shape, one_side(here), reason)
 
 
 class _Pair(NamedTuple):
@@ -169,14 +222,13 @@ class _Pair(NamedTuple):
 Pairs = Mapping[tuple[int, int], _Pair]
 
 
-def _pairs(groups: Sequence[Group], sign: int) -> Pairs:
+def _pairs(values: Sequence[Estimate], ratios: Mapping[tuple[int, int], Ratio], sign: int) -> Pairs:
     """Of each two that both show a spread, both ways round."""
-    steady = [one_side(here).low is not None for here in groups]
     found: dict[tuple[int, int], _Pair] = {}
-    for a, b in combinations(range(len(groups)), 2):
-        if not (steady[a] and steady[b]):
+    for (a, b), of_two in ratios.items():
+        if values[a].low is None or values[b].low is None:
             continue
-        interval = ratio(groups[a], groups[b]).interval
+        interval = of_two.interval
         if interval.error is not None and interval.degrees is not None:
             found[a, b] = _Pair(sign * interval.centre, interval.error, interval.degrees)
             found[b, a] = _Pair(-sign * interval.centre, interval.error, interval.degrees)
@@ -187,7 +239,11 @@ def _shifted(pairs: Pairs, cost: Sequence[float]) -> Pairs:
     return {(a, b): pair._replace(centre=pair.centre + cost[b] - cost[a]) for (a, b), pair in pairs.items()}
 
 
-def _standings(slow: Sequence[float], pairs: Pairs) -> list[Standing]:
+def _standings(slow: Sequence[float], pairs: Pairs, *, whole: bool) -> list[Standing]:
+    """The standings of all.
+
+    whole  these are all systems; else none of them is known to be possibly the best
+    """
     order = sorted(range(len(slow)), key=slow.__getitem__)
     place = {at: number for number, at in enumerate(order, start=1)}
     judged = [at for at in order if any(at == a for a, _ in pairs)]
@@ -197,11 +253,18 @@ def _standings(slow: Sequence[float], pairs: Pairs) -> list[Standing]:
         Standing(
             place[at],
             _behind(at, order, slow, bounds.get(at)),
-            None if at not in bounds else bounds[at][0] < 0,
+            _may_lead(bounds.get(at), whole=whole),
             groups.get(at),
         )
         for at in range(len(slow))
     ]
+
+
+def _may_lead(bounds: tuple[float, float] | None, *, whole: bool) -> bool | None:
+    if bounds is None:
+        return None
+    leads = bounds[0] <= 0
+    return None if leads and not whole else leads
 
 
 def _behind(
@@ -215,20 +278,22 @@ def _behind(
 def behind_the_best(judged: Sequence[int], pairs: Pairs) -> dict[int, tuple[float, float]]:
     """How far each may lie behind the best of the others, on the log scale; all hold together.
 
-    Below 0 is ahead. A system of which the lower bound is 0 or more is surely not the best. What holds rests
-    on the pairs with the true best alone, one of `leading`; which one is not known, so the widest counts.
+    Below 0 is ahead. A system of which the lower bound is above 0 is surely not the best, and one of which
+    the upper bound is below 0 surely is; a bound of `_OPEN` says no more than that. What holds rests on the
+    pairs with the true best alone, one of `leading`; which one is not known, so the widest counts.
     """
     level = 1 - ERROR / (2 * max(1, len(judged) - 1))
     reach = {key: t_quantile(level, pair.degrees) * pair.error for key, pair in pairs.items()}
     rivals = {at: [b for b in judged if (at, b) in pairs] for at in judged}
     ahead = {at: min((pairs[at, b].centre + reach[at, b] for b in rivals[at]), default=0.0) for at in judged}
-    leading = {at for at in judged if ahead[at] > 0}
+    leading = {at for at in judged if ahead[at] >= 0}
     found = {}
     for at in judged:
         best = [b for b in rivals[at] if b in leading]
-        most = max((reach[at, b] - pairs[at, b].centre for b in best), default=0.0)
+        most = max((reach[at, b] - pairs[at, b].centre for b in best), default=-_OPEN)
         least = min((-reach[at, b] - pairs[at, b].centre for b in best), default=0.0)
-        found[at] = (-ahead[at] if at in leading else max(0.0, least), max(0.0, most))
+        low = -ahead[at] if at in leading else max(_OPEN, least)
+        found[at] = (low, max(low, most))
     return found
 
 

@@ -86,7 +86,8 @@ def _show_rankings(console: Console, found: RunDetails) -> None:
     from assay.report.terminal import printable
 
     console.print(ranking_words.terminal(found.rankings, every=False))
-    system = found.rankings[0].systems[0].name
+    first = found.rankings[0]
+    system = [*(s.name for s in first.systems), *(s.name for s in first.not_ranked)][0]
     console.print(f"\nOne system's figures, series and doubts: assay show {found.runs.reference}:{system}")
     for line in _failed(found.runs):
         console.print(printable(line), markup=False, soft_wrap=True)

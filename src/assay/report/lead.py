@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from assay.analyse.ranking import Ranking
 from assay.report import figures, scaling_words, sentences, transport_words
 from assay.report.contents import Contents
 
@@ -19,10 +21,7 @@ def lead(contents: Contents) -> str:
     if contents.open:
         return "".join(f"{one}. " for one in contents.open).rstrip()
     if contents.rankings:
-        best = ", ".join(f"{r.best().name} ({r.benchmark})" for r in contents.rankings[:MOST_LED])
-        more = len(contents.rankings) - MOST_LED
-        others = f" and others in {more} more" if more > 0 else ""
-        return f"{len(contents.sides)} systems, ranked by benchmark. First are {best}{others}."
+        return f"{len(contents.sides)} systems, ranked by benchmark. {_firsts(contents.rankings)}"
     held = [r.verdict for r in contents.requirements]
     if held:
         return f"{held.count('holds')} of {len(held)} requirements hold."
@@ -31,6 +30,33 @@ def lead(contents: Contents) -> str:
     otherwise = transport_words.first_line([r for side in contents.sides.values() for r in side])
     alone = f"{next(iter(contents.sides))}, measured alone."
     return f"{alone} It was {otherwise}." if otherwise else alone
+
+
+def _firsts(rankings: Sequence[Ranking]) -> str:
+    """The first systems, as far as one can be named; before them what has to be fixed."""
+    named = [(r, best) for r in rankings if (best := r.best()) is not None]
+    doubted = [_place(r) for r in rankings if r.doubts]
+    unnamed = [_place(r) for r in rankings if r.best() is None]
+    sentences = []
+    if doubted:
+        codes = ", ".join(dict.fromkeys(doubt.code for r in rankings for doubt in r.doubts))
+        sentences.append(f"To be fixed before you choose: {codes} in {_listed(doubted)}.")
+    if named:
+        first = [f"{best.name} ({_place(r)})" for r, best in named[:MOST_LED]]
+        others = f" and others in {len(named) - MOST_LED} more" if len(named) > MOST_LED else ""
+        sentences.append(f"First are {', '.join(first)}{others}.")
+    if unnamed:
+        sentences.append(f"No best system can be named in {_listed(unnamed)}, where some are not ranked.")
+    return " ".join(sentences)
+
+
+def _place(ranking: Ranking) -> str:
+    return ", ".join(filter(None, (ranking.benchmark, figures.labels(ranking.labels))))
+
+
+def _listed(tasks: Sequence[str]) -> str:
+    more = f" and {len(tasks) - MOST_LED} more" if len(tasks) > MOST_LED else ""
+    return f"{', '.join(tasks[:MOST_LED])}{more}"
 
 
 def together(contents: Contents) -> str:

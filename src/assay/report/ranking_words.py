@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from assay.analyse.ranking import Ranked, Ranking
+from assay.analyse.ranking import NotRanked, Ranked, Ranking
 from assay.records import Estimate, to_plain
 from assay.report import figures
 from assay.report.folding import shortened
@@ -33,20 +33,51 @@ COLUMNS = (
     "score",
 )
 HOW_TO_READ = (
-    "behind the best: over the best other system; these hold for all systems of a benchmark together (95 %). "
-    "group: not told apart from its first by these runs, all pairs together. "
+    "behind the best: over the best other system in order; these hold for all systems of a benchmark "
+    "together (95 %). group: not told apart from its first by these runs, all pairs together. "
     "each: {each}, and the place by it. score: MLPerf's, in minutes."
 )
 
 
 def headline(ranking: Ranking) -> str:
-    """Which system is the best, which others may be, and which is per accelerator."""
-    best, whole = ranking.best(), len(ranking.systems)
+    """What to fix first; which system is the best, which others may be, and which is per accelerator."""
+    best = ranking.best()
+    if best is None:
+        return " ".join([*_to_be_fixed(ranking), *_without_a_best(ranking), *_untested(ranking)])
+    sentences = (_has_the_lead(ranking, best), *_per_accelerator(ranking), *_untested(ranking))
+    return " ".join([*_to_be_fixed(ranking), *sentences])
+
+
+def task(ranking: Ranking) -> str:
+    """`train (dataset A)`: what was measured, and at which labels."""
+    labels = figures.labels(ranking.labels)
+    return f"{ranking.benchmark} ({labels})" if labels else ranking.benchmark
+
+
+def _to_be_fixed(ranking: Ranking) -> Iterator[str]:
+    """Each doubt for which the order probably does not hold, with its evidence and what to do."""
+    for doubt in ranking.doubts:
+        evidence, remedy = doubt.evidence.rstrip("."), doubt.remedy.rstrip(".")
+        yield f"{task(ranking)}: to be fixed before you choose: {doubt.code}: {evidence}. {remedy}."
+
+
+def _without_a_best(ranking: Ranking) -> Iterator[str]:
+    """That none is named, because systems are not ranked, and why they are not."""
+    left_out = ranking.not_ranked
+    names = [f"{s.name} ({s.shape}), where {s.reason}" for s in left_out[:MOST_NAMED]]
+    more = [f"{len(left_out) - MOST_NAMED} more"] if len(left_out) > MOST_NAMED else []
+    yield (
+        f"{task(ranking)}: which system {_has_the_best(ranking)} can't be said: "
+        f"{'; '.join([*names, *more])}. A ranking is one of ratios, so {counted(len(left_out), 'system')} "
+        f"of {len(left_out) + len(ranking.systems)} {'is' if len(left_out) == 1 else 'are'} not ranked."
+    )
+
+
+def _has_the_lead(ranking: Ranking, best: Ranked) -> str:
+    whole = len(ranking.systems)
     rivals = [s for s in ranking.may_lead() if s is not best]
     value = _value(best.value)
-    first = (
-        f"{ranking.benchmark}: {_named(best)} {_has_the_best(ranking)} of {counted(whole, 'system')}, {value}"
-    )
+    first = f"{task(ranking)}: {_named(best)} {_has_the_best(ranking)} of {counted(whole, 'system')}, {value}"
     if best.total.may_lead is None:
         first += "; it shows no spread, so its lead is not tested."
     elif not rivals:
@@ -55,19 +86,20 @@ def headline(ranking: Ranking) -> str:
         who = ", ".join(map(_named, rivals[:MOST_NAMED]))
         more = f" and {len(rivals) - MOST_NAMED} more" if len(rivals) > MOST_NAMED else ""
         first += f"; by these runs {who}{more} may be as good or better (95 % for all {whole} together)."
-    return " ".join([first, *_per_accelerator(ranking), *_untested(ranking)])
+    return first
 
 
 def _per_accelerator(ranking: Ranking) -> Iterator[str]:
-    if len({s.ranks for s in ranking.systems}) < 2:
+    first = ranking.best("accelerator")
+    if first is None or len({s.ranks for s in ranking.systems}) < 2:
         return
-    first, able = ranking.best("accelerator"), len(ranking.may_lead("accelerator"))
+    able = len(ranking.may_lead("accelerator"))
     others = f"; {able - 1} more may be as good" if able > 1 else ""
     yield f"Per accelerator, {_named(first)} leads{others}."
 
 
 def _untested(ranking: Ranking) -> Iterator[str]:
-    hidden = sum(s.total.may_lead is None for s in ranking.systems)
+    hidden = sum(s.total.group is None for s in ranking.systems)
     if hidden:
         yield (
             f"{counted(hidden, 'system')} with one run or with equal values "
@@ -95,16 +127,18 @@ def _each(ranking: Ranking) -> str:
 
 
 def table(ranking: Ranking, most: int | None = None) -> Table:
-    """Every system in order; `most` rows at most."""
-    shown = ranking.systems[:most]
-    unit, means = figures.column(
-        [s.value.value for s in shown], ranking.unit, [figures.half_width(s.value) for s in shown]
-    )
+    """Every system in order, `most` rows at most, and then those that are not ranked."""
+    shown, left_out = ranking.systems[:most], ranking.not_ranked
+    values = [*(s.value for s in shown), *(s.value for s in left_out)]
+    unit, means = figures.column([v.value for v in values], ranking.unit, [*map(figures.half_width, values)])
     each_unit, each = figures.column([s.per_accelerator.value for s in shown], ranking.unit)
-    rows = tuple(_row(s, mean, cost) for s, mean, cost in zip(shown, means, each, strict=True))
+    rows = tuple(_row(s, mean, cost) for s, mean, cost in zip(shown, means[: len(shown)], each, strict=True))
+    rows += tuple(_row_left_out(s, mean) for s, mean in zip(left_out, means[len(shown) :], strict=True))
     columns = list(COLUMNS)
     columns[3], columns[8] = f"mean, {unit}", f"each, {each_unit}"
-    caption = f"{ranking.benchmark} {figures.metric(ranking.metric)}: {len(ranking.systems)} systems in order"
+    what = f"{task(ranking)} {figures.metric(ranking.metric)}"
+    apart = f", {len(left_out)} not ranked" if left_out else ""
+    caption = f"{what}: {counted(len(ranking.systems), 'system')} in order{apart}"
     return Table(caption, tuple(columns), (Body("", rows),), frozenset({1, 2}))
 
 
@@ -121,7 +155,7 @@ def _row(s: Ranked, mean: str, cost: str) -> Row:
             s.shape,
             mean,
             _interval(s.value),
-            _behind(s.total.behind),
+            figures.interval(s.total.behind),
             "" if s.total.group is None else str(s.total.group),
             str(s.value.n),
             cost,
@@ -131,18 +165,17 @@ def _row(s: Ranked, mean: str, cost: str) -> Row:
     )
 
 
+def _row_left_out(s: NotRanked, mean: str) -> Row:
+    no = figures.NONE
+    return Row((no, s.name, s.shape, mean, no, no, "", str(s.value.n), no, no, no))
+
+
 def _interval(estimate: Estimate) -> str:
     """Around the mean, as shares of it: the same digits whatever the unit."""
     if estimate.low is None or estimate.high is None:
         return figures.NONE
     down, up = 1 - estimate.low / estimate.value, estimate.high / estimate.value - 1
     return f"−{figures.percent(down)} +{figures.percent(up)}"
-
-
-def _behind(behind: Estimate) -> str:
-    if behind.low is None or behind.high is None:
-        return figures.NONE
-    return f"{behind.low:.2f} to {behind.high:.2f}"
 
 
 def _score(s: Ranked) -> str:
@@ -179,4 +212,8 @@ def _grid(ranking: Ranking, most: int | None) -> Grid:
 
 def plain(rankings: Sequence[Ranking]) -> list[Mapping[str, Any]]:
     """For `--json`: each ranking with its headline."""
-    return [{"headline": headline(ranking), **to_plain(ranking)} for ranking in rankings]
+    return [
+        {"headline": headline(ranking), "best": best and best.name, **to_plain(ranking)}
+        for ranking in rankings
+        for best in [ranking.best()]
+    ]

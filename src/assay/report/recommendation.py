@@ -34,6 +34,9 @@ def recommendation(contents: Contents) -> Recommendation:
     """What a report comes to."""
     comparisons = [c for question in contents.questions for c in question.comparisons]
     if not comparisons and not contents.requirements and contents.rankings:
+        if doubts := [doubt for ranking in contents.rankings for doubt in ranking.doubts]:
+            words = f"{', '.join(_codes(doubts, 'invalid'))} ({doubts[0].evidence}). {doubts[0].remedy}."
+            return Recommendation("Fix first", words, "invalid")
         return Recommendation(
             "Choose from the rankings",
             "No baseline was named, so nothing is accepted or rejected; compare two with assay compare A B.",
