@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from assay.analyse import doubts
-from assay.analyse.doubts import Case, Side, copies
-from assay.analyse.explanations import EXPLANATIONS, rank
+from assay.analyse.doubts import KINDS, Case, Side, copies, rank
 from assay.analyse.ratio import Ratio, one_side
 from assay.records import DEFAULT_MARGIN, Doubt
 
-_OF_TWO = (copies.copied_values, copies.suspect_unit, copies.share_of_whole)
+_OF_TWO = (copies.COPIED_VALUES, copies.SUSPECT_UNIT, copies.SHARE_OF_WHOLE)
 
 
 def misleading(sides: Sequence[Side], ratios: Mapping[tuple[int, int], Ratio]) -> tuple[Doubt, ...]:
@@ -22,11 +21,11 @@ def misleading(sides: Sequence[Side], ratios: Mapping[tuple[int, int], Ratio]) -
     found: dict[str, list[Doubt]] = {}
     for side in sides:
         for doubt in doubts.of(Case((side,), one_side(side.group))):
-            if EXPLANATIONS[doubt.code].severity == "invalid":
+            if KINDS[doubt.code].severity == "invalid":
                 found.setdefault(doubt.code, []).append(doubt)
     for (a, b), ratio in ratios.items():
         case = Case((sides[a], sides[b]), ratio.estimate, DEFAULT_MARGIN)
-        for raised in (raises(case) for raises in _OF_TWO):
+        for raised in (kind.raised(case) for kind in _OF_TWO):
             if raised is not None:
                 found.setdefault(raised.code, []).append(_with_names(raised, case.sides))
     return tuple(_one(found[code]) for code in sorted(found, key=rank))
