@@ -13,13 +13,14 @@ from pydantic import ValidationError
 
 from assay import shell
 from assay.errors import InputError
+from assay.launch.batch.life import Answer
+from assay.launch.batch.queue import QueueSilent
+from assay.launch.batch.shared import SharedJob
+from assay.launch.batch.standing import without_word
 from assay.launch.slurm.launcher import SlurmLauncher
-from assay.launch.slurm.life import Asked
 from assay.launch.slurm.options import SlurmSystem
 from assay.launch.slurm.script import batch_script
-from assay.launch.slurm.shared import SharedJob
-from assay.launch.slurm.standing import without_word
-from assay.launch.slurm.states import Slurm, SlurmSilent, Told
+from assay.launch.slurm.states import Slurm, Told
 from assay.records import Job, JobState, Shape
 from launcher_contract import job, python
 
@@ -197,7 +198,7 @@ def test_the_first_command_that_knows_the_job_tells(
     told: Told | None,
 ) -> None:
     prints(commands)
-    assert Slurm().ask(7) == told
+    assert Slurm().ask(7, "token") == told
 
 
 @pytest.mark.parametrize(
@@ -208,8 +209,8 @@ def test_no_answer_is_not_taken_for_a_job_that_is_gone(
     prints: Callable[[dict[str, tuple[int, str, str]]], None], commands: dict[str, tuple[int, str, str]]
 ) -> None:
     prints(commands)
-    with pytest.raises(SlurmSilent):
-        Slurm().ask(7)
+    with pytest.raises(QueueSilent):
+        Slurm().ask(7, "token")
 
 
 # What an end without the keepers' word means
@@ -239,7 +240,7 @@ def test_each_end_that_slurm_tells_has_its_cause(
     tmp_path: Path, told: Told | None, state: JobState, words: str
 ) -> None:
     (tmp_path / "spec.json").write_text('{"nodes": 1}')
-    status = without_word(SharedJob(tmp_path), Asked(0.0, False, told), ["n2 (down*)"])
+    status = without_word(SharedJob(tmp_path), Answer(0.0, False, told), ["n2 (down*)"], "Slurm")
     assert status.state is state
     assert words in status.cause
 
@@ -268,13 +269,15 @@ def test_a_node_that_slurm_ended_before_it_began_is_not_lost_and_one_that_ran_is
     if other_began:
         (tmp_path / "node-0" / "started.json").write_text('{"started_at": 5.1}')
     told = Told("FAILED", "None", "n[1-2]", "3:0")
-    status = without_word(SharedJob(tmp_path), Asked(0.0, False, told), [])
+    status = without_word(SharedJob(tmp_path), Answer(0.0, False, told), [], "Slurm")
     assert (status.state, status.cause) == (state, cause)
     assert [one.rank for one in status.exits] == ([] if other_began else [1])
 
 
 def test_a_job_that_waits_after_it_had_begun_was_requeued(tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text('{"nodes": 1}')
-    status = without_word(SharedJob(tmp_path), Asked(0.0, True, Told("PENDING", "BeginTime", "")), [])
+    status = without_word(
+        SharedJob(tmp_path), Answer(0.0, True, Told("PENDING", "BeginTime", "")), [], "Slurm"
+    )
     assert status.state is JobState.LOST
     assert "requeued it (BeginTime)" in status.cause

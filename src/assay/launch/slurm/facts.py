@@ -13,9 +13,10 @@ from pathlib import Path
 
 from assay.errors import HostError, LaunchError
 from assay.launch import programs
+from assay.launch.batch.script import NAME
 from assay.launch.slurm.launcher import SlurmLauncher
 from assay.launch.slurm.options import SlurmSystem
-from assay.launch.slurm.script import NAME, batch_script
+from assay.launch.slurm.script import batch_script
 from assay.launch.slurm.states import Slurm
 from assay.records import Handle, Job, JobState, Scalar, Shape, Task, TaskFile
 from assay.shell import Completed, ProgramMissing

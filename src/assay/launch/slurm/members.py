@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from assay.errors import InputError
+from assay.launch.batch.queue import QueueSilent
 from assay.launch.nodes import Member, NodeQuery, chosen
 from assay.launch.slurm.options import SlurmSystem
-from assay.launch.slurm.states import Slurm, SlurmSilent
+from assay.launch.slurm.states import Slurm
 
 SWITCH = "switch"  # what nodes share, as `--by` names it
 # Source: sinfo(1), NODE STATE CODES: what follows the word is a mark, of which * means: does not answer
@@ -21,7 +22,7 @@ _ALL_OF = re.compile(r"[A-Za-z0-9_.:+-]+(&[A-Za-z0-9_.:+-]+)*")
 def members(system: SlurmSystem, query: NodeQuery) -> list[Member]:
     """The nodes by name.
 
-    Raises InputError for a system whose nodes Slurm can't tell, SlurmSilent where it does not answer.
+    Raises InputError for a system whose nodes Slurm can't tell, QueueSilent where it does not answer.
     """
     slurm, by = Slurm(system.cluster), query.by
     if by and by != SWITCH:
@@ -89,5 +90,5 @@ def _hosts(slurm: Slurm, nodes: str) -> list[str]:
 def _said(slurm: Slurm, *argv: str) -> list[str]:
     said = slurm.run(*argv)
     if not said.ok:
-        raise SlurmSilent(f"Slurm does not answer: {argv[0]}: {said.stderr.strip() or said.exit_code}")
+        raise QueueSilent(f"Slurm does not answer: {argv[0]}: {said.stderr.strip() or said.exit_code}")
     return [line.strip() for line in said.stdout.splitlines() if line.strip()]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from assay import units
-from assay.launch import sent
+from assay.launch.batch.options import BatchSystem, Line, one_line
 
 # What sbatch takes as a value without quotes; `%` is left out because Slurm replaces it in file names
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:;=+/@&|*!~()\[\]-]+")
@@ -35,15 +33,9 @@ def _plain(value: str) -> str:
     return value
 
 
-def _one_line(value: str) -> str:
-    if not value.strip() or any(c in value for c in "\n\r\0"):
-        raise ValueError(f"{value!r} is not one line of shell; write each command as an item of its own")
-    return value
-
-
 def _sbatch_option(value: str) -> str:
     """An option of sbatch that the system's others don't cover. Raises ValueError for one that they do."""
-    _one_line(value)
+    one_line(value)
     if _OPTION.fullmatch(value) is None:
         raise ValueError(f"{value!r} is not an option of sbatch; write it like --switches=1")
     name = re.split(r"[= ]", value.lstrip("-"), maxsplit=1)[0]
@@ -54,47 +46,19 @@ def _sbatch_option(value: str) -> str:
     return value
 
 
-def _absolute(value: str) -> str:
-    if not Path(value).is_absolute() or any(c in value for c in "\n\r\0"):
-        raise ValueError(f"{value!r} is not an absolute path")
-    return value
-
-
 def _mount(value: str) -> str:
     parts = value.split(":")
     if not 2 <= len(parts) <= 3 or "," in value or not all(p.startswith("/") for p in parts[:2]):
         raise ValueError(f"{value!r} is not a mount; write /on/the/node:/in/the/container")
-    return _one_line(value)
+    return one_line(value)
 
 
 Plain = Annotated[str, AfterValidator(_plain)]
-Seconds = Annotated[float, BeforeValidator(units.seconds), Field(gt=0)]
 
 
-class SlurmSystem(BaseModel):
+class SlurmSystem(BatchSystem):
     """A Slurm cluster as seen from here, where sbatch, squeue and scancel work."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
-    max_nodes: ClassVar[int | None] = None
-
-    directory: Annotated[str, AfterValidator(_absolute)] | None = Field(
-        None,
-        description="Directory that this machine and all nodes see, for the jobs' files; by default where "
-        "the runs are kept.",
-    )
-    python: str | None = Field(
-        None,
-        description="Interpreter of the trials on the nodes; by default the one that runs Assay, in a "
-        "container `python3`.",
-    )
-    env: sent.Env = Field(default_factory=dict, description=sent.ENV_HELP)
-    pin_cpus: bool = Field(False, description=sent.PIN_HELP)
-    grace: sent.Grace = Field(5.0, description=sent.GRACE_HELP)
-
-    placement: Literal["spread", "pack"] = Field(
-        "spread",
-        description="Where a shape names no nodes: `spread` gives each worker a node, `pack` all one.",
-    )
     cluster: Plain | None = Field(None, description="Cluster, where Slurm here has several (--clusters).")
     partition: Plain | None = Field(None, description="Partition; by default the cluster's own.")
     account: Plain | None = Field(None, description="Account that is charged.")
@@ -103,29 +67,15 @@ class SlurmSystem(BaseModel):
     constraint: Plain | None = Field(None, description="Features that the nodes must have, like a100&nvme.")
     nodelist: Plain | None = Field(None, description="Nodes that must be in the job, like gpu[01-02].")
     exclude: Plain | None = Field(None, description="Nodes that must not.")
-    exclusive: bool = Field(False, description="Share the nodes with nobody.")
     gres: Plain | None = Field(
         None, description="Generic resource of which each rank gets one: gpu, or with a type gpu:a100."
     )
-    cpus_per_rank: int = Field(1, ge=1, description="CPUs that are asked for, for each rank.")
     mem: Plain | None = Field(None, description="Memory of each node, like 64G; 0 is all of it.")
-    startup: Seconds = Field(
-        300.0,
-        description="Time that a job may take beyond the trial's own time limit, to start and to end: "
-        "prolog, `before`, a container's image. Slurm's limit is the sum, in whole minutes.",
-    )
     sbatch: tuple[Annotated[str, AfterValidator(_sbatch_option)], ...] = Field(
         (), description="Further options of sbatch, each as it would stand behind #SBATCH."
     )
-    before: tuple[Annotated[str, AfterValidator(_one_line)], ...] = Field(
-        (),
-        description="Shell commands that the batch script runs first, on the first node; srun passes on what "
-        "they export. One that fails ends the job.",
-    )
 
-    container_image: Annotated[str, AfterValidator(_one_line)] | None = Field(
-        None, description="Container image that the trials run in."
-    )
+    container_image: Line | None = Field(None, description="Container image that the trials run in.")
     container_mounts: tuple[Annotated[str, AfterValidator(_mount)], ...] = Field(
         (), description="Directories of the nodes to mount: /on/the/node:/in/the/container, :ro behind."
     )

@@ -1,50 +1,17 @@
-"""The batch script, as it is sent. Pure: equal jobs give equal bytes, and nothing of a user's is unquoted.
-
-It names no directory: sbatch is told to run it in the job's own, which holds `spec.json` and the programs.
-The script takes the job before anything else, by a hard link that is made once or not at all, so that a job
-that was given up, or that Slurm starts a second time, runs nothing.
-"""
+"""The batch script, as it is sent. Pure: equal jobs give equal bytes, and nothing of a user's is unquoted."""
 
 from __future__ import annotations
 
-import math
-import re
 import shlex
 from collections.abc import Iterator
 
 from assay import payload_files
 from assay.launch import sent
+from assay.launch.batch.script import before, claim, cpus_of, meeting_port, minutes_of, nodes_of, plain
 from assay.launch.slurm.options import SlurmSystem
 from assay.records import Job
 
-NAME = "assay-"  # of a job: this and its token
 OUTPUT = "slurm-%j.log"
-EXIT_NOT_VISIBLE, EXIT_NOT_OURS = 74, 75
-_FIRST_PORT, _PORTS = 10_000, 20_000  # below 32768, from where on Linux gives ports to whoever asks
-_CLAIM = f"""\
-readonly ASSAY_JOB="$PWD"
-if ! [ -f spec.json ]; then
-    echo "assay: $(hostname) does not see the job's directory" >&2
-    exit {EXIT_NOT_VISIBLE}
-fi
-echo "$SLURM_JOB_ID" > "taken.$SLURM_JOB_ID"
-if ! ln "taken.$SLURM_JOB_ID" taken; then
-    echo "assay: the job was given up, or was started before" >&2
-    exit {EXIT_NOT_OURS}
-fi
-"""
-
-
-def nodes_of(job: Job, system: SlurmSystem) -> int:
-    """How many nodes it runs on: as its shape says, else a node a worker, or one where they are packed."""
-    if job.shape.nodes is not None:
-        return job.shape.nodes
-    return job.shape.workers if system.placement == "spread" else 1
-
-
-def minutes_of(job: Job, system: SlurmSystem) -> int:
-    """Slurm's time limit: the trial's own, the grace time and what it takes to start and end."""
-    return math.ceil((job.timeout_s + system.grace + system.startup) / 60)
 
 
 def batch_script(job: Job, system: SlurmSystem, python: str, name: str) -> str:
@@ -52,8 +19,8 @@ def batch_script(job: Job, system: SlurmSystem, python: str, name: str) -> str:
     parts = [
         "#!/bin/bash\n",
         *(f"#SBATCH {option}\n" for option in _options(job, system, name)),
-        _CLAIM,
-        *_before(system),
+        claim("SLURM_JOB_ID"),
+        *before(system),
         *_meeting(nodes_of(job, system)),
         " \\\n    ".join(_start(job, system, python)) + "\n",
     ]
@@ -62,17 +29,16 @@ def batch_script(job: Job, system: SlurmSystem, python: str, name: str) -> str:
 
 def _options(job: Job, system: SlurmSystem, name: str) -> Iterator[str]:
     nodes = nodes_of(job, system)
-    ranks = job.shape.ranks // nodes
     yield f"--job-name={name}"
-    yield f"--comment={_comment(job.trial_id)}"
+    yield f"--comment={plain(job.trial_id)}"
     yield f"--output={OUTPUT}"
     yield f"--nodes={nodes}"
     yield "--ntasks-per-node=1"
-    yield f"--cpus-per-task={ranks * system.cpus_per_rank}"
+    yield f"--cpus-per-task={cpus_of(job, system)}"
     yield f"--time={minutes_of(job, system)}"
     yield "--no-requeue"
     if system.gres is not None:
-        yield f"--gres={system.gres}:{ranks}"
+        yield f"--gres={system.gres}:{job.shape.ranks // nodes}"
     named = {"clusters": system.cluster} | {
         option: getattr(system, option)
         for option in (
@@ -92,31 +58,17 @@ def _options(job: Job, system: SlurmSystem, name: str) -> Iterator[str]:
     yield from system.sbatch
 
 
-def _comment(trial_id: str) -> str:
-    """The trial's name as far as it is plain text: only people read it."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", trial_id)[:100]
-
-
-def _before(system: SlurmSystem) -> Iterator[str]:
-    """The user's own commands, of which the first that fails ends the job."""
-    if system.before:
-        yield "set -e\n"
-        yield from (f"{line}\n" for line in system.before)
-        yield "set +e\n"
-
-
 def _meeting(nodes: int) -> Iterator[str]:
     """Where ranks of several nodes meet; on one node the keeper finds a free port itself."""
     if nodes > 1:
         yield 'MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"\n'
-        yield f'MASTER_PORT="$(({_FIRST_PORT} + SLURM_JOB_ID % {_PORTS}))"\n'
+        yield meeting_port("SLURM_JOB_ID")
         yield "export MASTER_ADDR MASTER_PORT\n"
 
 
 def _start(job: Job, system: SlurmSystem, python: str) -> Iterator[str]:
     """The start of a keeper on each node, a line of the script each part."""
-    nodes = nodes_of(job, system)
-    cpus = job.shape.ranks // nodes * system.cpus_per_rank
+    nodes, cpus = nodes_of(job, system), cpus_of(job, system)
     yield f"exec srun --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 --cpus-per-task={cpus}"
     # the keeper pins ranks itself; srun would bind it and all of them to its share
     yield "--cpu-bind=none --kill-on-bad-exit=1 --input=none"

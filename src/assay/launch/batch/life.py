@@ -1,4 +1,4 @@
-"""Whether a job that is followed goes on: its files are looked at often, Slurm is asked seldom."""
+"""Whether a job that is followed goes on: its files are looked at often, its batch system is asked seldom."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from assay.launch.slurm.refusals import HOPELESS
-from assay.launch.slurm.shared import SharedJob
-from assay.launch.slurm.states import SUSPENDED, WAITS, SlurmSilent, Told
+from assay.launch.batch.queue import QueuedJob, QueueSilent
+from assay.launch.batch.shared import SharedJob
 from assay.records import Extent, JobState, JobStatus
 
 ASK_EVERY_S = 2.0
 ASK_AT_THE_END_EVERY_S = 0.25
 HOPELESS_FOR_S = 10.0
-LAST_WORD_S = 10.0  # between the last keeper's word and Slurm's that the job is over: an epilog may run
-FILES_PATIENCE_S = 5.0  # between Slurm's word that a job is over and its last files being seen here
+LAST_WORD_S = 10.0  # between the last keeper's word and that the job is over: an epilog may run
+FILES_PATIENCE_S = 5.0  # between the word that a job is over and its last files being seen here
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The newest answer of Slurm about one job, or why there is none.
+class Answer:
+    """The newest answer of a batch system about one job, or why there is none.
 
     at     when it was asked
     begun  the job had been started before it was asked: if it waits now, it was put back into the queue
@@ -29,8 +28,8 @@ class Asked:
 
     at: float
     begun: bool
-    told: Told | None
-    silent: SlurmSilent | None = None
+    told: QueuedJob | None
+    silent: QueueSilent | None = None
 
     @property
     def goes_on(self) -> bool:
@@ -40,33 +39,32 @@ class Asked:
     @property
     def hopeless(self) -> Extent | None:
         """It waits for what waiting does not bring; which jobs would."""
-        waits = self.told is not None and self.told.state in WAITS
-        return HOPELESS.get(self.told.reason.partition(",")[0]) if waits and self.told else None
+        return self.told.hopeless if self.told is not None and self.told.waits else None
 
     @property
     def put_back(self) -> bool:
         """It waits although it had begun."""
-        return self.begun and self.told is not None and self.told.state in WAITS
+        return self.begun and self.told is not None and self.told.waits
 
     @property
     def requeued(self) -> bool:
-        """Slurm starts it anew under its number, or has done so."""
-        return self.put_back or (self.told is not None and self.told.restarts > 0)
+        """The batch system starts it anew under its number, or has done so."""
+        return self.put_back or (self.told is not None and self.told.restarted)
 
 
 class Life:
     """One job while it is followed.
 
-    ask     asks Slurm in a thread, so that a controller that takes seconds keeps no output waiting
+    ask     asks the batch system in a thread, so that one that takes seconds keeps no output waiting
     refuse  ends a job that waits in vain; False where it began meanwhile
     """
 
     def __init__(
-        self, job: SharedJob, ask: Callable[[], Future[Asked]], refuse: Callable[[Asked], bool]
+        self, job: SharedJob, ask: Callable[[], Future[Answer]], refuse: Callable[[Answer], bool]
     ) -> None:
         self._job, self._ask, self._refuse = job, ask, refuse
         self._hopeless_at: float | None = None
-        self._answer: Future[Asked] = ask()
+        self._answer: Future[Answer] = ask()
         self._over_at: float | None = None
         self._ended_at: float | None = None
 
@@ -94,16 +92,16 @@ class Life:
         return (end is None or not self._job.whole(end)) and self._patient()
 
     def _has_waited(self, end: JobStatus) -> bool:
-        """Long enough for Slurm's word on who ended the job; without it the keepers' own is taken."""
+        """Long enough for the word on who ended the job; without it the keepers' own is taken."""
         self._ended_at = self._ended_at or time.monotonic()
         return end.state is not JobState.CANCELLED and time.monotonic() - self._ended_at > LAST_WORD_S
 
-    def _awaited(self, asked: Asked, end: JobStatus | None) -> bool:
+    def _awaited(self, asked: Answer, end: JobStatus | None) -> bool:
         if asked.silent is not None:
-            return end is None  # when all keepers have spoken, Slurm's word is not waited for
+            return end is None  # when all keepers have spoken, no other word is waited for
         return asked.goes_on and not asked.requeued
 
-    def _waits_in_vain(self, asked: Asked) -> bool:
+    def _waits_in_vain(self, asked: Answer) -> bool:
         """For a while already: a reason may be of a moment."""
         if asked.hopeless is None:
             self._hopeless_at = None
@@ -112,9 +110,9 @@ class Life:
         return time.monotonic() - self._hopeless_at > HOPELESS_FOR_S
 
     def _is_suspended(self) -> bool:
-        """Slurm has stopped its processes for a while, so that their own time limits are late."""
+        """Its processes are stopped for a while, so that their own time limits are late."""
         told = self._answer.result().told if self._answer.done() else None
-        return told is None or told.state in SUSPENDED
+        return told is None or told.suspended
 
     def _patient(self) -> bool:
         """Whether what is missing may still come to be seen; makes an NFS client look anew."""

@@ -1,12 +1,12 @@
-"""A Slurm job's directory, which this machine and its nodes share.
+"""The directory of a job of a batch system, which this machine and the job's nodes share.
 
 Beside what every kept job has (see kept.py), with a directory `node-N` for each node where there are several:
   job.sh          the batch script
-  submitted.json  the number that Slurm gave the job
+  submitted.json  the number that the batch system gave the job
   taken           who has it: the number of the job that started, or `nobody` where it was given up
   cancelled       this run asked for its end
   refused         why it was given up in the queue, and which other jobs would wait there in vain
-  slurm-N.log     what the batch script printed: srun's words, and those of the user's own commands
+  SYSTEM-N.log    what the batch script printed: what starts the keepers, and the user's own commands
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class SharedJob(KeptJob):
         return time.time() > started_at + limit_s
 
     def failed_early(self) -> JobStatus | None:
-        """How shares failed before all had begun, for which srun ended the others; None where none did."""
+        """How shares failed before all had begun, for which the others were ended; None where none did."""
         ends = [(share, share.ended()) for share in self.shares()]
         whole = [end for _, end in ends if end is not None]
         if not whole or any(end is None and share.started_at() is not None for share, end in ends):
@@ -115,13 +115,13 @@ class SharedJob(KeptJob):
     # Who has it
 
     def note_submitted(self, handle: Handle) -> None:
-        """Keep the number under which Slurm has it."""
+        """Keep the number under which the batch system has it."""
         draft = self.directory / "submitted.part"
         draft.write_text(json.dumps(dict(handle.data)))
         draft.replace(self.directory / "submitted.json")
 
     def submitted(self, launcher: str, token: str) -> Handle | None:
-        """The handle of the job; None where Slurm's answer was not kept."""
+        """The handle of the job; None where the batch system's answer was not kept."""
         path = self.directory / "submitted.json"
         return Handle(launcher, token, read_json(path)) if path.exists() else None
 
@@ -137,7 +137,7 @@ class SharedJob(KeptJob):
                 left.unlink(missing_ok=True)
 
     def taken_by(self) -> int | None:
-        """The number of the Slurm job that has begun it; None where none has, or it was given up."""
+        """The number under which it has begun; None where none has, or it was given up."""
         path = self.directory / "taken"
         text = path.read_text().strip() if path.exists() else _NOBODY
         return None if text == _NOBODY else int(text)
@@ -165,7 +165,7 @@ class SharedJob(KeptJob):
 
     def script_log(self) -> Path | None:
         """What the batch script printed; None until it runs."""
-        return next(iter(sorted(self.directory.glob("slurm-*.log"))), None)
+        return next(iter(sorted(self.directory.glob("*-*.log"))), None)
 
     def script_said(self) -> str:
         """Its last lines."""

@@ -1,0 +1,296 @@
+"""Jobs of a batch system: its script starts a keeper on each node, files on a shared disk tell the rest.
+
+A job's directory is on a file system that this machine and the nodes share. So Assay reads the ranks' output
+as on one machine and asks the batch system only every few seconds, which one with many users can bear.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from assay.errors import HostError, LaunchError
+from assay.launch import sent, shown, spool
+from assay.launch.batch import standing
+from assay.launch.batch.life import ASK_AT_THE_END_EVERY_S, ASK_EVERY_S, Answer, Life
+from assay.launch.batch.options import BatchSystem
+from assay.launch.batch.queue import Queue, QueueSilent
+from assay.launch.batch.script import NAME, nodes_of
+from assay.launch.batch.shared import SharedJob
+from assay.launch.launcher import Leftover
+from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered
+from assay.shell import ProgramMissing
+
+KILL_WAIT_S = 60.0  # it kills 20 to 30 s after it asked, and may need as long to see that it worked
+System = TypeVar("System", bound=BatchSystem)
+
+
+class BatchLauncher(ABC, Generic[System]):
+    """Runs jobs on a cluster behind a batch system. `Launcher` says what each method promises."""
+
+    name: str
+    node_variable: str  # holds a node's number in its keeper's environment
+
+    def __init__(self, system: System, directory: Path, queue: Queue) -> None:
+        self.system = system
+        self.directory = Path(system.directory) if system.directory else directory.absolute()
+        self.jobs = spool.Spool(self.directory)
+        self.queue = queue
+        self._asked: dict[int, Answer] = {}
+        self._followed: set[int] = set()  # jobs that were followed to their end
+
+    @abstractmethod
+    def script(self, job: Job, name: str) -> str:
+        """What is submitted; `name` is the job's in the batch system, by which it is found."""
+
+    @property
+    def python(self) -> str:
+        """The interpreter of the trials on the nodes."""
+        return self.system.python or sys.executable
+
+    @property
+    def handle_data(self) -> Mapping[str, Any]:
+        """What a handle holds besides the job's number."""
+        return {}
+
+    def check(self, job: Job) -> None:
+        """Raises InputError for a job that can't be sent."""
+        sent.check_task(job, self.system.env)
+
+    def render(self, job: Job) -> Rendered:
+        """The batch script, the keeper's environment, and the command that each rank is started by."""
+        self.check(job)
+        job = shown.without_secrets(job)
+        nodes = nodes_of(job, self.system)
+        ranks = job.shape.ranks // nodes
+        script = self.script(job, f"{NAME}<token>")
+        rank = shlex.join(sent.argv(job, self.python))
+        command = f"{script}\n# What each keeper starts, as {ranks} ranks:\n{rank}"
+        return shown.rendered(
+            job,
+            command,
+            self.system.env,
+            nodes=nodes,
+            node=f"<{self.node_variable}>",
+            meeting=("<first node of the job>", "<from the job's number>"),
+        )
+
+    def submit(self, job: Job) -> Handle:
+        """Write the job's directory and hand its script to the batch system.
+
+        A refusal gives the job up: a command may fail after the batch system has taken the job.
+        """
+        self.check(job)
+        with spool.told("start the job"):
+            kept = SharedJob(self.jobs.create(job.token).directory)
+            spool.write(
+                kept,
+                job,
+                python=self.python,
+                env=self.system.env,
+                grace_s=self.system.grace,
+                pin=self.system.pin_cpus,
+                nodes=nodes_of(job, self.system),
+                start_timeout_s=self.system.startup,
+            )
+            script = kept.directory / "job.sh"
+            script.write_text(self.script(job, NAME + job.token))
+            try:
+                number = self.queue.submit(kept.directory, script)
+            except (LaunchError, HostError):
+                kept.give_up()
+                raise
+            return self._noted(kept, job.token, number)
+
+    def find(self, token: str) -> Handle | None:
+        """The job, if its number was kept or the batch system knows it; else it is given up here for good."""
+        kept = self._kept(token)
+        with spool.told("look for the job"):
+            if handle := kept.submitted(self.name, token):
+                return handle
+            for number in self.queue.numbers(token) if kept.directory.exists() else ():
+                if not kept.given_up():
+                    return self._noted(kept, token, number)
+            kept.give_up()
+            begun = kept.taken_by()
+            if begun is not None:
+                return self._noted(kept, token, begun)
+            with _unless_silent():
+                self.queue.drop(token)
+        return None
+
+    def follow(self, handle: Handle, kept: Mapping[str, int]) -> Iterator[Output | None]:
+        """New bytes of the files of all nodes, and of the batch script's as the stream `batch`."""
+        job = self._kept(handle.token)
+        thread = ThreadPoolExecutor(1)
+        try:
+            life = Life(
+                job, lambda: thread.submit(self._ask, handle), lambda asked: self._refuse(handle, job, asked)
+            )
+            yield from spool.follow(
+                job, kept, runs=life.goes_on, pause=time.sleep, end_rest=lambda: self._end_rest(handle)
+            )
+        finally:
+            thread.shutdown(wait=False)  # a batch system that does not answer holds nobody up
+
+    def status(self, handle: Handle) -> JobStatus:
+        """From what the keepers wrote and the batch system says, whose word may be two seconds old."""
+        job = self._kept(handle.token)
+        if not job.directory.exists():
+            return JobStatus(JobState.LOST, f"nothing is left of the job in {job.directory}")
+        return replace(self._status(handle, job), hosts=job.hosts())
+
+    def _status(self, handle: Handle, job: SharedJob) -> JobStatus:
+        if (refused := job.refused()) is not None:
+            return refused
+        asked, settled = self._asked.get(_number(handle)), _number(handle) in self._followed
+        if asked is None or (not settled and time.monotonic() - asked.at > ASK_EVERY_S):
+            asked = self._ask(handle)
+        return self._standing(job, asked)
+
+    def cancel(self, handle: Handle) -> None:
+        """Ask the keepers to end the job, then have the batch system kill what does not heed."""
+        job = self._kept(handle.token)
+        if not job.directory.exists() or job.ended() is not None:
+            return
+        job.note_cancelled()
+        job.give_up()
+        if job.taken_by() is not None:
+            self._end_ranks(handle, job)
+        if job.ended() is None:
+            self._end(handle)
+            self._wait_for_end(handle, job, KILL_WAIT_S)
+        asked = self._asked.get(_number(handle))
+        if job.ended() is None and asked is not None and asked.goes_on:
+            called = self.queue.called
+            why = asked.silent or f"{called} says {asked.told.state if asked.told else 'nothing'}"
+            raise LaunchError(
+                f"job {_number(handle)} of {called} can't be ended: {why}; "
+                f"end it when that is over: {self.queue.ends} {_number(handle)}"
+            )
+
+    def fetch(self, handle: Handle, patterns: Sequence[str]) -> Iterator[Output]:
+        """From the directory that the ranks of all nodes ran in; at most 1 GiB a job."""
+        return self.jobs.fetch(handle.token, patterns)
+
+    def forget(self, handle: Handle) -> None:
+        """Remove the job's directory."""
+        self.jobs.remove(handle.token, lambda: self.status(handle))
+
+    def leftovers(self) -> Sequence[Leftover]:
+        """Jobs of this user that wait or run, and what lies in the system's directory."""
+        found: dict[str, list[str]] = {}
+        for number, token, state in self.queue.queued():
+            found.setdefault(token, []).append(f"job {number} ({state})")
+        going = set(found)
+        for directory in sorted(self.directory.glob("*/job.sh")) if self.system.directory else ():
+            found.setdefault(directory.parent.name, []).append(f"directory {directory.parent}")
+        return [Leftover(token, tuple(what), token in going) for token, what in found.items()]
+
+    def discard(self, tokens: Collection[str]) -> None:
+        """Have the batch system end them, wait until it did, remove their directories on the shared disk."""
+        for token in tokens:
+            with _unless_silent():
+                self.queue.drop(token)
+        give_up = time.monotonic() + KILL_WAIT_S
+        while still := [str(n) for n, token, _ in self.queue.queued() if token in tokens]:
+            if time.monotonic() > give_up:
+                raise LaunchError(
+                    f"jobs {', '.join(still)} of {self.queue.called} can't be ended; "
+                    f"look at them with {self.queue.lists}"
+                )
+            time.sleep(ASK_AT_THE_END_EVERY_S)
+        for token in tokens if self.system.directory else ():
+            spool.remove(self._kept(token).directory)
+
+    def _kept(self, token: str) -> SharedJob:
+        return SharedJob(self.jobs.job(token).directory)
+
+    def _noted(self, kept: SharedJob, token: str, number: int) -> Handle:
+        handle = Handle(self.name, token, {"job_id": number, **self.handle_data})
+        kept.note_submitted(handle)
+        return handle
+
+    # How it ends
+
+    def _refuse(self, handle: Handle, job: SharedJob, asked: Answer) -> bool:
+        """Give up a job that waits in vain; False where it began meanwhile."""
+        job.give_up()
+        if job.taken_by() is not None or asked.told is None or asked.hopeless is None:
+            return False
+        job.note_refused(asked.told.why_waits(), asked.hopeless)
+        self._end(handle)
+        return True
+
+    def _end_rest(self, handle: Handle) -> None:
+        """End a job that was put back into its queue, or whose keepers are gone while it is said to run."""
+        self._followed.add(_number(handle))
+        asked = self._asked.get(_number(handle))
+        if (asked is not None and asked.requeued) or self._kept(handle.token).overdue():
+            self._end(handle)
+
+    def _ask(self, handle: Handle) -> Answer:
+        number = _number(handle)
+        begun = self._kept(handle.token).taken_by() is not None
+        try:
+            asked = Answer(time.monotonic(), begun, self.queue.ask(number, handle.token))
+        except QueueSilent as error:
+            asked = Answer(time.monotonic(), begun, None, error)
+        self._asked[number] = asked
+        return asked
+
+    def _standing(self, job: SharedJob, asked: Answer) -> JobStatus:
+        end = job.ended()
+        if end is not None:
+            return standing.of_ended(job, end, asked, self.queue.called)
+        if asked.silent is not None and not job.given_up():
+            started_at = job.started_at()
+            state = JobState.RUNNING if started_at else JobState.PENDING
+            return JobStatus(state, str(asked.silent), started_at=started_at)
+        failed: list[str] = []
+        if asked.told is not None and asked.told.over and asked.told.nodes:
+            with _unless_silent():
+                failed = self.queue.failed_nodes(asked.told.nodes)
+        return standing.without_word(job, asked, failed, self.queue.called)
+
+    def _end_ranks(self, handle: Handle, job: SharedJob) -> None:
+        """Ask the keepers, who give the ranks their grace time: the batch system has a time of its own."""
+        give_up = time.monotonic() + self.system.grace + spool.KEEPER_SLACK_S
+        while job.ended() is None and time.monotonic() < give_up:
+            with _unless_silent():  # again: a keeper that was just being started missed it
+                self.queue.ask_to_end(_number(handle), handle.token)
+            if self._wait_for_end(handle, job, 1.0):
+                return
+
+    def _end(self, handle: Handle) -> None:
+        with _unless_silent():
+            self.queue.end(_number(handle), handle.token)
+
+    def _wait_for_end(self, handle: Handle, job: SharedJob, patience_s: float) -> bool:
+        """Whether it was said within this time that nothing of the job runs any more."""
+        give_up = time.monotonic() + patience_s
+        while True:
+            if job.ended() is not None or not self._ask(handle).goes_on:
+                return True
+            if time.monotonic() >= give_up:
+                return False
+            time.sleep(ASK_AT_THE_END_EVERY_S)
+
+
+def _number(handle: Handle) -> int:
+    return int(str(handle.data["job_id"]))
+
+
+@contextmanager
+def _unless_silent() -> Iterator[None]:
+    """Go on where the batch system gives no answer: what was asked of it is looked at again later."""
+    with suppress(QueueSilent, ProgramMissing):
+        yield

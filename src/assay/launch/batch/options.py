@@ -1,0 +1,66 @@
+"""What systems.yaml may say of every batch system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from assay import units
+from assay.launch import sent
+
+
+def one_line(value: str) -> str:
+    """A line of shell. Raises ValueError for what is none."""
+    if not value.strip() or any(c in value for c in "\n\r\0"):
+        raise ValueError(f"{value!r} is not one line of shell; write each command as an item of its own")
+    return value
+
+
+def _absolute(value: str) -> str:
+    if not Path(value).is_absolute() or any(c in value for c in "\n\r\0"):
+        raise ValueError(f"{value!r} is not an absolute path")
+    return value
+
+
+Line = Annotated[str, AfterValidator(one_line)]
+Seconds = Annotated[float, BeforeValidator(units.seconds), Field(gt=0)]
+
+
+class BatchSystem(BaseModel):
+    """A cluster behind a batch system whose commands work here."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+    max_nodes: ClassVar[int | None] = None
+
+    directory: Annotated[str, AfterValidator(_absolute)] | None = Field(
+        None,
+        description="Directory that this machine and all nodes see, for the jobs' files; by default where "
+        "the runs are kept.",
+    )
+    python: str | None = Field(
+        None,
+        description="Interpreter of the trials on the nodes; by default the one that runs Assay, in a "
+        "container `python3`.",
+    )
+    env: sent.Env = Field(default_factory=dict, description=sent.ENV_HELP)
+    pin_cpus: bool = Field(False, description=sent.PIN_HELP)
+    grace: sent.Grace = Field(5.0, description=sent.GRACE_HELP)
+
+    placement: Literal["spread", "pack"] = Field(
+        "spread",
+        description="Where a shape names no nodes: `spread` gives each worker a node, `pack` all one.",
+    )
+    exclusive: bool = Field(False, description="Share the nodes with nobody.")
+    cpus_per_rank: int = Field(1, ge=1, description="CPUs that are asked for, for each rank.")
+    startup: Seconds = Field(
+        300.0,
+        description="Time that a job may take beyond the trial's own time limit, to start and to end: "
+        "prolog, `before`, a container's image. The batch system's limit is the sum, in whole minutes.",
+    )
+    before: tuple[Line, ...] = Field(
+        (),
+        description="Shell commands that the batch script runs first, on the first node; what they export "
+        "reaches the ranks. One that fails ends the job.",
+    )

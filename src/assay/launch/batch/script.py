@@ -1,0 +1,70 @@
+"""What batch scripts have in common. Pure.
+
+The script takes the job before anything else, by a hard link that is made once or not at all, so that a job
+that was given up, or that the batch system starts a second time, runs nothing. It names no directory: it is
+run in the job's own, which holds `spec.json` and the programs.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from assay.launch.batch.options import BatchSystem
+from assay.records import Job
+
+NAME = "assay-"  # of a job: this and its token
+EXIT_NOT_VISIBLE, EXIT_NOT_OURS = 74, 75
+FIRST_PORT, PORTS = 10_000, 20_000  # below 32768, from where on Linux gives ports to whoever asks
+
+
+def nodes_of(job: Job, system: BatchSystem) -> int:
+    """How many nodes it runs on: as its shape says, else a node a worker, or one where they are packed."""
+    if job.shape.nodes is not None:
+        return job.shape.nodes
+    return job.shape.workers if system.placement == "spread" else 1
+
+
+def cpus_of(job: Job, system: BatchSystem) -> int:
+    """CPUs that it needs on each node."""
+    return job.shape.ranks // nodes_of(job, system) * system.cpus_per_rank
+
+
+def minutes_of(job: Job, system: BatchSystem) -> int:
+    """The batch system's limit: the trial's own, the grace time and what it takes to start and end."""
+    return math.ceil((job.timeout_s + system.grace + system.startup) / 60)
+
+
+def plain(trial_id: str) -> str:
+    """The trial's name as far as it is plain text: only people read it."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", trial_id)[:100]
+
+
+def claim(number: str) -> str:
+    """Take the job; `number` is the variable that holds its number."""
+    return f"""\
+readonly ASSAY_JOB="$PWD"
+if ! [ -f spec.json ]; then
+    echo "assay: $(hostname) does not see the job's directory" >&2
+    exit {EXIT_NOT_VISIBLE}
+fi
+echo "${number}" > "taken.${number}"
+if ! ln "taken.${number}" taken; then
+    echo "assay: the job was given up, or was started before" >&2
+    exit {EXIT_NOT_OURS}
+fi
+"""
+
+
+def before(system: BatchSystem) -> Iterator[str]:
+    """The user's own commands, of which the first that fails ends the job."""
+    if system.before:
+        yield "set -e\n"
+        yield from (f"{line}\n" for line in system.before)
+        yield "set +e\n"
+
+
+def meeting_port(number: str) -> str:
+    """Where ranks of several nodes meet; on one node the keeper finds a free port itself."""
+    return f'MASTER_PORT="$(({FIRST_PORT} + {number} % {PORTS}))"\n'
