@@ -124,6 +124,7 @@ def test_a_system_that_can_not_be_asked_does_not_hide_the_others(monkeypatch: py
     [
         ({"launcher": "podman", "image": "none"}, "podman is not installed on this machine"),
         ({"launcher": "slurm"}, "squeue"),
+        ({"launcher": "lsf"}, "bjobs"),
         ({"launcher": "ssh", "hosts": ["127.0.0.1"], "port": 1}, "ssh is not installed"),
     ],
 )

@@ -42,6 +42,12 @@ def test_slurm_drains_with_the_reason() -> None:
     assert drain.undo == tuple(f"scontrol update NodeName={node} State=RESUME" for node in SLOW)
 
 
+def test_lsf_closes_hosts_with_the_reason() -> None:
+    drain = keep_off.way({"launcher": "lsf"}, SLOW, "drain")
+    assert drain.apply[0] == "badmin hclose -C 'assay: matmul at 0.66, allreduce at 0.50 of its like' node-1"
+    assert drain.undo == tuple(f"badmin hopen {node}" for node in SLOW)
+
+
 def test_what_a_cluster_has_not_is_refused_with_what_it_has() -> None:
     with pytest.raises(InputError, match="through slurm have no taints; there is names, drain"):
         keep_off.way({"launcher": "slurm"}, SLOW, "taints")

@@ -15,6 +15,7 @@ import pytest
 
 import kubernetes_cluster as cluster
 from containers import need_podman, this_machine
+from lsf_cluster import lsf_commands  # noqa: F401  (a fixture)
 from slurm_cluster import slurm_cluster  # noqa: F401  (a fixture)
 from ssh_hosts import hosts
 from test_local_launcher import eventually
@@ -59,6 +60,11 @@ def test_on_hosts_reached_by_ssh(tmp_path: Path, value: str) -> None:  # noqa: F
 @pytest.mark.long
 def test_in_a_job_of_slurm(tmp_path: Path, value: str) -> None:  # noqa: F811
     assert_kept_secret(tmp_path, value, {"launcher": "slurm"})
+
+
+@pytest.mark.usefixtures("lsf")
+def test_in_a_job_of_lsf(tmp_path: Path, value: str) -> None:  # noqa: F811
+    assert_kept_secret(tmp_path, value, {"launcher": "lsf"})
 
 
 @pytest.mark.kubernetes

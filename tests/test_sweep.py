@@ -55,6 +55,7 @@ def test_a_host_whose_name_no_system_can_have_keeps_one_that_is_its_own(host: st
     [
         ({"launcher": "kubernetes", "namespace": "bench"}, "nodes", ["a", "b"]),
         ({"launcher": "slurm", "partition": "batch"}, "nodelist", "a,b"),
+        ({"launcher": "lsf", "queue": "gpu"}, "hosts", ["a", "b"]),
         ({"launcher": "ssh", "user": "bench"}, "hosts", ["a", "b"]),
     ],
 )

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,11 +52,12 @@ def run(
     timeout_s: float = 30.0,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    stdin: str | bytes = "",
+    stdin: str | bytes | Path = "",
 ) -> Completed:
     """Run `argv` without a shell and wait for it; a non-zero exit code is a result, not an error.
 
-    env  added to Assay's own environment
+    env    added to Assay's own environment
+    stdin  what the command reads; a path is opened, so that it can read all of it even if Assay is killed
 
     Raises ProgramMissing where there is no such program, CommandTimeout after `timeout_s`.
 
@@ -65,22 +66,22 @@ def run(
     """
     began = time.monotonic()
     try:
-        process = subprocess.Popen(
-            list(argv),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, **env} if env else None,
-            cwd=cwd,
-            start_new_session=True,
-        )
+        with stdin.open("rb") if isinstance(stdin, Path) else nullcontext(subprocess.PIPE) as source:
+            process = subprocess.Popen(
+                list(argv),
+                stdin=source,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, **env} if env else None,
+                cwd=cwd,
+                start_new_session=True,
+            )
     except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
         raise ProgramMissing(f"{error.filename}: {error.strerror}; install it or put it on PATH") from error
     with process:
         try:
-            stdout, stderr = process.communicate(
-                stdin.encode() if isinstance(stdin, str) else stdin, timeout=timeout_s
-            )
+            words = stdin.encode() if isinstance(stdin, str) else stdin
+            stdout, stderr = process.communicate(None if isinstance(words, Path) else words, timeout_s)
         except BaseException as error:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -42,7 +42,7 @@ def command(
     """Find what runs left on SYSTEM, by its label there, and in the runs directory; remove it with --yes.
 
     Killed runs, lost connections and machines that went down leave jobs, pods, ConfigMaps, Services,
-    containers, queued Slurm jobs, processes and directories. All of a job carries its token, so it is found
+    containers, queued batch jobs, processes and directories. All of a job carries its token, so it is found
     whoever submitted it, also where its runs directory is gone. Without SYSTEM: this machine.
 
     What still goes on stays: a job that runs or waits, one of a session that an Assay works on, and one of

@@ -61,9 +61,9 @@ def command(
     """Say what is missing here, and the command that fixes it.
 
     Looks at this machine and at the interpreter that trials would use: that of SYSTEM in systems.yaml, else
-    the one that runs Assay. Changes nothing. Of a SYSTEM on Slurm it looks at the cluster, and runs one job
-    there that ends within seconds; of containers, from inside one; of hosts behind ssh, at each of them; of
-    Kubernetes, at what its API shows this user, and with --deep or --data from inside a pod.
+    the one that runs Assay. Changes nothing. Of a SYSTEM on Slurm or LSF it looks at the cluster, and runs
+    one job there that ends within seconds; of containers, from inside one; of hosts behind ssh, at each of
+    them; of Kubernetes, at what its API shows this user, and with --deep or --data from inside a pod.
 
     --data reads past the page cache, in a pod through SYSTEM's volumes, and tells the speed of ten rounds.
 

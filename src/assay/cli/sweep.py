@@ -105,11 +105,11 @@ def command(
 ) -> None:
     """Measure each node of SYSTEM alone, then pairs in rounds, then rings, and name those that are slow.
 
-    SYSTEM is a cluster of Kubernetes or Slurm, or hosts reached by ssh. Alone: arithmetic (matmul), memory
-    (membw), and a disk where --disk names a directory on it. Pairs: an all-reduce between two nodes, in
-    rounds in which each has another partner; the pairs of a round run at once as far as --share allows, and
-    load a shared fabric together. Rings: one all-reduce over all nodes, and over those of each --by LABEL,
-    where --share has room for them.
+    SYSTEM is a cluster of Kubernetes, Slurm or LSF, or hosts reached by ssh. Alone: arithmetic (matmul),
+    memory (membw), and a disk where --disk names a directory on it. Pairs: an all-reduce between two nodes,
+    in rounds in which each has another partner; the pairs of a round run at once as far as --share allows,
+    and load a shared fabric together. Rings: one all-reduce over all nodes, and over those of each --by
+    LABEL, where --share has room for them.
 
     The runs are ordinary sessions, sweep-nodes, sweep-pairs and sweep-rings. A sweep that was stopped, ran
     out of time or met busy nodes is gone on with by the same command; what there is by then is judged.

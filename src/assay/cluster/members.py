@@ -21,7 +21,7 @@ def access(launcher: str) -> NodeAccess[BaseModel]:
     if nodes is None:
         raise InputError(
             "a sweep binds each job to its nodes, and this system is one machine; name several as `hosts` of "
-            "a system with launcher ssh, or sweep a Kubernetes or Slurm cluster"
+            "a system with launcher ssh, or sweep a Kubernetes, Slurm or LSF cluster"
         )
     return nodes
 

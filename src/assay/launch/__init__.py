@@ -23,6 +23,7 @@ PACKAGES = {
     "podman": "assay.launch.podman",
     "docker": "assay.launch.docker",
     "kubernetes": "assay.launch.kubernetes",
+    "lsf": "assay.launch.lsf",
     "slurm": "assay.launch.slurm",
     "ssh": "assay.launch.ssh",
 }

@@ -68,6 +68,11 @@ class QueuedJob(Protocol):
         ...
 
     @property
+    def trouble(self) -> str:
+        """What is wrong with it while it runs, as text; "" for nothing."""
+        ...
+
+    @property
     def exit_code(self) -> str:
         """Of its script, in the batch system's words; "" where it is not known."""
         ...

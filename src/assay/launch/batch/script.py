@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Iterator
 
+from assay import payload_files
+from assay.launch import sent
 from assay.launch.batch.options import BatchSystem
 from assay.records import Job
 
@@ -63,6 +66,12 @@ def before(system: BatchSystem) -> Iterator[str]:
         yield "set -e\n"
         yield from (f"{line}\n" for line in system.before)
         yield "set +e\n"
+
+
+def keeper(python: str) -> str:
+    """What starts a node's keeper."""
+    path = payload_files.path_of(sent.KEEPER)
+    return f'{shlex.quote(python)} -I -S "$ASSAY_JOB/{path}" "$ASSAY_JOB"'
 
 
 def meeting_port(number: str) -> str:

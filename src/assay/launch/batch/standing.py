@@ -29,9 +29,7 @@ def of_ended(job: SharedJob, end: JobStatus, asked: Answer, called: str) -> JobS
     said = f"; before that: {end.cause}" if end.state is JobState.FAILED else ""
     if asked.requeued:
         return replace(end, state=JobState.LOST, cause=_why_requeued(told, called) + said)
-    state, cause = told.end(()) or (JobState.STOPPED, "")
-    if state not in (JobState.TIMED_OUT, JobState.LOST):
-        state, cause = JobState.STOPPED, why_stopped(told, called)
+    state, cause = told.end(()) or (JobState.STOPPED, why_stopped(told, called))
     return replace(end, state=state, cause=cause + said)
 
 
@@ -60,7 +58,7 @@ def without_word(job: SharedJob, asked: Answer, failed_nodes: Sequence[str], cal
         if job.overdue() and not told.suspended:
             state = JobState.CANCELLED if job.was_cancelled() else JobState.LOST
             return JobStatus(state, _why_overdue(job, told, called), started_at=started_at)
-        return JobStatus(JobState.RUNNING, _silent(job, told, called), started_at=started_at)
+        return JobStatus(JobState.RUNNING, _silent(job, told, called) or told.trouble, started_at=started_at)
     if told.waits:
         return JobStatus(JobState.PENDING, told.why_waits())
     if not told.over:

@@ -5,9 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from assay import payload_files
-from assay.launch import sent
-from assay.launch.batch.script import before, claim, cpus_of, meeting_port, minutes_of, nodes_of, plain
+from assay.launch.batch.script import (
+    before,
+    claim,
+    cpus_of,
+    keeper,
+    meeting_port,
+    minutes_of,
+    nodes_of,
+    plain,
+)
 from assay.launch.slurm.options import SlurmSystem
 from assay.records import Job
 
@@ -75,8 +82,7 @@ def _start(job: Job, system: SlurmSystem, python: str) -> Iterator[str]:
     if system.container_image is not None:
         yield from _container(system, system.container_image)
     node = "--node-from SLURM_NODEID" if nodes > 1 else ""
-    keeper = payload_files.path_of(sent.KEEPER)
-    yield f'{shlex.quote(python)} -I -S "$ASSAY_JOB/{keeper}" "$ASSAY_JOB" {node}'.rstrip()
+    yield f"{keeper(python)} {node}".rstrip()
 
 
 def _container(system: SlurmSystem, image: str) -> Iterator[str]:

@@ -99,6 +99,11 @@ class Told:
         return self.state == "NODE_FAIL"
 
     @property
+    def trouble(self) -> str:
+        """What is wrong with it while it runs: Slurm's states have nothing of the kind."""
+        return ""
+
+    @property
     def hopeless(self) -> Extent | None:
         """It waits for what waiting does not bring; which other jobs would."""
         return HOPELESS.get(self.reason.partition(",")[0]) if self.waits else None

@@ -1,0 +1,101 @@
+"""What an LSF tells of itself, and a small job of the user's own makes sure of."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from assay.errors import InputError
+from assay.launch.batch.doctor_job import tried_out
+from assay.launch.batch.queue import QueueSilent
+from assay.launch.lsf.commands import AWAY, Lsf
+from assay.launch.lsf.launcher import LsfLauncher
+from assay.launch.lsf.members import hosts_of
+from assay.launch.lsf.options import LsfSystem
+from assay.records import Scalar
+from assay.shell import ProgramMissing
+
+COMMANDS = ("bsub", "bjobs", "bkill", "bhosts", "bqueues", "lsid")
+_FREE = {"ok"}
+
+
+def facts_of(
+    system: LsfSystem, directory: Path, data: str | None = None
+) -> tuple[dict[str, Scalar], dict[str, Mapping[str, Scalar]]]:
+    """What the checks judge: facts of the cluster, and of each host on which one short job of ours ran.
+
+    directory  an existing one on the disk that will hold the runs
+    data       directory on the hosts whose files are to be read
+
+    Never raises for an LSF that can't be used: `lsf.missing`, `lsf.silent` and `job.error` say why.
+    """
+    lsf = Lsf()
+    if missing := [name for name in COMMANDS if not _there(lsf, name)]:
+        return {"lsf.missing": ", ".join(missing)}, {}
+    facts: dict[str, Scalar] = {"lsf.history": _there(lsf, "bhist")}
+    try:
+        facts |= _cluster(lsf)
+        if "lsf.silent" in facts:
+            return facts, {}
+        facts |= _queue(lsf, system.queue)
+        facts |= _hosts(lsf, system)
+    except QueueSilent as error:
+        return {**facts, "lsf.silent": str(error)}, {}
+    nodes = 2 if int(str(facts.get("hosts.free", 0))) >= 2 else 1
+    tried, seen = tried_out(lambda spool: LsfLauncher(system, spool), directory, nodes, data)
+    return facts | tried, seen
+
+
+def _there(lsf: Lsf, name: str) -> bool:
+    try:
+        lsf.run(name, "-V")
+    except ProgramMissing:
+        return False
+    except QueueSilent:
+        return True
+    return True
+
+
+def _cluster(lsf: Lsf) -> Iterator[tuple[str, Scalar]]:
+    """Version, name, and whether bjobs has JSON, which it has from 10.1 Fix Pack 2 on."""
+    said = lsf.run("lsid")
+    name = re.search(r"My cluster name is (\S+)", said.stdout)
+    if version := re.search(r"^.*(?:LSF|Spectrum).*?(\d+(?:\.\d+)+)", said.stdout, re.MULTILINE):
+        yield "lsf.version", version[1]
+    if name is None:
+        yield "lsf.silent", " ".join((said.stderr.strip() or said.stdout.strip()).split())
+        return
+    yield "lsf.cluster", name[1]
+    try:
+        lsf.queued()
+    except QueueSilent as error:
+        yield "lsf.json_error", str(error)
+
+
+def _queue(lsf: Lsf, wanted: str | None) -> Iterator[tuple[str, Scalar]]:
+    found = {one["QUEUE_NAME"]: one for one in lsf.records("bqueues", "-json", "-o", "queue_name status")}
+    yield "queue.all", ", ".join(sorted(found))
+    yield "queue.name", wanted
+    if wanted in found:
+        yield "queue.status", found[wanted]["STATUS"]
+
+
+def _hosts(lsf: Lsf, system: LsfSystem) -> Iterator[tuple[str, Scalar]]:
+    """How many are in which state, and which are of no use."""
+    try:
+        records = hosts_of(lsf, system)
+    except InputError as error:
+        yield "hosts.error", str(error)
+        return
+    states = Counter(record["STATUS"] for record in records.values())
+    yield "hosts.count", len(records)
+    yield "hosts.free", sum(states[state] for state in _FREE)
+    yield "hosts.states", ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    useless = [
+        f"{name} {record['STATUS']}"
+        for name, record in sorted(records.items())
+        if record["STATUS"] in (*AWAY, "closed_Adm", "closed_Lock", "unlicensed")
+    ]
+    yield "hosts.unusable", "; ".join(useless)

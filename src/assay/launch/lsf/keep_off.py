@@ -1,0 +1,23 @@
+"""Slow nodes of a cluster as badmin's commands that keep jobs off them. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from assay.launch.keep_off import Losses, Way, reason
+
+
+def ways(_definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[Way, ...]:
+    """Closing hosts, with the reason as the administrator's comment."""
+    return (
+        Way(
+            "drain",
+            "no new jobs; those that run stay",
+            tuple(
+                shlex.join(["badmin", "hclose", "-C", reason(found), node]) for node, found in slow.items()
+            ),
+            tuple(shlex.join(["badmin", "hopen", node]) for node in slow),
+        ),
+    )

@@ -1,0 +1,88 @@
+"""What systems.yaml may say of an LSF cluster."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from assay.launch.batch.options import BatchSystem, one_line
+
+# What stands between double quotes behind #BSUB; LSF replaces % in file names
+_PLAIN = re.compile(r"[A-Za-z0-9_.,:;=+/@#-]+")
+_EXPRESSION = re.compile(r"[A-Za-z0-9_.,:;=+/@&|*!~()<>\[\] '-]+")
+_OPTION = re.compile(r"-[A-Za-z][A-Za-z]*(?: .+)?")
+
+# Each of these is decided by the trial or by an option of the system, or would part Assay from its job
+_OWN_OPTIONS = frozenset({
+    "J", "Jd", "o", "oo", "e", "eo", "i", "is", "n", "W", "Wep", "cwd", "r", "rn", "K", "I", "Ip", "Is",
+    "hostfile", "env", "N", "B", "notify", "L", "XF", "pack", "h", "V",
+})  # fmt: skip
+_HAS_OPTION = {
+    "q": "queue", "P": "project", "G": "user_group", "app": "app", "m": "hosts", "U": "reservation",
+    "R": "resources", "gpu": "gpu", "M": "mem", "x": "exclusive",
+}  # fmt: skip
+
+
+def _plain(value: str) -> str:
+    if _PLAIN.fullmatch(value) is None:
+        raise ValueError(f"{value!r} is not a value that LSF takes: no spaces, quotes, % or line ends")
+    return value
+
+
+def _resources(value: str) -> str:
+    if _EXPRESSION.fullmatch(value) is None:
+        raise ValueError(f"{value!r} is not a resource requirement; write it like select[mem>64000]")
+    if re.search(r"\bspan\s*\[", value):
+        raise ValueError(f"{value!r}: span is set by the launcher for each job; leave it out")
+    return value
+
+
+def _gpu(value: str) -> str:
+    if re.search(r"(^|:)num=", value):
+        raise ValueError(f"{value!r}: num is set by the launcher, a GPU for each rank; leave it out")
+    return _plain(value)
+
+
+def _bsub_option(value: str) -> str:
+    """An option of bsub that the system's others don't cover. Raises ValueError for one that they do."""
+    one_line(value)
+    if _OPTION.fullmatch(value) is None:
+        raise ValueError(f"{value!r} is not an option of bsub; write it like -sla gold")
+    name = value.removeprefix("-").partition(" ")[0]
+    if name in _HAS_OPTION:
+        raise ValueError(f"{value!r}: write it as the option `{_HAS_OPTION[name]}` of the system")
+    if name in _OWN_OPTIONS:
+        raise ValueError(f"{value!r} is set by the launcher for each job; leave it out")
+    return value
+
+
+Plain = Annotated[str, AfterValidator(_plain)]
+
+
+class LsfSystem(BatchSystem):
+    """An LSF cluster as seen from here, where bsub, bjobs and bkill work."""
+
+    queue: Plain | None = Field(None, description="Queue (-q); by default the cluster's own.")
+    project: Plain | None = Field(None, description="Project that is charged (-P).")
+    user_group: Plain | None = Field(None, description="User group that the jobs count for (-G).")
+    app: Plain | None = Field(
+        None, description="Application profile (-app), which can name a container for the jobs."
+    )
+    reservation: Plain | None = Field(None, description="Advance reservation to run in (-U).")
+    hosts: tuple[Plain, ...] = Field(
+        (), description="Hosts or host groups that the jobs may be on (-m); by default the queue's."
+    )
+    resources: tuple[Annotated[str, AfterValidator(_resources)], ...] = Field(
+        (), description="Resource requirements (-R), like select[mem>64000] or rusage[mem=32000]."
+    )
+    gpu: Annotated[str, AfterValidator(_gpu)] | None = Field(
+        None,
+        description="GPU requirement (-gpu) without its number, like mode=exclusive_process; - is LSF's own. "
+        "Each rank gets one.",
+    )
+    mem: Plain | None = Field(None, description="Memory limit (-M), like 64G, as the cluster counts it.")
+    bsub: tuple[Annotated[str, AfterValidator(_bsub_option)], ...] = Field(
+        (), description="Further options of bsub, each as it would stand behind #BSUB."
+    )

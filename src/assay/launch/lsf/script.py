@@ -1,0 +1,114 @@
+"""The batch script, as it is sent. Pure: equal jobs give equal bytes, and nothing of a user's is unquoted.
+
+bsub reads it from its standard input and is told to run it in the job's own directory. LSF would append its
+own report to the script's output, so the script opens its log itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from assay.launch.batch.script import (
+    before,
+    claim,
+    cpus_of,
+    keeper,
+    meeting_port,
+    minutes_of,
+    nodes_of,
+    plain,
+)
+from assay.launch.lsf.options import LsfSystem
+from assay.records import Job
+
+EXIT_OTHER_HOSTS = 76
+NODE = "ASSAY_NODE"
+_LOG = 'exec > "$ASSAY_JOB/lsf-$LSB_JOBID.log" 2>&1\n'
+# bkill sends SIGINT first, to all processes: the keeper hears it even so, and asks its ranks by SIGTERM
+_NO_INTERRUPT = "trap '' INT\n"
+
+
+def batch_script(job: Job, system: LsfSystem, python: str, name: str) -> str:
+    """What bsub is given; `name` is the job's in LSF, by which it is found."""
+    nodes = nodes_of(job, system)
+    parts = [
+        "#!/bin/bash\n",
+        *(f"#BSUB {option}\n" for option in _options(job, system, name)),
+        claim("LSB_JOBID"),
+        _LOG,
+        _NO_INTERRUPT,
+        *before(system),
+        f"exec {keeper(python)} < /dev/null\n" if nodes == 1 else _on_several(nodes, python),
+    ]
+    return "".join(parts)
+
+
+def _options(job: Job, system: LsfSystem, name: str) -> Iterator[str]:
+    nodes, cpus = nodes_of(job, system), cpus_of(job, system)
+    yield f"-J {name}"
+    yield f"-Jd {plain(job.trial_id)}"
+    yield "-o /dev/null"
+    yield f"-n {nodes * cpus}"
+    yield f'-R "span[ptile={cpus}]"'
+    yield f"-W {minutes_of(job, system)}"
+    yield "-rn"
+    if system.gpu is not None:
+        more = "" if system.gpu == "-" else f":{system.gpu}"
+        yield f'-gpu "num={job.shape.ranks // nodes}{more}"'
+    yield from (f'-R "{expression}"' for expression in system.resources)
+    if system.hosts:
+        yield f'-m "{" ".join(system.hosts)}"'
+    named = {
+        "q": system.queue,
+        "P": system.project,
+        "G": system.user_group,
+        "app": system.app,
+        "U": system.reservation,
+        "M": system.mem,
+    }
+    yield from (f"-{option} {value}" for option, value in named.items() if value is not None)
+    if system.exclusive:
+        yield "-x"
+    yield from system.bsub
+
+
+def _on_several(nodes: int, python: str) -> str:
+    """A keeper on each host by blaunch, whose tasks LSF signals and accounts for.
+
+    A keeper that fails ends the others. LSF signals the script, too, which outlives the keepers all the same:
+    with its end LSF would kill them in the middle of their grace time.
+    """
+    return f"""\
+mapfile -t ASSAY_HOSTS < <(awk '!seen[$1]++ {{ print $1 }}' "$LSB_DJOB_HOSTFILE")
+if [ "${{#ASSAY_HOSTS[@]}}" -ne {nodes} ]; then
+    echo "assay: LSF gave the job other than {nodes} hosts: ${{ASSAY_HOSTS[*]}}"
+    exit {EXIT_OTHER_HOSTS}
+fi
+MASTER_ADDR="${{ASSAY_HOSTS[0]}}"
+{meeting_port("LSB_JOBID")}\
+start() {{
+    trap : TERM USR2
+    blaunch "${{ASSAY_HOSTS[$1]}}" env {NODE}="$1" MASTER_ADDR="$MASTER_ADDR" MASTER_PORT="$MASTER_PORT" \\
+        {keeper(python)} --node-from {NODE} < /dev/null && return
+    local code=$? node pid
+    for node in "${{!ASSAY_HOSTS[@]}}"; do
+        pid="$(sed -n 's/.*"pid": \\([0-9]*\\).*/\\1/p' "$ASSAY_JOB/node-$node/claim.json" 2> /dev/null)"
+        if [ "$node" -ne "$1" ] && [ -n "$pid" ]; then
+            blaunch "${{ASSAY_HOSTS[$node]}}" kill -TERM "$pid" < /dev/null 2> /dev/null
+        fi
+    done
+    return "$code"
+}}
+trap : TERM USR2
+tasks=()
+for node in "${{!ASSAY_HOSTS[@]}}"; do
+    start "$node" &
+    tasks+=("$!")
+done
+worst=0
+for task in "${{tasks[@]}}"; do
+    while wait "$task"; code=$?; kill -0 "$task" 2> /dev/null; do :; done
+    if [ "$code" -ne 0 ]; then worst="$code"; fi
+done
+exit "$worst"
+"""

@@ -1,0 +1,144 @@
+"""`assay doctor` and the nodes of an LSF cluster: what each fact means, and what its commands tell."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from assay.cli import assay
+from assay.cluster import keep_off
+from assay.cluster.members import members
+from assay.errors import InputError
+from assay.launch.lsf.doctor import examine
+from assay.launch.lsf.options import LsfSystem
+from assay.launch.nodes import Member
+from assay.records import Scalar
+from lsf_cluster import HOSTS, lsf_commands  # noqa: F401  (a fixture)
+from lsf_stand_in import Cluster
+
+FINE: dict[str, Scalar] = {
+    "lsf.version": "10.1.0.14",
+    "lsf.cluster": "power",
+    "lsf.history": True,
+    "queue.all": "gpu, normal",
+    "queue.name": "gpu",
+    "queue.status": "Open:Active",
+    "hosts.count": 2,
+    "hosts.free": 2,
+    "hosts.states": "2 ok",
+    "hosts.unusable": "",
+    "job.directory": "/runs",
+    "job.nodes": 2,
+    "job.hosts": "n1, n2",
+    "job.python": "3.11.7",
+    "job.torch": True,
+}
+
+
+def test_a_cluster_that_lacks_nothing_is_fine() -> None:
+    assert {check.state for check in examine(FINE)} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "name", "state", "words"),
+    [
+        ({"lsf.missing": "bsub"}, "commands", "fail", "profile.lsf"),
+        ({"lsf.silent": "LIM is down"}, "cluster", "fail", "badmin showstatus"),
+        ({"lsf.cluster": "old", "lsf.json_error": "Illegal option"}, "cluster", "fail", "Fix Pack 2"),
+        (FINE | {"queue.name": None}, "queue", "ok", "default among gpu, normal"),
+        (FINE | {"queue.status": None}, "queue", "fail", "choose from gpu, normal"),
+        (FINE | {"queue.status": "Closed:Active"}, "queue", "fail", "open and active"),
+        (FINE | {"hosts.count": 0}, "hosts", "fail", "`resources`"),
+        (FINE | {"hosts.free": 0}, "hosts", "warn", "bjobs -u all"),
+        (FINE | {"hosts.unusable": "n2 unavail"}, "hosts", "warn", "badmin hopen"),
+        (FINE | {"lsf.history": False}, "history", "ok", "CLEAN_PERIOD"),
+        (FINE | {"job.waits": "pend: New job"}, "test job", "unknown", "New job"),
+        (FINE | {"job.error": "exited 127: /no/python"}, "test job", "fail", "`python`"),
+        (FINE | {"job.torch": False}, "python", "warn", "without torch"),
+    ],
+)
+def test_what_is_wrong_is_told_with_what_fixes_it(
+    facts: dict[str, Scalar], name: str, state: str, words: str
+) -> None:
+    found = {check.name: check for check in examine(facts)}
+    assert found[name].state == state
+    assert words in f"{found[name].evidence} {found[name].remedy}"
+
+
+@pytest.mark.usefixtures("lsf")
+@pytest.mark.parametrize(
+    ("options", "exit_code", "failing"),
+    [
+        (", queue: gpu", 0, set()),
+        (", queue: old", 5, {"queue", "test job"}),
+        (", queue: nope", 5, {"queue", "hosts", "test job"}),
+        (", python: /no/python, startup: 5s", 5, {"test job"}),
+    ],
+)
+def test_doctor_of_a_cluster(tmp_path: Path, options: str, exit_code: int, failing: set[str]) -> None:
+    systems = tmp_path / "systems.yaml"
+    systems.write_text(f"cluster: {{launcher: lsf{options}}}\n")
+    asked = ["doctor", "cluster", "--systems", str(systems), "--runs", str(tmp_path), "--json"]
+    result = CliRunner().invoke(assay, asked)
+    assert result.exit_code == exit_code, result.output
+    found = {check["name"]: check for check in json.loads(result.stdout)["checks"]}
+    assert {name for name, check in found.items() if check["state"] == "fail"} == failing
+    if not failing:
+        assert "reached each other" in found["test job"]["evidence"]
+        assert found["memory"]["state"] == "ok"
+    assert [path.name for path in tmp_path.iterdir()] == ["systems.yaml"]
+
+
+def test_doctor_of_an_lsf_that_is_down(tmp_path: Path, lsf: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.launch.lsf.commands.ASK_TIMEOUT_S", 0.5)
+    with lsf.changed() as state:
+        state["down"] = True
+    (tmp_path / "systems.yaml").write_text("cluster: {launcher: lsf}\n")
+    asked = ["doctor", "cluster", "--systems", str(tmp_path / "systems.yaml"), "--runs", str(tmp_path)]
+    result = CliRunner().invoke(assay, asked)
+    assert result.exit_code == 5
+    assert "LSF does not answer: lsid: no answer within 0.5 s" in result.stdout
+
+
+# The nodes that a sweep has -------------------------------------------------------------------------------
+
+
+def told(named: tuple[str, ...] = (), *, idle: bool = False, by: str = "", **options: object) -> list[Member]:
+    return list(members("lsf", LsfSystem.model_validate(options), named=named, idle=idle, by=by)())
+
+
+@pytest.mark.usefixtures("lsf")
+def test_hosts_are_those_of_the_queue_and_the_system() -> None:
+    assert told() == told(queue="gpu") == [Member(host) for host in HOSTS]
+    assert told(hosts=[HOSTS[1]]) == [Member(HOSTS[1])]
+    assert told((HOSTS[0],)) == [Member(HOSTS[0])]
+    with pytest.raises(InputError, match="the system has no nowhere"):
+        told(("nowhere",))
+    with pytest.raises(InputError, match="queue nope: bqueues tells none of its hosts: nope: No such queue"):
+        told(queue="nope")
+    with pytest.raises(InputError, match="--by rack: LSF tells nothing that hosts share"):
+        told(by="rack")
+
+
+def test_states_say_which_host_is_away_and_which_is_in_use(lsf: Cluster) -> None:
+    with lsf.changed() as state:
+        state["hosts"][HOSTS[0]]["status"] = "unavail"
+    subprocess.run(["bsub"], input="#BSUB -n 2\nsleep 60\n", text=True, check=True, capture_output=True)
+    found = {member.name: (member.away, member.used) for member in told(idle=True)}
+    assert found == {HOSTS[0]: ("unavail for LSF", ""), HOSTS[1]: ("", "2 slots used, ok for LSF")}
+    assert told()[1] == Member(HOSTS[1]), "without --idle a host that others use is as good"
+
+
+def test_a_closed_host_is_away_until_it_is_opened(lsf: Cluster) -> None:
+    drain = keep_off.way({"launcher": "lsf"}, {HOSTS[0]: {"membw": 0.5}}, "drain")
+    (apply,), (undo,) = drain.apply, drain.undo
+    subprocess.run(shlex.split(apply), check=True, capture_output=True)
+    assert told()[0].away == "closed_Adm for LSF"
+    assert lsf.read()["hosts"][HOSTS[0]]["comment"] == "assay: membw at 0.50 of its like"
+    subprocess.run(shlex.split(undo), check=True, capture_output=True)
+    assert told()[0].away == ""
