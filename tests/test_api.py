@@ -218,6 +218,31 @@ def test_a_margin_that_is_none_is_refused(runs: Path, margin: object) -> None:
         assay.compare("suite", margin=margin, runs=runs)  # type: ignore[arg-type]
 
 
+def test_several_names_or_paths_are_taken_one_by_one_or_as_a_list(runs: Path, tmp_path: Path) -> None:
+    sides = ["suite:a", "suite:b<i>"]
+    counts = [api.export(*given, output=tmp_path / "m.csv", runs=runs) for given in (sides, [sides])]
+    assert counts[0] == counts[1]
+    with pytest.raises(InputError, match="no such file or folder"):
+        assay.score([tmp_path / "nothing"])
+    with pytest.raises(InputError, match="no such file or folder"):
+        api.import_([tmp_path / "nothing"], name="x", runs=runs)
+
+
+@pytest.mark.parametrize("wrong", [3, None, [3], []], ids=repr)
+def test_what_is_no_name_and_no_path_is_refused_in_words(runs: Path, wrong: object) -> None:
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: assay.score(wrong),  # type: ignore[arg-type]
+        lambda: api.import_(wrong, name="x", runs=runs),  # type: ignore[arg-type]
+        lambda: assay.scale(wrong, runs=runs),  # type: ignore[arg-type]
+        lambda: api.report(wrong, runs=runs),  # type: ignore[arg-type]
+        lambda: assay.compare(wrong, runs=runs),  # type: ignore[arg-type]
+        lambda: assay.show(wrong, runs=runs),  # type: ignore[arg-type]
+    )
+    for call in calls:
+        with pytest.raises(InputError, match="; expected a name"):
+            call()
+
+
 def test_mistakes_raise_the_commands_own_words(runs: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no runs of that name"):
         assay.compare("suiet", runs=runs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assay.api.evidence import RunSet, run_sets, runs_directory
+from assay.api.evidence import RunSet, each, run_sets, runs_directory
 from assay.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class ScalingCurves:
 
 
 def scale(
-    run: str,
+    run: str | Sequence[str],
     *more: str,
     metric: str | Sequence[str] | None = None,
     at: Sequence[int] = (),
@@ -62,7 +62,7 @@ def scale(
 ) -> ScalingCurves:
     """Throughput, speed-up and efficiency over worker counts, and what follows, as `assay scale RUN…`.
 
-    more     further runs of the same curve
+    run, more  of the same curve, one by one or as a list
     metric   whose curves; None is each benchmark's primary one that scales
     at       ranks to predict for; none: twice and four times the largest size
     power_w  that an accelerator draws, watts
@@ -79,7 +79,7 @@ def scale(
     from assay.read import flops
 
     prices = Prices(price_per_accelerator_hour, power_w)
-    found = run_sets(runs_directory(runs), dict.fromkeys((run, *more)))
+    found = run_sets(runs_directory(runs), dict.fromkeys(each(run, *more)))
     results = list({r.run.id: r for one in found for r in one.results}.values())
     systems = list(dict.fromkeys(r.run.trial.system for r in results))
     several = len(found) > 1 and len(systems) > 1

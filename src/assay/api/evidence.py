@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,18 +12,34 @@ from typing import TYPE_CHECKING
 from assay.errors import BusyError, HostError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from assay.analyse.groups import Metrics
     from assay.errors import Problem
     from assay.records import Plan, Result
 
+Names = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""A name or path, or a list or tuple of them."""
 _log = logging.getLogger("assay")
 
 
 def runs_directory(path: str | os.PathLike[str] | None = None) -> Path:
     """Where runs are kept: the path, else $ASSAY_RUNS, else `runs/` here."""
     return Path(os.environ.get("ASSAY_RUNS", "runs") if path is None else path)
+
+
+def each(*given: Names) -> list[str]:
+    """Names or paths as text, one after the other, whether they were given one by one or as lists.
+
+    Raises InputError for what is neither, and where a list is empty.
+    """
+    found: list[object] = []
+    for one in given:
+        found += one if isinstance(one, list | tuple) and one else [one]
+    for name in found:
+        if not isinstance(name, str | os.PathLike):
+            raise InputError(f"found {name!r}; expected a name or a path, or a list of them")
+    return [os.fspath(name) for name in found if isinstance(name, str | os.PathLike)]
 
 
 def ready(runs_dir: Path) -> None:
@@ -141,9 +158,14 @@ class RunSet:
 def run_sets(runs_dir: Path, references: Iterable[str]) -> list[RunSet]:
     """The runs that each reference names, from an index that has them as their directories are.
 
-    Raises InputError with the nearest names where nothing fits one.
+    Raises InputError with the nearest names where nothing fits one, and for what is no name.
     """
     named = list(references)
+    for reference in named:
+        if not isinstance(reference, str):
+            raise InputError(
+                f"found {reference!r}; expected a name of runs, like quickstart or quickstart:here"
+            )
     if named:
         ready(runs_dir)
     return [_run_set(runs_dir, reference) for reference in named]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from assay.api.evidence import run_sets, runs_directory
+from assay.api.evidence import each, run_sets, runs_directory
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -24,7 +24,7 @@ class ExportCount(NamedTuple):
 
 
 def export(
-    run: str,
+    run: str | Sequence[str],
     *more: str,
     output: str | PathLike[str],
     format: Format = "csv",  # noqa: A002 - the command's own word for it
@@ -41,7 +41,7 @@ def export(
     from assay import store
 
     directory = runs_directory(runs)
-    found = run_sets(directory, (run, *more))
+    found = run_sets(directory, each(run, *more))
     ids = dict.fromkeys(result.run.id for one in found for result in one.results)
     written = store.export(directory, list(ids), Path(output), format, _declared(found))
     return ExportCount(written, len(ids))

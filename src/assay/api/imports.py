@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.api.evidence import runs_directory
+from assay.api.evidence import Names, each, runs_directory
 from assay.errors import InputError, Problem
 from assay.units import counted
 
@@ -44,7 +44,7 @@ class Import:
 
 
 def import_(
-    path: str | PathLike[str],
+    path: Names,
     *paths: str | PathLike[str],
     name: str | None = None,
     system: str | None = None,
@@ -73,7 +73,7 @@ def import_(
     from assay.records import Shape
     from assay.run.index import update_index
 
-    given, directory = [Path(one) for one in (path, *paths)], runs_directory(runs)
+    given, directory = [Path(one) for one in each(path, *paths)], runs_directory(runs)
     own = [one for one in given if one.is_dir() and is_run_directory(one)]
     sheets = [one for one in given if one.is_file() and one.suffix.lower() in SHEETS]
     logs = [one for one in given if one not in own and one not in sheets]

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
-from assay.api.evidence import RunSet, run_sets, runs_directory
+from assay.api.evidence import RunSet, each, run_sets, runs_directory
 from assay.errors import InputError
 from assay.inputs import read_whole
 from assay.units import margin_of
@@ -71,7 +71,7 @@ class Report:
 
 
 def report(
-    reference: str,
+    reference: str | Sequence[str],
     *more: str,
     margin: str | float | None = None,
     baseline: str | None = None,
@@ -95,7 +95,7 @@ def report(
     except ValueError as error:
         raise InputError(f"margin: {error}") from error
     directory = runs_directory(runs)
-    found = run_sets(directory, dict.fromkeys((reference, *more)))
+    found = run_sets(directory, dict.fromkeys(each(reference, *more)))
     results = [result for one in found for result in one.results]
     newest = max((result.run for result in results), key=lambda run: run.session)
     about: Contents | Swept

@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from assay.api.evidence import Names, each
 from assay.errors import InputError
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Scores:
 
 
 def score(
-    path: str | PathLike[str],
+    path: Names,
     *paths: str | PathLike[str],
     round: str | None = None,  # noqa: A002 - the command's own word for it
     stated: float | str | PathLike[str] | None = None,
@@ -93,7 +94,7 @@ def score(
         of_round = None if round is None else round_of(round)
     except ValueError as error:
         raise InputError(f"round: {error}") from error
-    training, inference = told_apart([Path(p) for p in (path, *paths)])
+    training, inference = told_apart([Path(p) for p in each(path, *paths)])
     sets = scored_sets(training, of_round, rules=rules, progress=progress)
     sets = _with_published(None if stated is None else str(stated), sets)
     return Scores(tuple(sets), tuple(inference_runs(inference)), rules)

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.api.evidence import run_set, runs_directory
+from assay.api.evidence import each, run_set, runs_directory
 from assay.api.scores import round_of, scored_sets
 from assay.errors import InputError, Problem
 from assay.submission import Description, Entry
@@ -51,7 +51,7 @@ class Submission:
 
 
 def submit(
-    source: str,
+    source: str | Sequence[str],
     *sources: str,
     round: str,  # noqa: A002 - the command's own word for it
     submitter: str,
@@ -78,7 +78,7 @@ def submit(
         check_round(round)
     except ValueError as error:
         raise InputError(f"round: {error}") from error
-    entries = _entries((source, *sources), runs_directory(runs))
+    entries = _entries(each(source, *sources), runs_directory(runs))
     path = Path(output) / safe_name(submitter)
     descriptions = compose(entries, path, submitter)
     benchmarks = dict.fromkeys(entry.benchmark for entry in entries)
