@@ -224,7 +224,7 @@ def test_several_names_or_paths_are_taken_one_by_one_or_as_a_list(runs: Path, tm
     assert counts[0] == counts[1]
     with pytest.raises(InputError, match="no such file or folder"):
         assay.score([tmp_path / "nothing"])
-    with pytest.raises(InputError, match="no such file or folder"):
+    with pytest.raises(InputError, match="nothing: can't be read"):
         api.import_([tmp_path / "nothing"], name="x", runs=runs)
 
 
