@@ -200,3 +200,73 @@ def test_the_newest_session_is_gated_against_an_old_one(nightly: Path) -> None:
     first, last = f"nightly/{sessions[0]}", f"nightly/{sessions[-1]}"
     assert assay("gate", last, "--baseline", first, "--margin", "2%", "--runs", nightly).exit_code == 1
     assert assay("gate", first, "--baseline", last, "--margin", "2%", "--runs", nightly).exit_code == 0
+
+
+# Runs that others made ------------------------------------------------------------------------------------
+
+
+def sheet(file: Path, order: list[int], *, dated: bool = True) -> Path:
+    """Twelve sessions of two runs, half a month apart, that step by −10 % with the seventh; in this order."""
+    rows = ["system,metric,unit,better,run,session" + ",started_at" * dated + ",value"]
+    for at in order:
+        level = 100 if at < 6 else 90
+        for run in (1, 0):  # the second one first
+            begun = f",2026-{1 + at // 2:02}-{1 + 14 * (at % 2):02}T10:0{run}:00" * dated
+            rows.append(
+                f"s,throughput,images/s,higher,{run},night-{at}{begun},{level + 0.1 * ((at + run) % 3)}"
+            )
+    file.write_text("\n".join(rows))
+    return file
+
+
+@pytest.mark.parametrize(
+    "order", [[*range(12)], [*range(11, -1, -1)], [5, 11, 0, 7, 3, 10, 1, 8, 2, 9, 4, 6]]
+)
+def test_imported_sessions_are_in_the_order_and_at_the_dates_of_started_at(
+    tmp_path: Path, order: list[int]
+) -> None:
+    runs = tmp_path / "runs"
+    assert assay("import", sheet(tmp_path / "nights.csv", order), "--runs", runs).exit_code == 0
+    words = ("history", "throughput", "--suite", "nights", "--runs", runs)
+    said = assay(*words)
+    assert "12 sessions, 1 step\n" in said.stdout
+    assert "2026-01-01 10:00" in said.stdout.splitlines()[1]
+    assert "worse" in said.stdout
+    [found] = json.loads(assay(*words, "--json").stdout)["histories"]
+    assert [one["session"] for one in found["sessions"]] == [f"night-{at}" for at in range(12)]
+    assert found["undated"] == []
+    assert found["steps"][0]["before"] == "night-6"
+    [newer] = json.loads(assay(*words, "--json", "--since", "2026-04-10").stdout)["histories"]
+    assert [one["session"] for one in newer["sessions"]] == [f"night-{at}" for at in range(7, 12)]
+
+
+def test_sessions_of_which_nobody_says_when_they_were_made_are_in_no_known_order(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    assert (
+        assay("import", sheet(tmp_path / "nights.csv", [*range(12)], dated=False), "--runs", runs).exit_code
+        == 0
+    )
+    words = ("history", "throughput", "--suite", "nights", "--runs", runs)
+    page = tmp_path / "page.html"
+    said = assay(*words, "--report", page)
+    assert "1 step, in an order that nobody stated" in said.stdout
+    assert "order-unknown: nothing says when these sessions were made" in said.stdout
+    assert "no date" in said.stdout
+    assert "rder-unknown: nothing says when these sessions were made" in page.read_text()
+    [found] = json.loads(assay(*words, "--json").stdout)["histories"]
+    assert len(found["undated"]) == 12
+    assert {one["at"] for one in found["sessions"]} == {None}
+    refused = assay(*words, "--since", "2026-04-10")
+    assert refused.exit_code != 0
+    assert "nothing says when nights/night-0" in str(refused.exception)
+
+
+def test_a_session_whose_name_is_a_date_is_dated_by_it(tmp_path: Path) -> None:
+    rows = ["system,metric,unit,better,run,session,value"]
+    rows += [f"s,throughput,images/s,higher,1,2026-0{month}-01,100" for month in (3, 1, 2)]
+    (tmp_path / "months.csv").write_text("\n".join(rows))
+    assert assay("import", tmp_path / "months.csv", "--runs", tmp_path / "runs").exit_code == 0
+    said = assay("history", "throughput", "--suite", "months", "--runs", tmp_path / "runs", "--json")
+    [found] = json.loads(said.stdout)["histories"]
+    assert [one["session"] for one in found["sessions"]] == ["2026-01-01", "2026-02-01", "2026-03-01"]
+    assert found["undated"] == []

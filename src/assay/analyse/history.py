@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from assay.analyse.groups import Group, Metrics, group
 from assay.analyse.intervals import ROUNDING, ratio_end, t_quantile
 from assay.analyse.ratio import mean
-from assay.records import Better, Estimate, Point, Result
+from assay.records import Better, Estimate, Point, Result, Run
 from assay.units import counted
 
 if TYPE_CHECKING:
@@ -45,11 +45,13 @@ _PLACE = 7.35  # of the same unit: 95 % for the place of a step (Hansen 2000, ta
 class Entry:
     """One session's value: the geometric mean of its runs, in the point's unit.
 
-    at  when its first run was made, seconds since the epoch
+    at     when its first run was made, seconds since the epoch; where nobody says, when it was taken in
+    dated  whether any of its runs says when it was made
     """
 
     session: str
     at: float
+    dated: bool
     value: float
     results: tuple[Result, ...]
 
@@ -74,7 +76,7 @@ class Step:
 
 @dataclass(frozen=True)
 class History:
-    """A metric of one system at one point over sessions, oldest first.
+    """A metric of one system at one point over sessions, oldest first; those without a date as taken in.
 
     levels   geometric mean of each stretch between steps, and how many sessions it has
     spread   of a session to the next within a stretch, as a share; None where it can't be known
@@ -91,6 +93,11 @@ class History:
     spread: float | None
     reason: str
     dropped: int = 0
+
+    @property
+    def undated(self) -> tuple[str, ...]:
+        """Sessions of which nobody says when they were made: their place in the order is not known."""
+        return tuple(entry.session for entry in self.entries if not entry.dated)
 
 
 def histories(results: Iterable[Result], metric: str, *, metrics: Metrics) -> tuple[History, ...]:
@@ -139,13 +146,19 @@ def _entries(found: Group) -> list[Entry]:
     entries = [
         Entry(
             session=session,
-            at=min(result.run.created_at for result, _ in runs),
+            at=began_at([result.run for result, _ in runs]),
+            dated=any(result.run.dated for result, _ in runs),
             value=mean([value for _, value in runs]),
             results=tuple(result for result, _ in runs),
         )
         for session, runs in by_session.items()
     ]
     return sorted(entries, key=lambda entry: (entry.at, entry.session))
+
+
+def began_at(session: Sequence[Run]) -> float:
+    """When the first of a session's runs was made: of those that say so, where any does."""
+    return min(run.made_at for run in [run for run in session if run.dated] or session)
 
 
 def _directed(step: Step, better: Better | None) -> Step:

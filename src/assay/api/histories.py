@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from assay.analyse.history import Entry
-    from assay.records import Result
+    from assay.records import Result, Run
     from assay.report.history import Change, Told
 
 
@@ -31,7 +31,7 @@ def history(
     since                     only sessions whose first run began then or later, seconds since the epoch
     runs                      directory that holds the runs; None is $ASSAY_RUNS, else `runs` here
 
-    Raises InputError where no run reports the metric.
+    Raises InputError where no run reports the metric, and with `since` where nobody says when runs were made.
     """
     from assay.analyse.history import histories
     from assay.read import metrics
@@ -49,12 +49,20 @@ def history(
 
 def _begun_since(results: Sequence[Result], since: float) -> list[Result]:
     """The runs of sessions whose first run is that new: no session counts with a part of its runs."""
+    from assay.analyse.history import began_at
     from assay.report.history import when
 
-    begun: dict[tuple[str, str], float] = {}
+    sessions: dict[tuple[str, str], list[Run]] = {}
     for result in results:
-        session = result.run.suite, result.run.session
-        begun[session] = min(result.run.created_at, begun.get(session, result.run.created_at))
+        sessions.setdefault((result.run.suite, result.run.session), []).append(result.run)
+    undated = ["/".join(name) for name, runs in sessions.items() if not any(run.dated for run in runs)]
+    if undated:
+        more = f" and {len(undated) - 3} more" if len(undated) > 3 else ""
+        raise InputError(
+            f"--since: nothing says when {', '.join(undated[:3])}{more} were made: import them with a column "
+            "`started_at`, or choose others with --suite or --system"
+        )
+    begun = {name: began_at(runs) for name, runs in sessions.items()}
     kept = [r for r in results if begun[r.run.suite, r.run.session] >= since]
     if not kept:
         raise InputError(

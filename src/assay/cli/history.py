@@ -94,9 +94,10 @@ def _lines(one: Told) -> Iterator[str]:
         if at in steps:
             yield from (f"  {line}" for line in _step(one, steps[at]))
         runs = f"n = {len(entry.results)}"
-        when = words.when(entry.at)
-        yield f"  {when}  {text:>{wide}} {unit}  {bar:<{_BAR}}  {runs}  {entry.session}".rstrip()
-    yield from (f"  {note}" for note in (words.spread(history), words.dropped(history)) if note)
+        made = words.made(entry)
+        yield f"  {made:<16}  {text:>{wide}} {unit}  {bar:<{_BAR}}  {runs}  {entry.session}".rstrip()
+    notes = (words.order_unknown(history), words.spread(history), words.dropped(history))
+    yield from (f"  {note}" for note in notes if note)
 
 
 def _bars(values: Sequence[float]) -> list[str]:
@@ -137,9 +138,15 @@ def _plain(one: Told) -> dict[str, Any]:
         "spread": history.spread,
         "reason": history.reason,
         "dropped": history.dropped,
+        "undated": list(history.undated),
         "levels": [{"mean": level, "sessions": count} for level, count in history.levels],
         "sessions": [
-            {"session": e.session, "at": e.at, "value": e.value, "runs": [r.run.id for r in e.results]}
+            {
+                "session": e.session,
+                "at": e.at if e.dated else None,
+                "value": e.value,
+                "runs": [r.run.id for r in e.results],
+            }
             for e in history.entries
         ],
         "steps": [

@@ -229,6 +229,7 @@ def _run(sheet: _Sheet, session: str, rows: Sequence[Row], trial_id: str, block:
     trial = imported_trial(sheet.asked.name, workload, NUMBERS.name, system, first.shape, params)
     run = imported_run(replace(trial, id=trial_id, block=exported.block), f"{sheet.path.name}:{first.line}")
     run_id = f"{run.suite}/{session}/{trial_id}"
+    of_session = _date_of(first.session)
     return replace(
         run,
         interleaved=exported.conditions.interleaved,
@@ -237,8 +238,8 @@ def _run(sheet: _Sheet, session: str, rows: Sequence[Row], trial_id: str, block:
         nodes=exported.conditions.nodes,
         id=run_id,
         session=session,
-        created_at=_time_of(sheet, first.session),
-        started_at=min((row.started_at for row in rows if row.started_at is not None), default=None),
+        created_at=sheet.now + 1e-3 * sheet.place[first.session] if of_session is None else of_session,
+        started_at=min((row.started_at for row in rows if row.started_at is not None), default=of_session),
     )
 
 
@@ -255,10 +256,10 @@ def _number(run: str) -> str:
     return plain if plain == run else f"{plain}_{digest_of(run)[:6]}"
 
 
-def _time_of(sheet: _Sheet, session: str) -> float:
-    """When a session was, where its name is a date; else now, in the order of the sheet."""
+def _date_of(session: str) -> float | None:
+    """When a session was, where its name is a date; seconds since the epoch."""
     try:
         when = datetime.fromisoformat(session)
     except ValueError:
-        return sheet.now + 1e-3 * sheet.place[session]
+        return None
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()

@@ -89,6 +89,16 @@ class Run:
     outside_block: bool = False
     declared_env: tuple[str, ...] = ()
 
+    @property
+    def dated(self) -> bool:
+        """Whether it is known when it was made; of a run that others made only where they say so."""
+        return self.source is None or self.started_at is not None
+
+    @property
+    def made_at(self) -> float:
+        """When it was made, seconds since the epoch; when it was taken in where that is not known."""
+        return self.created_at if self.source is None or self.started_at is None else self.started_at
+
 
 @dataclass(frozen=True)
 class Reading:

@@ -55,7 +55,25 @@ def found(history: History) -> str:
     """`8 sessions, 1 step`; without any step, why."""
     steps = _counted(len(history.steps), "step") if history.steps else history.reason
     sessions = _counted(len(history.entries), "session")
-    return steps if steps.startswith(sessions) else f"{sessions}, {steps}"
+    told = steps if steps.startswith(sessions) else f"{sessions}, {steps}"
+    return f"{told}, in an order that nobody stated" if history.undated else told
+
+
+def order_unknown(history: History) -> str:
+    """Which sessions are in no known order, and what to do; "" where all say when they were made."""
+    if not history.undated:
+        return ""
+    unknown, whole = len(history.undated), len(history.entries)
+    of = "these" if unknown == whole else f"{unknown} of these {whole}"
+    return (
+        f"order-unknown: nothing says when {of} sessions were made; they are in the order in which they were "
+        "imported, and steps may come of it: import them with a column `started_at`"
+    )
+
+
+def made(entry: Entry) -> str:
+    """`2026-03-01 10:15`, UTC, of a session; `no date` where nobody says."""
+    return when(entry.at) if entry.dated else "no date"
 
 
 def size(step: Step) -> str:
@@ -89,7 +107,8 @@ def way(step: Step) -> str:
 
 def at(history: History, step: Step) -> str:
     """`with the session of 2026-03-05 02:15 UTC`: the likeliest first one of the new level."""
-    return f"with the session of {when(history.entries[step.before].at)} UTC"
+    entry = history.entries[step.before]
+    return f"with the session of {when(entry.at)} UTC" if entry.dated else f"with the session {entry.session}"
 
 
 def began(history: History, step: Step) -> str:
@@ -122,7 +141,9 @@ def lead(histories: Sequence[Told]) -> str:
             return f"No step of {name} can be told: {histories[0].history.reason}."
         return f"No step of {name} in {_counted(looked, 'history', 'histories')}."
     history, step = min(steps, key=lambda found: gravity(found[1]))
-    worst = f"On {history.system} {place(history)} stepped by {size(step)}, {way(step)}, {at(history, step)}."
+    unsure = ", in an order of sessions that nobody stated" if history.undated else ""
+    where = f"On {history.system} {place(history)}"
+    worst = f"{where} stepped by {size(step)}, {way(step)}, {at(history, step)}{unsure}."
     others = len(steps) - 1
     among = f" among {len(histories)} histories" if len(histories) > 1 else ""
     return f"{worst} {_counted(others, 'more step')}{among}." if others else worst

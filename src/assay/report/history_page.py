@@ -54,14 +54,15 @@ def _gravity(one: Told) -> tuple[int, float]:
 
 def _about(histories: Sequence[Told]) -> list[tuple[str, str]]:
     entries = [entry for one in histories for entry in one.history.entries]
-    first, last = (history.when(pick(entry.at for entry in entries)) for pick in (min, max))
+    dates = [entry.at for entry in entries if entry.dated]
+    span = f"{history.when(min(dates))} to {history.when(max(dates))} UTC" if dates else "not known"
     sessions = {(one.history.suite, entry.session) for one in histories for entry in one.history.entries}
     systems = dict.fromkeys(one.history.system for one in histories)
     return [
         ("Suite", ", ".join(dict.fromkeys(one.history.suite for one in histories))),
         ("Systems" if len(systems) > 1 else "System", ", ".join(systems)),
         ("Sessions", str(len(sessions))),
-        ("When", f"{first} to {last} UTC"),
+        ("When", span),
     ]
 
 
@@ -69,7 +70,11 @@ def _section(one: Told, figure: dict[str, Any]) -> dict[str, Any]:
     told = one.history
     return {
         "title": f"{told.suite} · {told.system}",
-        "notes": [_sentence(note) for note in (history.spread(told), history.dropped(told)) if note],
+        "notes": [
+            _sentence(note)
+            for note in (history.order_unknown(told), history.spread(told), history.dropped(told))
+            if note
+        ],
         "chart": figure,
         "steps": [_step(told, step, changes) for step, changes in zip(told.steps, one.changes, strict=True)],
         "sessions": _sessions(told),
@@ -96,7 +101,7 @@ def _sentence(words: str) -> str:
 def _sessions(told: History) -> Table:
     unit, texts = figures.column([entry.value for entry in told.entries], told.point.unit)
     rows = tuple(
-        Row((entry.session, history.when(entry.at), text, str(len(entry.results))))
+        Row((entry.session, history.made(entry), text, str(len(entry.results))))
         for entry, text in zip(told.entries, texts, strict=True)
     )
     value = ", ".join(filter(None, (figures.metric(told.point.metric), unit)))

@@ -82,7 +82,7 @@ def _session(at: int, entry: Entry, per_unit: float) -> dict[str, Any]:
         "x": at,
         "value": entry.value * per_unit,
         "session": entry.session,
-        "when": words.when(entry.at),
+        "when": words.made(entry),
         "runs": len(entry.results),
     }
 
@@ -126,7 +126,7 @@ def _dates(entries: Sequence[Entry]) -> Any:
 
     count = min(_MOST_TICKS, len(entries))
     places = sorted({round(k * (len(entries) - 1) / max(1, count - 1)) for k in range(count)})
-    texts = [words.when(entries[place].at) for place in places]
+    texts = [words.made(entries[place]) for place in places]
     days = [text[:10] for text in texts]
     shown = days if len(set(days)) == len(days) else [text[5:] for text in texts]
     label = f"{json.dumps(shown)}[indexof({json.dumps(places)}, datum.value)]"
