@@ -67,9 +67,27 @@ def test_a_program_that_does_not_state_its_threads_is_judged_by_what_it_used() -
     assert found.evidence.startswith("1x1: 1.9 CPUs used a rank; 2x1: 0.96 CPUs used a rank")
 
 
+@pytest.mark.parametrize("facts", [{}, {**CPU, "threads": 1}], ids=["unstated", "equal threads"])
+def test_more_ranks_than_cpus_are_doubted_where_they_kept_these_busy(facts: Mapping[str, Scalar]) -> None:
+    found = doubted(size("1x1", 2.3, facts), size("64x1", 15.0, facts))
+    assert found is not None
+    assert "64x1" in found.evidence
+    assert "64 ranks on 2 CPUs" in found.evidence
+    assert "no more ranks than CPUs" in found.remedy
+
+
+def test_ranks_that_run_one_after_the_other_count_the_cpus_of_a_node_once() -> None:
+    pods = (NodeCounts(elapsed_s=10.0, cpus=2, cpu_set="a 0-1", job_cpu_s=6.0),) * 2
+    machines = tuple(replace(pod, cpu_set=name) for pod, name in zip(pods, "ab", strict=True))
+    for nodes, is_crowded in ((pods, True), (machines, False)):
+        large = [replace(of, run=replace(of.run, nodes=nodes)) for of in size("4x1", None, {})]
+        assert (doubted(size("1x1", 6.0, {}), large) is not None) == is_crowded
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [
+        (size("1x1", 0.1, {}), size("64x1", 2.0, {})),  # ranks that sleep
         (size("1x1", 9.5, {**CPU, "threads": 1}), size("2x1", 19.0, {**CPU, "threads": 1})),
         (size("1x1", 9.5, {}), size("2x1", 14.0, {})),  # two ranks that wait for each other
         (
@@ -79,7 +97,14 @@ def test_a_program_that_does_not_state_its_threads_is_judged_by_what_it_used() -
         (size("1x1", 19.0, {}, **{"gpu.count": 2}), size("1x2", 19.0, {}, **{"gpu.count": 2})),
         (size("1x1", None, {}), size("2x1", None, {})),
     ],
-    ids=["equal threads", "waiting", "on GPUs", "a node with GPUs", "nothing known"],
+    ids=[
+        "idle ranks",
+        "equal threads",
+        "waiting",
+        "on GPUs",
+        "a node with GPUs",
+        "nothing known",
+    ],
 )
 def test_equal_cpus_gpus_and_what_is_not_known_raise_nothing(
     first: list[Result], second: list[Result]

@@ -56,7 +56,8 @@ class CommandMetric(Params):
     pattern: str | None = Field(
         None,
         max_length=_LONGEST_PATTERN,
-        description="Regular expression searched in every line of rank 0: Python's, without lookaround and "
+        description="Regular expression searched in every line of rank 0, whose figure counts for all ranks: "
+        "print totals there. Python's syntax, without lookaround and "
         "references back to a group (the engine is RE2, whose time is bounded). The group named `value` "
         "is the whole figure: a match of a part of a number is a problem of the run. Groups named `step` and "
         "`epoch` make a series of all figures; other named groups are labels. Only the first "
@@ -107,6 +108,9 @@ class CommandParams(Params):
     """A program that is run as it stands, once on every rank, never through a shell.
 
     Ranks find their place in torchrun's variables: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT.
+    Figures are looked for in what rank 0 prints and taken as the whole job's: a rate is the sum over all
+    ranks. A program of several ranks adds its ranks' rates up and prints the sum on rank 0. Of programs that
+    know nothing of each other rank 0 alone is measured, and a speed-up of 1 says nothing about scaling.
     """
 
     argv: tuple[NonEmpty, ...] = Field(
@@ -132,7 +136,8 @@ class CommandParams(Params):
     )
     image: str | None = Field(None, description="Container image, where the system is a container platform.")
     metrics: dict[NonEmpty, CommandMetric] = Field(
-        min_length=1, description="What it reports, by name; the first is the primary one."
+        min_length=1,
+        description="What it reports of all its ranks together, by name; the first is the primary one.",
     )
 
     @field_validator("metrics")
