@@ -437,3 +437,12 @@ def test_figures_too_far_apart_for_an_interval_in_numbers_are_undecided_and_writ
     assert (found.ratio.low, found.ratio.high, found.smallest_visible) == (None, None, None)
     assert "beyond any number" in found.reason
     assert json.dumps(to_plain(found), allow_nan=False)
+
+
+def test_a_ratio_with_a_zero_on_one_side_is_one_of_arithmetic_means_on_both() -> None:
+    a, b = [10.0, 20.0, 30.0, 40.0, 50.0], [0.0, 20.0, 30.0, 40.0, 50.0]
+    found = verdict(side(a, interleaved=False), side(b, system="b", interleaved=False))
+    assert (found.mean_a, found.mean_b) == (30.0, 28.0)
+    assert found.ratio.value == pytest.approx(28 / 30)
+    assert found.verdict == "undecided"
+    assert "the means and their ratio are arithmetic ones" in found.reason

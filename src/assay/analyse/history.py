@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from assay.analyse.groups import Group, Metrics, group
@@ -43,7 +44,9 @@ _PLACE = 7.35  # of the same unit: 95 % for the place of a step (Hansen 2000, ta
 
 @dataclass(frozen=True)
 class Entry:
-    """One session's value: the geometric mean of its runs, in the point's unit.
+    """One session's value: the mean of its runs, in the point's unit.
+
+    It is the geometric one, and in every session the arithmetic one where a value of any is not above 0.
 
     at     when its first run was made, seconds since the epoch; where nobody says, when it was taken in
     dated  whether any of its runs says when it was made
@@ -143,12 +146,13 @@ def _entries(found: Group) -> list[Entry]:
     by_session: dict[str, list[tuple[Result, float]]] = {}
     for sample in found.samples:
         by_session.setdefault(sample.result.run.session, []).append((sample.result, sample.value))
+    kind = mean if min(found.values, default=0) > 0 else fmean
     entries = [
         Entry(
             session=session,
             at=began_at([result.run for result, _ in runs]),
             dated=any(result.run.dated for result, _ in runs),
-            value=mean([value for _, value in runs]),
+            value=kind([value for _, value in runs]),
             results=tuple(result for result, _ in runs),
         )
         for session, runs in by_session.items()

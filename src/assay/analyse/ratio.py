@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Literal
 
 from assay.analyse import intervals
@@ -53,10 +54,10 @@ class Ratio:
 
     @property
     def means(self) -> tuple[float, float]:
-        """Geometric means of A and B over what is replicated; arithmetic where a value is not above 0."""
+        """Of A and B over what is replicated: geometric, or arithmetic where a value is not above 0."""
         a, b = self.replicates
         if not a or not b:
-            return mean(self.a.values), mean(self.b.values)
+            return alike(self.a.values, self.b.values)
         return math.exp(math.fsum(a) / len(a)), math.exp(math.fsum(b) / len(b))
 
 
@@ -84,7 +85,10 @@ def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
     positive = min(*a.values, *b.values) > 0
     replicates = (_replicates(a, by_session), _replicates(b, by_session)) if positive else ([], [])
     if not positive:
-        interval = _without(a, b, f"{a.point.metric} is not above 0 in every run")
+        why = (
+            f"{a.point.metric} is not above 0 in every run, so the means and their ratio are arithmetic ones"
+        )
+        interval = _without(a, b, why)
     elif not paired:
         interval = intervals.welch(*replicates, confidence)
     elif design is None or design.pairs:
@@ -145,7 +149,15 @@ def _replicates(found: Group, by_session: bool) -> list[float]:
 
 
 def _without(a: Group, b: Group, why: str) -> LogInterval:
-    return LogInterval(math.log(mean(b.values) / mean(a.values)), None, len(a.samples) + len(b.samples), why)
+    of_a, of_b = alike(a.values, b.values)
+    return LogInterval(math.log(of_b / of_a), None, len(a.samples) + len(b.samples), why)
+
+
+def alike(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
+    """Means of one kind: geometric; arithmetic where a value of either is not above 0."""
+    if min(*a, *b) > 0:
+        return mean(a), mean(b)
+    return fmean(a), fmean(b)
 
 
 def logs(found: Group) -> list[float]:

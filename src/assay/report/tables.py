@@ -173,6 +173,7 @@ def _ends(s: Summary) -> list[float]:
 
 def _summary_row(s: Summary, texts: Sequence[str], shared: Labels) -> Row:
     mean, least, most, *ends = texts
+    mean += " (arithmetic)" * (min(s.values) <= 0)
     interval = " to ".join(ends) or NONE
     return Row((figures.where(s.point, shared), s.side, str(s.estimate.n), mean, interval, least, most))
 

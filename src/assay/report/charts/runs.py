@@ -80,7 +80,7 @@ def runs(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
         means=means,
     )
     words = listed(
-        f"{s.side}: geometric mean {_estimate_text(s)} from {counted(s.estimate.n, 'run')}, "
+        f"{s.side}: {_mean(s)} {_estimate_text(s)} from {counted(s.estimate.n, 'run')}, "
         f"{significant(min(s.values) * per_unit, 4)} to {significant(max(s.values) * per_unit, 4)} {unit}"
         for s in group
     )
@@ -162,3 +162,7 @@ def _stepped(group: Sequence[Summary]) -> str:
 def _largest_unit(values: Iterable[float], unit: str) -> tuple[str, float]:
     scale = figures.scale_of([max(values)], unit)
     return scale.unit, scale.per_unit
+
+
+def _mean(s: Summary) -> str:
+    return f"{'geometric' if min(s.values) > 0 else 'arithmetic'} mean"
