@@ -194,7 +194,9 @@ def test_the_playbook_asks_for_as_many_pods_and_gpus_as_its_shapes_say() -> None
     assert "/dev/shm" in mounts
     assert mounts["/data"]["readOnly"] is True
     argv = " ".join(json.loads(files["spec.json"])["argv"])
-    assert argv.startswith("python3 -m assay_payloads.training.segmentation --mode real --data /data/camera_lidar_semantic ")
+    assert argv.startswith(
+        "python3 -m assay_payloads.training.segmentation --mode real --data /data/camera_lidar_semantic "
+    )
     for option in ("--frames 27300", "--batch-size 16", "--image-size 608 960", "--precision fp16"):
         assert option in argv
 

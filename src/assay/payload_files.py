@@ -52,16 +52,11 @@ def travelling(*programs: str) -> tuple[str, ...]:
     >>> [path.removeprefix("assay_payloads/") for path in travelling("assay_payloads.micro.matmul")]
     ['__init__.py', 'measuring/__init__.py', 'measuring/rank.py', 'micro/__init__.py', 'micro/matmul.py']
     """
-    found = {path_of(program): None for program in programs}
-    waiting = [*found]
-    while waiting:
-        path = waiting.pop()
+    paths = [path_of(program) for program in programs]
+    for path in paths:  # which grows meanwhile
         packages = [f"{parent}/__init__.py" for parent in PurePosixPath(path).parents if parent.name]
-        for needed in (*packages, *_imported(path)):
-            if needed not in found:
-                found[needed] = None
-                waiting.append(needed)
-    return tuple(sorted(found))
+        paths += {*packages, *_imported(path)}.difference(paths)
+    return tuple(sorted(paths))
 
 
 def lay_out(place: Path, content: Mapping[str, bytes]) -> None:
@@ -75,11 +70,9 @@ def lay_out(place: Path, content: Mapping[str, bytes]) -> None:
 def _imported(path: str) -> Iterator[str]:
     """Paths of the package's modules that a file imports, wherever in it."""
     for node in ast.walk(ast.parse(source(path))):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if (
-            isinstance(node, ast.ImportFrom) and node.module
-        ):  # what is imported from a package may be a module
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+        if isinstance(node, ast.ImportFrom):  # what is imported from a package may be a module
+            names = [f"{node.module}", *(f"{node.module}.{name}" for name in names)]
         for name in names:
             if name.startswith(f"{assay_payloads.__name__}.") and (DIRECTORY / path_of(name)).is_file():
                 yield path_of(name)
