@@ -97,6 +97,27 @@ def test_what_the_worst_runs_would_have_changed_is_what_leaving_them_out_changes
     assert "had these been its worst, its mean would be 1.6 % worse" in doubt.evidence  # 0.02 × 0.80
 
 
+@pytest.mark.parametrize(
+    ("unit", "whole"),
+    [
+        ("%", 100),
+        ("percent", 100),
+        ("Percent", 100),
+        ("pct", 100),
+        ("fraction", 1),
+        ("ratio", 1),
+        ("share", 1),
+    ],
+)
+def test_a_share_in_whatever_unit_is_judged_by_what_is_missing_too(unit: str, whole: float) -> None:
+    first, second = (
+        [value * whole / 100 for value in side] for side in ([99.5, 99.52, 99.49], [98.01, 98.03, 98.02])
+    )
+    found = compared(first, second, unit=unit)
+    assert "missing to 100 % is 0.497 against 1.98 %" in advised([found]).sentence
+    assert "share-of-whole" not in codes(compared(first, second, unit="points"))
+
+
 def test_percentages_are_judged_by_what_is_missing_too() -> None:
     found = compared([99.5, 99.52, 99.49, 99.51, 99.5], [98.0, 98.02, 97.99, 98.01, 98.0], unit="%")
     assert found.verdict == "equivalent"

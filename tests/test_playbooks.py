@@ -185,6 +185,33 @@ def test_a_total_that_is_no_rate_is_a_problem(tmp_path: Path, line: str, problem
     assert cnn_run(log).problem == problem
 
 
+@pytest.mark.parametrize(
+    ("whole", "total", "problem"),
+    [
+        (64, "324.92", ""),
+        (64, "300.10", ""),
+        (64, "900.00", "line 5: its total of 900 images/s contradicts its steps, 325 images/s of a process "
+         "in line 4 and 1 device in all; is it of one run?"),
+        (64, "32.49", "line 5: its total of 32.49 images/s contradicts"),
+        (512, "2570.2", ""),
+        (512, "325.20", ""),
+        (512, "975.20", "line 5: its total of 975.2 images/s contradicts"),
+        (None, "900.00", ""),
+    ],
+)  # fmt: skip
+def test_a_total_that_no_number_of_processes_makes_of_the_steps_is_a_problem(
+    tmp_path: Path, whole: int | None, total: str, problem: str
+) -> None:
+    log = tmp_path / "log"
+    batches = "\n" if whole is None else f"Batch size:  {whole} global\n             64 per device"
+    steps = [
+        f"{step}\timages/sec: {rate} +/- 0.4 (jitter = 0.5)\t8.1" for step, rate in ((1, 310.2), (20, 325.0))
+    ]
+    log.write_text("\n".join([batches, *steps, f"total images/sec: {total}"]))
+    assert cnn_run(log).problem.startswith(problem)
+    assert bool(cnn_run(log).problem) == bool(problem)
+
+
 _PIECES = st.sampled_from(
     [*RECORDED.splitlines(), "total images/sec: ", "images/sec: 1 +/- ", "nan", "\n", "\t"]
 )

@@ -10,7 +10,7 @@ from assay import read
 from assay.intake.content import sha256
 from assay.intake.imported import UNKNOWN, Imported, imported_run, imported_trial, keep_logs, numbered
 from assay.intake.training_logs import Asked
-from assay.logs.tf_cnn_benchmarks import CnnRun, cnn_run
+from assay.logs.tf_cnn_benchmarks import cnn_run, devices_of
 from assay.records import Run, RunState, Shape, digest_of
 from assay.rundir.files import word
 from assay.workloads.tf_cnn_log import TF_CNN, THROUGHPUT, TfCnnLogParams
@@ -38,21 +38,13 @@ def _run(path: Path, asked: Asked) -> Run:
     stated = cnn_run(path)
     model = stated.facts.get("model")
     benchmark = word(asked.benchmark or (model if isinstance(model, str) else "")) or UNKNOWN
-    shape = asked.shape or Shape(1, _devices(stated) or 1)
+    shape = asked.shape or Shape(1, devices_of(stated.facts) or 1)
     system = word(asked.system or "") or UNKNOWN
     params = TfCnnLogParams(benchmark=asked.benchmark)
     trial = imported_trial(asked.name, benchmark, TF_CNN.name, system, shape, params.model_dump())
     run = imported_run(trial, str(path))
     problems = read.read({path.name: path}, run).problems
     return replace(run, state=RunState.FAILED if problems else RunState.FINISHED, cause="; ".join(problems))
-
-
-def _devices(stated: CnnRun) -> int | None:
-    """As many as batches make up the global one; None where the log lacks them."""
-    whole, each = stated.facts.get("global_batch_size"), stated.facts.get("batch_size")
-    return (
-        whole // each if isinstance(whole, int) and isinstance(each, int) and each and whole >= each else None
-    )
 
 
 def _notes(paths: Sequence[Path], asked: Asked) -> tuple[str, ...]:
@@ -64,7 +56,7 @@ def _notes(paths: Sequence[Path], asked: Asked) -> tuple[str, ...]:
         notes.append("--round is a round of MLPerf; it says nothing about tf_cnn_benchmarks and was left out")
     if asked.shape is None:
         notes.append("no log says on how many nodes it ran; they stand as one. Say it with --shape")
-    if any(_devices(cnn_run(path)) is None for path in paths) and asked.shape is None:
+    if any(devices_of(cnn_run(path).facts) is None for path in paths) and asked.shape is None:
         notes.append(
             "logs without their batch sizes don't tell how many devices took part; they stand as 1x1"
         )

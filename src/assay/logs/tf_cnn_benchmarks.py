@@ -7,7 +7,8 @@
 
 A line of a step has the mean over all steps so far of the process that prints it, its standard error, 1.4826
 times the median deviation, then the loss and, where asked for, accuracies. The total is of all workers: with
-Horovod on eight GPUs it is eight times what a step's line says. Launchers put words of their own before
+Horovod on eight GPUs it is eight times what a step's line says. A total that no number of processes makes of
+the steps is no result. Launchers put words of their own before
 lines, and tabs may have become spaces.
 
 Source: tensorflow/benchmarks, scripts/tf_cnn_benchmarks/benchmark_cnn.py (get_perf_timing, log_fn).
@@ -24,6 +25,7 @@ from typing import Final
 
 from assay.inputs import Log
 from assay.records import Scalar
+from assay.units import counted
 
 _STEP = re.compile(
     r"(?<![\w.])(\d+)\s+images/sec: (\S+) \+/- (\S+) \(jitter = ([^)\s]+)\)(?:\s+(\S+))?(?:\s+(\S+)\s+(\S+))?"
@@ -34,6 +36,7 @@ _FACT = re.compile(
     r"|AllReduce|Horovod on):\s+(\S.*)"
 )
 _PER_DEVICE = re.compile(r"(\d+) per device")
+_APART: Final = 0.2  # a total has the time between steps, and what many workers wait for each other
 _KEYS: Final = {
     "TensorFlow": "tensorflow_version",
     "Num batches": "steps",
@@ -107,7 +110,16 @@ def cnn_run(path: Path) -> CnnRun:
             steps += [step] if step else []
         else:
             _take_fact(line, facts)
-    return CnnRun(tuple(steps), tuple(totals), facts, _problem(steps, totals), skipped, log.cut)
+    problem = _problem(steps, totals) or _contradiction(steps, totals, devices_of(facts))
+    return CnnRun(tuple(steps), tuple(totals), facts, problem, skipped, log.cut)
+
+
+def devices_of(facts: Mapping[str, Scalar]) -> int | None:
+    """As many as batches make up the global one; None where the log lacks them."""
+    whole, each = facts.get("global_batch_size"), facts.get("batch_size")
+    if not isinstance(whole, int) or not isinstance(each, int) or not each or whole < each:
+        return None
+    return whole // each
 
 
 def _step(found: re.Match[str], line: int) -> Step | None:
@@ -142,6 +154,21 @@ def _problem(steps: list[Step], totals: list[tuple[float, int]]) -> str:
         if step.loss is not None and not math.isfinite(step.loss):
             return f"line {step.line}: the loss of step {step.step} is {step.loss}; that is no training"
     return ""
+
+
+def _contradiction(steps: list[Step], totals: list[tuple[float, int]], devices: int | None) -> str:
+    """Why total and steps can't be of one run; "" where they can. Each process has as many devices."""
+    if len(steps) < 2 or not totals or devices is None:
+        return ""
+    each = steps[-1].images_per_s
+    processes = [n for n in range(1, devices + 1) if devices % n == 0]
+    if any(abs(total - n * each) <= _APART * n * each for total, _ in totals for n in processes):
+        return ""
+    total, line = totals[0]
+    return (
+        f"line {line}: its total of {total:g} images/s contradicts its steps, {each:g} images/s of a process "
+        f"in line {steps[-1].line} and {counted(devices, 'device')} in all; is it of one run?"
+    )
 
 
 def _number(text: str | None) -> float | None:

@@ -290,5 +290,5 @@ COMMAND = Workload(
     flops=lambda _params: None,
     task=_task,
     read=_read,
-    version=3,
+    version=4,
 )

@@ -102,4 +102,5 @@ TF_CNN = Workload(
     flops=lambda _params: None,
     task=_task,
     read=_read,
+    version=2,
 )

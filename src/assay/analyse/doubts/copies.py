@@ -14,6 +14,8 @@ from assay.units import factor, significant
 
 BY_CHANCE = 1e-5  # figures measured apart that agree as often as these are rarer than this
 COARSE = 5e-4  # of a figure: a millisecond in two seconds
+_WHOLE = {"%": 100.0, "percent": 100.0, "pct": 100.0, "fraction": 1.0, "ratio": 1.0, "share": 1.0}
+"""Units of shares, in lower case, and what the whole is in each."""
 _DIGITS = 12  # a conversion of units leaves its rounding behind these
 
 
@@ -124,15 +126,16 @@ SUSPECT_UNIT = CaseDoubtKind(
 
 
 def share_of_whole(case: Case) -> str | None:
-    """Percentages that are equal as a ratio while what they lack to 100 % is not."""
-    if len(case.sides) < 2 or case.margin is None or case.sides[0].group.point.unit != "%":
+    """Shares that are equal as a ratio while what they lack to the whole is not."""
+    whole = _WHOLE.get(case.sides[0].group.point.unit.casefold())
+    if len(case.sides) < 2 or case.margin is None or whole is None:
         return None
     low, high = case.estimate.low, case.estimate.high
     if low is None or high is None or low < 1 / (1 + case.margin) or high > 1 + case.margin:
         return None
-    if any(not 0 < value < 100 for side in case.sides for value in side.group.values):
+    if any(not 0 < value < whole for side in case.sides for value in side.group.values):
         return None
-    a, b = (100 - mean(side.group.values) for side in case.sides)
+    a, b = ((whole - mean(side.group.values)) * 100 / whole for side in case.sides)
     if 1 / (1 + case.margin) <= b / a <= 1 + case.margin:
         return None
     return (
@@ -145,7 +148,10 @@ SHARE_OF_WHOLE = CaseDoubtKind(
     code="share-of-whole",
     subject="sides",
     severity="invalid",
-    means="The ratio of two percentages lies within the margin; that of what they lack to 100 % does not.",
+    means=(
+        "The ratio of two shares lies within the margin; that of what they lack to 100 % does not. Shares "
+        "are in %, percent, pct, fraction, ratio or share."
+    ),
     effect=(
         "An availability of 98 % instead of 99.5 % is 1.5 % less and four times the downtime; an error rate "
         "is hidden in the same way by an accuracy."
