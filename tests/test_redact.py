@@ -28,6 +28,14 @@ ROOT = Path(__file__).parent.parent
         "--api-key",
         "env.WANDB_API_KEY",
         "GH_PAT_AUTH",
+        "PASS",
+        "--pass",
+        "--userpass",
+        "DB_PW",
+        "OTP",
+        "--license-key",
+        "ENCRYPTION_KEY",
+        "SIGNING_KEY",
     ],
 )
 def test_names_that_usually_hold_a_secret_are_known(name: str) -> None:
@@ -51,6 +59,10 @@ def test_names_that_usually_hold_a_secret_are_known(name: str) -> None:
         "TOKEN_FILE",
         "auth_mode",
         "ASSAY_TOKEN",
+        "pin_memory",
+        "pin_cpus",
+        "forward_pass",
+        "-pass",
     ],
 )
 def test_names_of_plain_parameters_are_left_alone(name: str) -> None:

@@ -98,12 +98,17 @@ def write_atomic(path: Path, data: bytes, *, lasting: bool = True) -> None:
 def deliver(path: Path, data: bytes) -> None:
     """Write a file where the user asked for it, its folder too; it can be made again, so nothing waits.
 
+    What is there and no plain file, such as /dev/stdout or a pipe, is written to and never replaced.
+
     Raises HostError when it can't be written there, whatever the reason.
     """
     try:
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, data, lasting=False)
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+        else:
+            write_atomic(path, data, lasting=False)
     except OSError as error:
         raise HostError(f"{path}: can't be written: {error.strerror}; name another file") from error
 

@@ -17,6 +17,7 @@ EXIT_INPUT = 4
 EXIT_ENVIRONMENT = 5
 EXIT_BUSY = 6
 EXIT_INTERRUPTED = 130
+EXIT_READER_GONE = 141  # the shell's number for SIGPIPE
 
 
 @dataclass(frozen=True)
@@ -84,3 +85,7 @@ class InterruptedRun(AssayError):  # noqa: N818  (nothing is wrong: the user ask
     """The user stopped it (Ctrl-C, SIGTERM); what was started has been ended."""
 
     exit_code = EXIT_INTERRUPTED
+
+
+class ReaderGoneError(Exception):
+    """Nobody reads what is printed any more, as after `head`: no error of the user's, and no answer."""

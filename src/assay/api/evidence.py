@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from assay.analyse.groups import Metrics
     from assay.errors import Problem
     from assay.records import Plan, Result
+    from assay.rundir.session import Session
 
 Names = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A name or path, or a list or tuple of them."""
@@ -186,7 +187,22 @@ def _run_set(runs_dir: Path, reference: str) -> RunSet:
     else:
         up_to_date(runs_dir, asked.suite, asked.session)
     results = tuple(store.find(runs_dir, reference))
+    for suite, name in sorted({(result.run.suite, result.run.session) for result in results}):
+        _must_be_whole(Session(runs_dir / suite / name))
     newest = max(results, key=lambda result: result.run.session).run
     session = Session(runs_dir / newest.suite / newest.session)
     has_plan = (session.path / "plan.json").is_file()
     return RunSet(reference, results, session.plan() if has_plan else None)
+
+
+def _must_be_whole(session: Session) -> None:
+    """Raises InputError for what an import left that was cut short: its runs are no sample of the whole."""
+    if not (session.path / "session.json").is_file():
+        return
+    header = session.header
+    if header.content and header.finished_at is None:
+        kept, in_all = len(session.last_attempts()), len(session.plan().trials)
+        raise InputError(
+            f"{session.id}: its import was cut short, {kept} of {in_all} runs are here; "
+            f"the same command completes it: {' '.join(header.command_line)}"
+        )

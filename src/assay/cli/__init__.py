@@ -9,12 +9,15 @@ import importlib
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import NoReturn, TextIO, cast
 
 import click
 
 from assay import __version__
-from assay.errors import EXIT_INTERRUPTED, EXIT_OK, AssayError
+from assay.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_READER_GONE, AssayError, ReaderGoneError
+
+NARROWEST = 40  # columns that tables are laid out for, whatever the terminal says
 
 # command → (module in this package, one line for --help); the module is imported only when it is called,
 # so that `assay --help` stays quick
@@ -109,10 +112,20 @@ def main() -> NoReturn:
     Whatever it prints loses its secrets on the way: those on the command line, in the user's files, and those
     that have the shape of one.
     """
+    if sys.stdout is None or sys.stderr is None:  # closed by whoever started this
+        nowhere = Path(os.devnull).open("w")  # noqa: SIM115  (as long as this process)
+        sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
     if any(word in COMMANDS for word in sys.argv[1:]):  # the list of commands holds no secret, and is quick
         _hide_secrets()
+    if not os.environ.get("COLUMNS", "80").isdecimal() or int(os.environ.get("COLUMNS", "80")) < NARROWEST:
+        os.environ["COLUMNS"] = str(NARROWEST)  # a table without columns says nothing
+    code: object = EXIT_READER_GONE
     try:
-        code = assay.main(prog_name="assay", standalone_mode=False)
+        try:
+            code = assay.main(prog_name="assay", standalone_mode=False)
+        except SystemExit as left:  # with the answer's code
+            code = left.code
+        sys.stdout.flush()
     except AssayError as error:
         click.echo(f"assay: {error}", err=True)
         _leave(error.exit_code)
@@ -124,9 +137,8 @@ def main() -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         click.echo("assay: interrupted", err=True)
         _leave(EXIT_INTERRUPTED)
-    except BrokenPipeError:  # the reader of a pipe has enough, as `head` has
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        _leave(EXIT_OK)
+    except ReaderGoneError:
+        pass
     _leave(code if isinstance(code, int) else EXIT_OK)
 
 
@@ -150,4 +162,8 @@ def _example(context: click.Context | None) -> str:
 def _leave(code: int) -> NoReturn:
     """Exit; a Ctrl-C that comes while the interpreter shuts down changes nothing of how it ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        sys.stdout.flush()
+    except (AssayError, ReaderGoneError):  # said already; the interpreter would try once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)

@@ -1,17 +1,27 @@
-"""A stream that people or programs read, through which no secret goes."""
+"""A stream that people or programs read, through which neither a secret nor a foreign control goes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 from assay import redact
+from assay.errors import HostError, ReaderGoneError
+
+# Characters that move, ring, retitle or turn text around on a terminal. Of the sequences with an escape
+# Assay's own are let through: colours, and those of the live line.
+_CONTROL = re.compile(
+    r"(?!\x1b\[[0-9;]*[mAK]|\x1b\[\?25[lh])[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+)
 
 
 class WithoutSecrets:
     """A text stream with secrets hidden in each piece that is written; the rest is the stream's own.
 
     Commands print a line or a table in one piece. What a terminal folds was redacted before it was laid out.
+    Raises HostError where something can't be written, because what a disk had no room for is no success, and
+    ReaderGoneError where nobody reads it.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -19,7 +29,7 @@ class WithoutSecrets:
 
     def write(self, words: str) -> int:
         """Write the words without their secrets; gives how many characters there were."""
-        self._stream.write(redact.text(words))
+        self._written(self._stream.write, _CONTROL.sub("\N{MIDDLE DOT}", redact.text(words)))
         return len(words)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -27,5 +37,22 @@ class WithoutSecrets:
         for line in lines:
             self.write(line)
 
+    def flush(self) -> None:
+        """Have everything written."""
+        self._written(self._stream.flush)
+
+    def _written(self, call: Callable[..., object], *words: str) -> None:
+        try:
+            call(*words)
+        except BrokenPipeError as error:
+            raise ReaderGoneError from error
+        except OSError as error:
+            raise unwritten(error) from error
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def unwritten(error: OSError) -> HostError:
+    """What is said of output that found no place."""
+    return HostError(f"output can't be written: {error.strerror}; make room or name another place")

@@ -15,15 +15,20 @@ from assay.units import factor
 
 NUMBER: Final = "[-+.0-9eE]+"  # in a pattern: a number with its sign, point and exponent
 _WINDOW: Final = 40  # bytes around a match; no number is longer
-_SEPARATOR: Final = "[,'’_\u00a0\u2009\u202f]"
+_SEPARATOR: Final = "[,'’_·\u00a0\u2009\u202f]"
 _BEFORE: Final = re.compile(
     rf"(?:\d[.]?|\d{_SEPARATOR}|(?<![\w.])[.]|[\d.][eEdD][-+]?|\b0[xX][0-9a-fA-F]*|(?<![\w.)\]%-])[-\u2212])\Z"
 )
 _CLOCK_BEFORE: Final = re.compile(r"(?<!\d)\d{1,2}:\Z")
 _CLOCK: Final = re.compile(r":?\d\d(?!\d)")
-_AFTER: Final = re.compile(rf"\d|[.]\d|{_SEPARATOR}\d|[eEdD][-+]?\d|:\d\d(?!\d)|(?<=\b0)[xX][0-9a-fA-F]")
+_POWER: Final = r"\s?[×*]\s?10(?:\^|\*\*|[⁰-⁹¹²³⁻])|\^[-+]?\d|[⁰-⁹¹²³]"  # 1.5×10^3, 2^10, 10⁶
+_AFTER: Final = re.compile(
+    rf"\d|[.]\d|{_SEPARATOR}\d|[eEdD][-+]?\d|:\d\d(?!\d)|(?<=\b0)[xX][0-9a-fA-F]|{_POWER}"
+)
 _START: Final = re.compile(rf"(?:[-+\u2212.:\deExX]|{_SEPARATOR})*\Z")
-_REST: Final = re.compile(rf"(?:[-+\u2212.:\deE]|{_SEPARATOR})*(?:[xXdD][\da-fA-F+-]+)?")
+_REST: Final = re.compile(
+    rf"(?:[-+\u2212.:\deE]|{_SEPARATOR})*(?:[xXdD][\da-fA-F+-]+)?(?:[\s×*^]*[\d^⁰-⁹¹²³⁻*+-]+)?"
+)
 _UNIT: Final = re.compile(r"\s?([A-Za-zµ]+(?:/[A-Za-z]+)?)")
 
 
@@ -105,6 +110,8 @@ def _instead(group: str, token: str) -> str:
         return (
             f"let the pattern end it, as in (?P<{group}>{NUMBER}){letters}, and write {letters} into the unit"
         )
+    if re.search(r"[×*^⁰-⁹¹²³]", token):
+        return "print it as 1.5e3"
     if found := re.search(rf"{_SEPARATOR}|:|[dDxX]", token):
         return (
             f"print plain digits, like 1234.5; where {found[0]!r} ends the number, write it next to the "

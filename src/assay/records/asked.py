@@ -11,6 +11,9 @@ from typing import Any, ClassVar, Literal
 Better = Literal["higher", "lower"]
 
 
+MOST_RANKS = 1_000_000  # of a shape: a digit too many is refused rather than planned
+
+
 @dataclass(frozen=True, order=True)
 class Shape:
     """Workers × accelerators per worker, optionally spread over so many nodes: `2x8`, `16x1x2`.
@@ -37,7 +40,12 @@ class Shape:
         match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)(?:x([1-9]\d*))?", text)
         if match is None:
             raise ValueError(f"{text!r} is not a shape; write workers x accelerators, like 2x8")
+        too_many = f"{text!r} has more than {MOST_RANKS:,} ranks; no plan is made for so many"
+        if max(map(len, filter(None, match.groups()))) > len(str(MOST_RANKS)):
+            raise ValueError(too_many)
         workers, accelerators, nodes = int(match[1]), int(match[2]), match[3]
+        if workers * accelerators > MOST_RANKS:
+            raise ValueError(too_many)
         if nodes is not None and workers % int(nodes):
             raise ValueError(f"{text!r}: {workers} workers can't be spread evenly over {nodes} nodes")
         return cls(workers, accelerators, None if nodes is None else int(nodes))

@@ -9,12 +9,13 @@ from itertools import pairwise
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORDS = frozenset(
     {"token", "secret", "password", "passwd", "passphrase", "pwd", "apikey", "cookie", "sshpass"}
-    | {"bearer", "creds"}
+    | {"bearer", "creds", "userpass", "pw", "otp"}
     | {"credential", "credentials", "auth", "authorization"}
 )
 _SECRET_ENDS = ("password", "passwd", "apikey")  # PGPASSWORD is one word
 _SECRET_PAIRS = frozenset(
     {("api", "key"), ("access", "key"), ("private", "key"), ("secret", "key"), ("account", "key")}
+    | {(of, "key") for of in ("license", "licence", "encryption", "signing")}
     | {(of, "pass") for of in ("db", "user", "smtp", "mysql", "pg", "redis", "proxy", "root", "admin")}
 )
 # `token` in a language model, and Assay's own name of a job
@@ -35,7 +36,7 @@ _LIBRARIES = frozenset(
 )
 _SWITCH = re.compile(r"[01]|(?i:true|false|yes|no|on|off|none|null)")
 # Where a secret name may be in a text, in lower case: each has one of these in it.
-KEYWORDS = ("token", "secret", "pass", "pwd", "key", "cookie", "cred", "auth", "bearer")
+KEYWORDS = ("token", "secret", "pass", "pwd", "pw", "otp", "key", "cookie", "cred", "auth", "bearer")
 
 
 def is_setting(name: str, value: str) -> bool:
@@ -67,4 +68,6 @@ def is_secret_name(name: str) -> bool:
         if (word in _SECRET_WORDS or word.endswith(_SECRET_ENDS))
         and not (word == "token" and before in _PLAIN_TOKENS)
     }
+    if words == ["pass"]:
+        return re.match(r"-[a-z]", name) is None  # `-pass` is openssl's, which says where the secret is
     return bool(secret) or not _SECRET_PAIRS.isdisjoint(pairwise(words))
