@@ -10,7 +10,7 @@ import pytest
 from assay.logs.patterns import compiled
 
 ROOT = Path(__file__).resolve().parent.parent
-SHOWN = ("README.md", "src/assay/cli/init.py", "benchmarks/peers.py")
+SHOWN = ("README.md", "src/assay/api/starters.py", "benchmarks/peers.py")
 PATTERNS = (
     r"images/sec: (?P<value>[0-9.]+)",
     r"step (?P<step>\d+): (?P<value>\S+) images/s",

@@ -43,4 +43,4 @@ def _one(alike: Sequence[Doubt]) -> Doubt:
     """The first evidence of several, and how many more there are; equal ones count once."""
     evidence = list(dict.fromkeys(doubt.evidence for doubt in alike))
     more = f"; and {len(evidence) - 1} more such" if len(evidence) > 1 else ""
-    return Doubt(alike[0].code, evidence[0] + more, alike[0].remedy)
+    return replace(alike[0], evidence=evidence[0] + more)
