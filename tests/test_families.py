@@ -14,6 +14,8 @@ from assay.analyse.families import corrected
 from assay.analyse.gate import judge
 from assay.analyse.intervals import LogInterval, paired
 from assay.records import Comparison, Estimate, Family, Point
+from assay.report import figures, tables
+from assay.report.terminal import plain, verdicts
 
 MARGIN = 0.02
 POINT = Point("train", "1x1", "throughput", "images/s", "higher", {})
@@ -196,3 +198,40 @@ def test_a_gate_holds_by_an_equivalent_claim_whose_interval_in_the_family_is_ope
     family = Family(30, "holm", replace(certain.ratio, high=None), "equivalent")
     assert judge(replace(certain, family=family)).answer == "holds"
     assert judge(corrected([noisy_beyond_numbers(), certain])[0]).answer == "undecided"
+
+
+# How far, where the correction says which way only ----------------------------------------------------------
+
+
+def slower_beside_a_control() -> tuple[Comparison, Comparison]:
+    """A tenth slower, and a comparison of one system with itself that is too noisy to say anything."""
+    slower, control = corrected([claim(normal(-0.1, 0.005)), claim(normal(0.0, 0.02))])
+    assert slower.deciding.high == pytest.approx(1.0, abs=1e-9)
+    return slower, control
+
+
+def test_an_interval_that_ends_at_1_has_the_one_taken_alone_beside_it() -> None:
+    slower, control = slower_beside_a_control()
+    alone = figures.interval(slower.ratio)
+    assert figures.compared(slower).endswith(f"to <1.000; alone {alone})")
+    assert "alone" not in figures.compared(control)
+    shown = " ".join(plain(verdicts([slower, control])).split())
+    assert figures.interval(slower.ratio, "–") in shown
+    assert "An end of <1 or >1 says which way and not how far" in shown
+    row = tables.comparison([slower, control]).bodies[0].rows[0]
+    assert any(cell.endswith(f"to <1.000; alone {alone}") for cell in row.cells)
+
+
+def test_no_footnote_is_said_of_ends_that_no_interval_has() -> None:
+    both = corrected([claim(normal(-0.1, 0.005)), claim(normal(-0.1, 0.005))])
+    assert "An end of" not in plain(verdicts(both))
+
+
+def test_a_gate_says_which_interval_an_answer_rests_on() -> None:
+    slower, control = slower_beside_a_control()
+    found = judge(slower)
+    assert found.answer == "undecided"
+    assert "taken alone" in found.reason
+    assert "claimed together with 1 other it may be worse by less" in found.reason
+    assert judge(claim(normal(-0.1, 0.005))).reason.startswith("the whole interval")
+    assert judge(control).reason.startswith("the interval taken alone (")

@@ -14,7 +14,7 @@ from typing import Literal
 from assay.analyse.doubts import percent
 from assay.analyse.lost_time import allowing_for, too_much, words
 from assay.records import Comparison, Estimate
-from assay.units import significant
+from assay.units import counted, significant
 
 Answer = Literal["holds", "worse", "undecided"]
 
@@ -46,15 +46,22 @@ def judge(comparison: Comparison) -> Judged:
     )
     if alone is None or too_much(c.lost_to_others):
         return Judged(c, "undecided", c.reason)
+    own = f"the interval {_told(alone)}" if c.family is None else f"the interval taken alone ({_told(alone)})"
     below, above = c.point.better in ("higher", None), c.point.better in ("lower", None)
     if (not below or alone[0] >= least) and (not above or alone[1] <= most):
-        return Judged(c, "holds", f"the interval {_told(alone)} is not worse by more than {width}")
+        return Judged(c, "holds", f"{own} is not worse by more than {width}")
     if c.point.better is None:
         unknown = "no direction of this metric is declared better: declare `better:`"
-        return Judged(c, "undecided", f"the interval {_told(alone)} is not within {width}, and {unknown}")
+        return Judged(c, "undecided", f"{own} is not within {width}, and {unknown}")
     if together is not None and ((below and together[1] < least) or (above and together[0] > most)):
         return Judged(c, "worse", f"the whole interval {_told(together)} is worse by more than {width}")
-    return Judged(c, "undecided", f"the interval {_told(alone)} reaches beyond {width}: {remedy}")
+    if c.family is not None and ((below and alone[1] < least) or (above and alone[0] > most)):
+        others = counted(c.family.size - 1, "other")
+        less = (
+            f"{own} is worse by more than {width}, but claimed together with {others} it may be worse by less"
+        )
+        return Judged(c, "undecided", f"{less}: {remedy}")
+    return Judged(c, "undecided", f"{own} reaches beyond {width}: {remedy}")
 
 
 def overall(judged: Sequence[Judged], missing: int) -> Answer:

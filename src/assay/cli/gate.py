@@ -83,12 +83,16 @@ def _show(found: GateResult) -> None:
     for one in found.judged:
         c = one.comparison
         place = f"{c.point.benchmark} {figures.metric(c.point.metric)} on {figures.where(c.point)}"
-        click.echo(f"{one.answer}: {place}, {c.b} over {c.a} {figures.ratio(c.ratio)}: {one.reason}")
+        click.echo(f"{one.answer}: {place}, {c.b} over {c.a} {figures.compared(c)}: {one.reason}")
     for question in found.open:
         click.echo(f"undecided: {question}")
     for point, why in found.missing:
         place = f"{point.benchmark} {figures.metric(point.metric)} on {figures.where(point)}"
         click.echo(f"undecided: {place}: {why}")
+    if held_together := sentences.together([one.comparison for one in found.judged]):
+        click.echo(
+            f'{held_together} "holds" rests on the interval taken alone, "worse" on that of all claims.'
+        )
     codes = sorted({doubt.code for one in found.judged for doubt in one.comparison.doubts})
     if codes:
         click.echo(f"doubts: {', '.join(codes)} (`assay compare` says more)")

@@ -127,6 +127,27 @@ def interval(estimate: Estimate, to: str = " to ") -> str:
     return f"{'>' * _only_just(estimate.low)}{low}{to}{'<' * _only_just(estimate.high)}{high}"
 
 
+def compared(c: Comparison) -> str:
+    """`0.904 (0.879 to <1.000; alone 0.890 to 0.919)`: the ratio with the interval that decides.
+
+    Where that says which way and not how far, because the claim is one of several, its own stands beside it.
+    """
+    value, ends = ratio_value(c.deciding), deciding_interval(c)
+    return value if ends == NONE else f"{value} ({ends})"
+
+
+def deciding_interval(c: Comparison) -> str:
+    """`0.981 to 1.009`, or `0.879 to <1.000; alone 0.890 to 0.919`; a dash where the runs allow none."""
+    alone = alone_beside(c)
+    return interval(c.deciding) + (f"; alone {alone}" if alone else "")
+
+
+def alone_beside(c: Comparison, to: str = " to ") -> str:
+    """The comparison's own interval, where the one that decides is open at 1; else ""."""
+    ends = [end for end in (c.deciding.low, c.deciding.high) if end is not None]
+    return interval(c.ratio, to) if any(map(_only_just, ends)) else ""
+
+
 def _only_just(end: float) -> bool:
     """Whether an end excludes 1 without saying by how much: that of a claim beside others (Holm)."""
     return end != 1 and abs(end - 1) < 1e-9

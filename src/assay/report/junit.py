@@ -53,7 +53,7 @@ def _told(one: Judged) -> str:
     """The figures behind the answer, and what is to be doubted."""
     c = one.comparison
     lines = [
-        f"{c.b} over {c.a}: {figures.ratio(c.deciding)}, n = {c.n[0]} + {c.n[1]}",
+        f"{c.b} over {c.a}: {figures.compared(c)}, n = {c.n[0]} + {c.n[1]}",
         one.reason,
         *(f"! {doubt.code}: {doubt.evidence}" for doubt in c.doubts),
     ]

@@ -145,10 +145,14 @@ def together(comparisons: Sequence[Comparison]) -> str:
     sizes = {c.family.size for c in comparisons if c.family is not None and c.family.correction == "holm"}
     if not sizes:
         return ""
+    open_ends = (
+        " An end of <1 or >1 says which way and not how far: the correction spends what it has on that. "
+        "How far is the interval taken alone, which does not allow for the other claims."
+    )
     return (
         f"Faster, slower and undecided, and their intervals, hold for all {max(sizes)} claims together "
         "(Holm); equivalent rests on its own interval."
-    )
+    ) + open_ends * any(map(figures.alone_beside, comparisons))
 
 
 def _pair_headline(sides: tuple[str, str], asked: Sequence[Question]) -> str:
@@ -185,7 +189,7 @@ def answer(question: Question) -> str:
 
 
 def _one(c: Comparison) -> str:
-    claim = f"{_claim(c)}: {figures.ratio(c.deciding)}"
+    claim = f"{_claim(c)}: {figures.compared(c)}"
     margin = f"±{figures.percent(c.margin)}"
     match c.verdict:
         case "equivalent":

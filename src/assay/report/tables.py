@@ -95,7 +95,7 @@ def _comparison_row(c: Comparison, left: str, right: str, shared: Labels) -> Row
     difference = figures.percent(shown[0]) if shown else NONE
     n = f"{c.n[0]} + {c.n[1]}"
     verdict = f"{SYMBOLS[c.verdict]} {verdict_word(c)}"
-    ratio = (figures.ratio_value(c.deciding), figures.interval(c.deciding))
+    ratio = (figures.ratio_value(c.deciding), figures.deciding_interval(c))
     cells = (figures.where(c.point, shared), left, right, *ratio, n, difference)
     return Row((*cells, c.method or NONE, verdict), c.verdict)
 

@@ -120,16 +120,12 @@ def _verdict_table(comparisons: Sequence[Comparison]) -> RenderableType:
         point = of_metric[0].point
         unit, texts = figures.means(of_metric)
         shared = figures.shared_labels([c.point.labels for c in of_metric])
-        rows: list[Row] = [
-            (
-                _place(c.point.shape, figures.own_labels(c.point.labels, shared)),
-                left,
-                right,
-                *_ratio(c),
-                _verdict(c),
-            )
-            for c, left, right in zip(of_metric, texts[::2], texts[1::2], strict=True)
-        ]
+        rows: list[Row] = []
+        for c, left, right in zip(of_metric, texts[::2], texts[1::2], strict=True):
+            place = _place(c.point.shape, figures.own_labels(c.point.labels, shared))
+            rows.append((place, left, right, *_ratio(c), _verdict(c)))
+            if alone := figures.alone_beside(c, to="–"):
+                rows.append(("  alone", "", "", figures.ratio_value(c.ratio), alone, "", ""))
         sections.append((_heading(point.benchmark, point.metric, unit, point.better, shared), rows))
     columns = (comparisons[0].a, comparisons[0].b, "B/A", "95 % CI", "n", "verdict")
     return Group(_sections(columns, sections), Text(_how_to_read(comparisons), style="dim"))

@@ -38,7 +38,7 @@ def forest(comparisons: Sequence[Comparison], left_out: int = 0) -> Chart:
         f"Ratios with 95 % intervals{', times inverted' * inverted}: right of 1 is better. "
         f"The band is the margin of ±{figures.percent(margin)}"
         f"{'; an arrow is an interval that goes on' * bool(edges)}.{more}",
-        listed(f"{_forest_name(c)}: {c.verdict}, ratio {figures.ratio(c.deciding)}" for c in comparisons),
+        listed(f"{_forest_name(c)}: {c.verdict}, ratio {figures.compared(c)}" for c in comparisons),
         spec,
         wide=True,
     )
