@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -83,7 +83,8 @@ class Hosts:
         """The server and each of its connections, as when the host's network goes."""
         server = self.servers.pop(name)
         for pid in reversed(below(server.pid)):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has just ended
+                os.kill(pid, signal.SIGKILL)
         server.wait()
 
     def unplug(self, name: str, *, plugged: bool = False) -> None:
