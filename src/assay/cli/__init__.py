@@ -117,8 +117,10 @@ def main() -> NoReturn:
         sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
     if any(word in COMMANDS for word in sys.argv[1:]):  # the list of commands holds no secret, and is quick
         _hide_secrets()
-    if not os.environ.get("COLUMNS", "80").isdecimal() or int(os.environ.get("COLUMNS", "80")) < NARROWEST:
-        os.environ["COLUMNS"] = str(NARROWEST)  # a table without columns says nothing
+    if 0 < (columns := _columns()) < NARROWEST:
+        os.environ["COLUMNS"] = str(NARROWEST)
+    elif not columns:  # the terminal tells how wide it is
+        os.environ.pop("COLUMNS", None)
     code: object = EXIT_READER_GONE
     try:
         try:
@@ -140,6 +142,12 @@ def main() -> NoReturn:
     except ReaderGoneError:
         pass
     _leave(code if isinstance(code, int) else EXIT_OK)
+
+
+def _columns() -> int:
+    """What $COLUMNS says; 0 where it says nothing."""
+    said = os.environ.get("COLUMNS", "")
+    return int(said) if said.isdecimal() else 0
 
 
 def _hide_secrets() -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from assay.cli.options import RUNS, form_of
-from assay.cli.without_secrets import unwritten
-from assay.errors import ReaderGoneError
+from assay.cli.without_secrets import output as writing
 from assay.units import counted
 
 _ENDINGS = {".csv": "csv", ".parquet": "parquet", ".json": "json"}
@@ -60,10 +59,6 @@ def command(runs: tuple[str, ...], form: str | None, as_json: bool, output: Path
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "measurements"
         export(*runs, output=file, format=chosen, runs=runs_dir)
-        try:
+        with writing():
             sys.stdout.buffer.write(file.read_bytes())
             sys.stdout.buffer.flush()
-        except BrokenPipeError as error:
-            raise ReaderGoneError from error
-        except OSError as error:
-            raise unwritten(error) from error

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 from assay import redact
@@ -20,8 +21,7 @@ class WithoutSecrets:
     """A text stream with secrets hidden in each piece that is written; the rest is the stream's own.
 
     Commands print a line or a table in one piece. What a terminal folds was redacted before it was laid out.
-    Raises HostError where something can't be written, because what a disk had no room for is no success, and
-    ReaderGoneError where nobody reads it.
+    Raises as `output` does.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -29,7 +29,8 @@ class WithoutSecrets:
 
     def write(self, words: str) -> int:
         """Write the words without their secrets; gives how many characters there were."""
-        self._written(self._stream.write, _CONTROL.sub("\N{MIDDLE DOT}", redact.text(words)))
+        with output():
+            self._stream.write(_CONTROL.sub("\N{MIDDLE DOT}", redact.text(words)))
         return len(words)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -39,20 +40,24 @@ class WithoutSecrets:
 
     def flush(self) -> None:
         """Have everything written."""
-        self._written(self._stream.flush)
-
-    def _written(self, call: Callable[..., object], *words: str) -> None:
-        try:
-            call(*words)
-        except BrokenPipeError as error:
-            raise ReaderGoneError from error
-        except OSError as error:
-            raise unwritten(error) from error
+        with output():
+            self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
 
-def unwritten(error: OSError) -> HostError:
-    """What is said of output that found no place."""
-    return HostError(f"output can't be written: {error.strerror}; make room or name another place")
+@contextmanager
+def output() -> Iterator[None]:
+    """Writing to standard output or error.
+
+    Raises HostError where it can't be written, because what a disk had no room for is no success, and
+    ReaderGoneError where nobody reads it.
+    """
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise ReaderGoneError from error
+    except OSError as error:
+        what = f"output can't be written: {error.strerror}; make room or name another place"
+        raise HostError(what) from error
