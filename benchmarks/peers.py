@@ -1,15 +1,17 @@
-"""The fixed cost of a suite of trivial trials: Assay beside ReFrame and torchx on the same command.
+"""The fixed cost of a suite of trivial trials: Assay next to ReFrame and torchx on the same command.
 
-The peers are looked for in the environment that ASSAY_PEERS names (a virtual environment made with
-`pip install reframe-hpc torchx setuptools`), else in this one; a peer that is not there is left out and said.
+The peers are installed, at these versions, into a virtual environment in the user's cache directory, the
+first time that this runs. Where they can't be, pip's last line says why.
 """
 
 from __future__ import annotations
 
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
+import venv
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from paired import in_turn, ratio, wall_s
 TRIALS = 10
 PAIRS = 7
 ASSAY = str(Path(sys.executable).with_name("assay"))
-PEERS = Path(os.environ.get("ASSAY_PEERS", sys.prefix)) / "bin"
+PINNED = ("reframe-hpc==4.10.4", "torchx==0.7.0", "setuptools==80.9.0")
 
 SUITE = f"""\
 suite: trivial
@@ -59,8 +61,7 @@ with get_runner() as runner:
 def main() -> None:
     """Print wall time a trial for each, and the ratios."""
     options = parse(sized(__doc__, pairs=(PAIRS, 2, "times that each runs")))
-    if not any((PEERS / peer).exists() for peer in ("reframe", "torchx")):
-        absent(f"ReFrame and torchx in {PEERS.parent}: pip install reframe-hpc torchx setuptools")
+    peers_bin = installed_peers()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "suite.yaml").write_text(SUITE)
@@ -68,13 +69,10 @@ def main() -> None:
         (folder / "with_torchx.py").write_text(TORCHX)
         ours = [ASSAY, "run", "suite.yaml", "--quiet"]
         peers = {
-            "reframe": [str(PEERS / "reframe"), "-c", "trivial.py", "-r", "--exec-policy=serial"],
-            "torchx": [str(PEERS / "python"), "with_torchx.py"],
+            "reframe": [str(peers_bin / "reframe"), "-c", "trivial.py", "-r", "--exec-policy=serial"],
+            "torchx": [str(peers_bin / "python"), "with_torchx.py"],
         }
         for peer, argv in peers.items():
-            if not (PEERS / peer).exists():
-                print(f"{peer:8}  not installed in {PEERS.parent}: pip install reframe-hpc torchx setuptools")
-                continue
             a, b = in_turn(
                 partial(wall_s, ours, cwd=folder), partial(wall_s, argv, cwd=folder), options.pairs
             )
@@ -82,6 +80,22 @@ def main() -> None:
                 f"{peer:8}  assay {statistics.median(a) / TRIALS * 1e3:.0f} ms a trial, "
                 f"{peer} {statistics.median(b) / TRIALS * 1e3:.0f} ms; ratio {ratio(a, b)}"
             )
+
+
+def installed_peers() -> Path:
+    """The programs of an environment that holds the pinned peers, made where it is not there yet."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "assay-benchmarks"
+    environment = cache / "-".join(["peers", *(pinned.replace("==", "-") for pinned in PINNED)])
+    complete = environment / "complete"
+    if not complete.exists():
+        print(f"installing {', '.join(PINNED)} into {environment}", file=sys.stderr)
+        venv.create(environment, clear=True, with_pip=True)
+        pip = [str(environment / "bin/python"), "-m", "pip", "install", "--quiet", *PINNED]
+        done = subprocess.run(pip, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if done.returncode:
+            absent(f"ReFrame and torchx, which pip can't install: {done.stdout.strip().splitlines()[-1]}")
+        complete.touch()
+    return environment / "bin"
 
 
 if __name__ == "__main__":
