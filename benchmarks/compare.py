@@ -18,7 +18,7 @@ from options import parse, sized
 from store import ASSAY, made_results, report, timed_s
 
 from assay import store as index
-from assay.analyse.compare import compare
+from assay.analyse.comparison.compare import compare
 from assay.read import metrics
 from assay.records import Result
 

@@ -1,8 +1,8 @@
 """False alarms and power of the tests among the doubts, by simulation: `python benchmarks/doubts.py`.
 
-Prints the table of assay/analyse/doubts/detection.py. With --critical, the values of
-assay/analyse/trouble.py that two modes have to exceed. Every set is one side alone, or the log-ratios of
-paired blocks: the level of a test there. Of two unpaired sides each has half of it.
+Prints the table of assay/analyse/doubts/detection.py. With --critical, the values that two modes have to
+exceed in assay/analyse/statistics/trouble.py. Every set is one side alone, or the log-ratios of paired
+blocks: the level of a test there. Of two unpaired sides each has half of it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from options import parse, sized
 
-from assay.analyse import trouble
 from assay.analyse.doubts.detection import RUNS
 from assay.analyse.doubts.sequence import LEVEL
 from assay.analyse.doubts.within import is_no_gain, is_slow_start, start
+from assay.analyse.statistics import trouble
 
 SETS = 10_000
 Rows = NDArray[np.float64]

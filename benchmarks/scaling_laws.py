@@ -19,9 +19,9 @@ import numpy as np
 from options import parse, sized
 
 from assay.analyse.doubts.scaling import off_the_curve
-from assay.analyse.intervals import welch
-from assay.analyse.laws import Fit, Name, Size, fit, held_out
-from assay.analyse.steps import step_confidence
+from assay.analyse.scaling.laws import Fit, Name, Size, fit, held_out
+from assay.analyse.scaling.steps import step_confidence
+from assay.analyse.statistics.intervals import welch
 from assay.records import Estimate
 
 COVERED = 0.94

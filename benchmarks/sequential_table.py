@@ -1,4 +1,4 @@
-"""The table of `assay.analyse.sequential`, by simulation: p of every look for each largest number of runs.
+"""The table of `analyse/statistics/sequential.py`, simulated: p of every look for each largest n.
 
 Many sequences of runs without any difference are drawn, the two-sided p is taken at every look, and the
 table's p is the one that 5 % of sequences fall below at any look up to the maximum. Exit 1 where the table in
@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from assay.analyse import sequential
-from assay.analyse.sequential import ALPHA, LOOKS
+from assay.analyse.statistics import sequential
+from assay.analyse.statistics.sequential import ALPHA, LOOKS
 
 SEED = 20260301
 REPLICATES = 1_000_000
@@ -89,7 +89,7 @@ def calibrated(design: Design | None, replicates: int) -> Floats:
 
 
 def tables(replicates: int) -> dict[str, dict[int, float]]:
-    """The three tables, by their names in `assay.analyse.sequential`."""
+    """The three tables, by their names in `assay.analyse.statistics.sequential`."""
     found = {
         "_PAIRED": calibrated(None, replicates),
         "_UNPAIRED": np.min([calibrated(d, replicates) for d in EQUAL], axis=0),

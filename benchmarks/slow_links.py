@@ -14,7 +14,7 @@ import numpy as np
 from options import parse, sized
 from slow_nodes import SEED, TWO_LAWS, Draw
 
-from assay.analyse.links import Blame, blame
+from assay.analyse.sweeps.links import Blame, blame
 from assay.cluster import rounds
 
 SPREAD = 0.01

@@ -1,4 +1,4 @@
-"""The constants of `analyse/outliers.py`, and how often it names a healthy node and finds a slow one.
+"""The constants of `analyse/statistics/outliers.py`; how often it names a healthy node and finds a slow one.
 
 The rates are next to those of a multiple of the median absolute deviation and of SuperBench's similarity.
 
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from options import parse, sized
 
-from assay.analyse import outliers
-from assay.analyse.outliers import FALSE_ALARM, FEWEST, MOST
+from assay.analyse.statistics import outliers
+from assay.analyse.statistics.outliers import FALSE_ALARM, FEWEST, MOST
 
 SEED = 20260301
 SIZES = (*range(FEWEST, 17), 20, 24, 26, 28, 32, 36, 40, 45, 64, 96, 128, 256, 500, 1_000, 2_000, MOST)

@@ -1,7 +1,7 @@
 """Programs that train, each a process of its own, run in turn: samples/s, CPU time a sample, and ratios.
 
 In each block every program runs once, in an order drawn anew, so that what slows the machine down slows all
-of them. Ratios are of what ran in one block, with Assay's own interval (`assay.analyse.intervals.paired`).
+of them. Ratios are of what ran in one block, with Assay's own interval (`statistics.intervals.paired`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from assay.analyse.intervals import paired
+from assay.analyse.statistics.intervals import paired
 from assay_payloads.keeping import counters
 
 LOOPS = Path(__file__).with_name("published_loops.py")

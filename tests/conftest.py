@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,10 @@ from assay_payloads.keeping import cgroups
 from assay_payloads.keeping.file_tree import Tree
 
 ROOT = Path(__file__).resolve().parent.parent
+GOLDEN = ROOT / "tests" / "golden"
+SUPPORT = ROOT / "tests" / "support"  # what several tests share: contracts, stand-ins, made data
+# Their names are unique: one imports from another what both read, wherever it lies.
+sys.path += sorted({str(path.parent) for path in (ROOT / "tests").rglob("test_*.py")})
 # Examples of a property: `make test-all` tries many. Not by time: a busy machine is no failure.
 settings.register_profile("few", max_examples=40, deadline=None)
 settings.register_profile("many", max_examples=300, deadline=None)

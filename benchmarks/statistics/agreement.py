@@ -8,10 +8,10 @@ import methods
 import numpy as np
 from methods import Ratios
 
-from assay.analyse import intervals
-from assay.analyse.compare import decide
-from assay.analyse.families import corrected
-from assay.analyse.intervals import LogInterval
+from assay.analyse.comparison.compare import decide
+from assay.analyse.statistics import intervals
+from assay.analyse.statistics.families import corrected
+from assay.analyse.statistics.intervals import LogInterval
 from assay.records import Comparison, Point
 
 MARGIN = 0.02

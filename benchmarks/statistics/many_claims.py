@@ -10,7 +10,7 @@ from drawn_runs import Floats
 from experiment import AT_LEAST_95, AT_MOST_5, EDGE, MARGIN, TWICE, Experiment, Rate, in_reach
 from methods import Flags, Ratios
 
-from assay.analyse.sequential import IN_FAMILY, looks, nominal_p
+from assay.analyse.statistics.sequential import IN_FAMILY, looks, nominal_p
 
 CLAIMS = 8  # of a family
 FAMILIES_LESS = 4  # times fewer families than sets: each is eight comparisons at three spreads

@@ -9,7 +9,7 @@ import numpy as np
 from drawn_runs import LOGNORMAL, NORMAL, T3, Design, Kind
 from experiment import AT_MOST_5, BY_METHOD, EDGE, MARGIN, NAMES, Experiment, Rate, in_reach
 
-from assay.analyse.sequential import looks, nominal_p
+from assay.analyse.statistics.sequential import looks, nominal_p
 
 
 def sequential() -> Iterator[Experiment]:

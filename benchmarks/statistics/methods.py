@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from assay.analyse.intervals import LEAST_VARIANCE_RATIO
+from assay.analyse.statistics.intervals import LEAST_VARIANCE_RATIO
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -79,7 +79,7 @@ def welch(a: Floats, b: Floats) -> Ratios:
 
 @dataclass(frozen=True)
 class Family:
-    """Verdicts of families, sets × claims: those of `assay.analyse.families`, more being better."""
+    """Verdicts of families, sets × claims: those of `statistics.families`, more being better."""
 
     more: Flags
     less: Flags

@@ -20,7 +20,7 @@ from experiment import (
     in_reach,
 )
 
-from assay.analyse.trouble import far_off
+from assay.analyse.statistics.trouble import far_off
 
 DOUBT_LEVEL = 0.0125  # of the doubt one-far-off
 

@@ -9,7 +9,7 @@ import numpy as np
 from experiment import AT_MOST_5, FACTOR, FACTOR_OF_PAIRS, MARGIN, Experiment, Rate
 from scipy.special import chdtri
 
-from assay.analyse.power import Spread, of_pairs, of_sides, runs_needed
+from assay.analyse.statistics.power import Spread, of_pairs, of_sides, runs_needed
 
 
 def sessions() -> Iterator[Experiment]:

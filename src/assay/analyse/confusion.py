@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from assay.analyse.groups import counts, place_of
+from assay.analyse.comparison.groups import counts, place_of
 from assay.records import ConfusionMatrix, Result, Trial
 
 

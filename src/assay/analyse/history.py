@@ -18,9 +18,9 @@ from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from assay.analyse.groups import Group, Metrics, group
-from assay.analyse.intervals import ROUNDING, ratio_end, t_quantile
-from assay.analyse.ratio import mean
+from assay.analyse.comparison.groups import Group, Metrics, group
+from assay.analyse.statistics.intervals import ROUNDING, ratio_end, t_quantile
+from assay.analyse.statistics.ratio import mean
 from assay.records import Better, Estimate, Point, Result, Run
 from assay.units import counted
 

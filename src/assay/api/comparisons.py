@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
 
-    from assay.analyse.convergence import Convergence
-    from assay.analyse.decompose import Decomposition, Undecomposed
-    from assay.analyse.ranking import Ranking
-    from assay.analyse.sides import OpenQuestion, Pair
+    from assay.analyse.comparison.sides import OpenQuestion, Pair
+    from assay.analyse.mlperf.convergence import Convergence
+    from assay.analyse.mlperf.decompose import Decomposition, Undecomposed
+    from assay.analyse.rankings.ranking import Ranking
     from assay.records import Comparison, Point, Result, Verdict
 
 _OF_TRAINING = ("time_to_train", "time_per_epoch", "epochs_to_target")  # metrics that the split explains
@@ -70,7 +70,8 @@ class Comparisons:
     def __str__(self) -> str:
         from rich.console import Group
 
-        from assay.report import split_terminal, terminal
+        from assay.report.terminal import split as split_terminal
+        from assay.report.terminal import verdicts as terminal
 
         judged = bool(self.primary or self.open)
         first = [terminal.advice(self.primary, open_questions=self.open)] if judged else []
@@ -106,8 +107,8 @@ def compare(
 
     Raises InputError where a name fits nothing, a margin is invalid, or nothing can be compared.
     """
-    from assay.analyse.decompose import decompose
-    from assay.analyse.sides import judge, primary_metrics
+    from assay.analyse.comparison.sides import judge, primary_metrics
+    from assay.analyse.mlperf.decompose import decompose
 
     width, directory = _margin(margin), runs_directory(runs)
     left, *others = run_sets(directory, [a] if b is None else [a, b])
@@ -156,8 +157,8 @@ def rank(
 
     Raises InputError where the name fits nothing.
     """
-    from assay.analyse.ranking import rankings
-    from assay.analyse.sides import are_ranked
+    from assay.analyse.comparison.sides import are_ranked
+    from assay.analyse.rankings.ranking import rankings
 
     found = run_set(runs_directory(runs), reference)
     sides = found.by_system()
@@ -175,7 +176,7 @@ def _margin(margin: str | float | None) -> float | None:
 
 def _convergences(runs_dir: Path, pairs: Sequence[Pair], references: Sequence[str]) -> Iterator[Convergence]:
     """Each side once against the runs of all references."""
-    from assay.analyse.convergence import against_references
+    from assay.analyse.mlperf.convergence import against_references
 
     known = [result for one in run_sets(runs_dir, references) for result in one.results]
     once: dict[str, dict[str, Result]] = {}
@@ -188,7 +189,7 @@ def _convergences(runs_dir: Path, pairs: Sequence[Pair], references: Sequence[st
 
 def _pairs(left: RunSet, right: RunSet | None, *, layouts: bool, baseline: str | None) -> list[Pair]:
     """Which runs are compared with which: two systems, each with a baseline, or one system's layouts."""
-    from assay.analyse import sides
+    from assay.analyse.comparison import sides
 
     a = left.by_system()
     if baseline is not None and (right is not None or baseline not in a):
@@ -219,7 +220,7 @@ def _nothing(
     left: RunSet, right: RunSet | None, metric: str | None, not_compared: Sequence[tuple[Point, str]]
 ) -> str:
     """Why there is no comparison at all, with what went wrong on each side."""
-    from assay.analyse.groups import cause, counts
+    from assay.analyse.comparison.groups import cause, counts
 
     sides = [left] if right is None else [left, right]
     parts = ["nothing to compare: no metric was measured at the same point on both sides"]

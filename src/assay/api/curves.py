@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from os import PathLike
 
-    from assay.analyse.machines import By
-    from assay.analyse.scaling_study import Study
+    from assay.analyse.scaling.machines import By
+    from assay.analyse.scaling.study import Study
     from assay.records import Scaling
 
 
@@ -40,7 +40,8 @@ class ScalingCurves:
         return len(self.curves)
 
     def __str__(self) -> str:
-        from assay.report import scaling_terminal, terminal
+        from assay.report.terminal import scaling as scaling_terminal
+        from assay.report.terminal import verdicts as terminal
 
         return terminal.plain(scaling_terminal.studies(self.studies))
 
@@ -72,9 +73,9 @@ def scale(
 
     Raises InputError where a name fits nothing, or nothing was measured at two sizes.
     """
-    from assay.analyse.machines import machines
-    from assay.analyse.scaling import common_name, curves
-    from assay.analyse.scaling_study import study
+    from assay.analyse.scaling.curve import common_name, curves
+    from assay.analyse.scaling.machines import machines
+    from assay.analyse.scaling.study import study
     from assay.analyse.spending import Prices
     from assay.read import flops
 

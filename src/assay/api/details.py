@@ -11,10 +11,10 @@ from assay.api.evidence import RunSet, run_set, runs_directory
 if TYPE_CHECKING:
     from os import PathLike
 
-    from assay.analyse.exchange_curves import ExchangeCurve
-    from assay.analyse.expected import Usage
-    from assay.analyse.groups import Group
-    from assay.analyse.ranking import Ranking
+    from assay.analyse.comparison.groups import Group
+    from assay.analyse.exchange.curves import ExchangeCurve
+    from assay.analyse.expectations.shares import Usage
+    from assay.analyse.rankings.ranking import Ranking
     from assay.records import Doubt, Estimate, Result
 
 
@@ -55,8 +55,8 @@ class RunDetails:
     @cached_property
     def systems(self) -> tuple[SystemFigures, ...]:
         """Each system, in the plan's order."""
-        from assay.analyse.exchange_curves import exchange_curves
-        from assay.analyse.groups import group
+        from assay.analyse.comparison.groups import group
+        from assay.analyse.exchange.curves import exchange_curves
 
         metrics = self.runs.metrics()
         return tuple(
@@ -77,7 +77,7 @@ class RunDetails:
     @cached_property
     def usage(self) -> tuple[Usage, ...]:
         """How the figures compare with what the hardware can do and what others reached."""
-        from assay.analyse.expected import usage
+        from assay.analyse.expectations.shares import usage
         from assay.read import flops
 
         return usage(self.runs.results, metrics=self.runs.metrics(), flops=flops)
@@ -104,8 +104,8 @@ def show(run: str, *, runs: str | PathLike[str] | None = None) -> RunDetails:
 
     Raises InputError where the name fits nothing.
     """
-    from assay.analyse.ranking import rankings
-    from assay.analyse.sides import are_ranked
+    from assay.analyse.comparison.sides import are_ranked
+    from assay.analyse.rankings.ranking import rankings
 
     found = run_set(runs_directory(runs), run)
     sides = found.by_system()
@@ -114,7 +114,7 @@ def show(run: str, *, runs: str | PathLike[str] | None = None) -> RunDetails:
 
 
 def _figures(here: Group) -> PointFigures:
-    from assay.analyse.intervals import spread
-    from assay.analyse.ratio import logs, one_side
+    from assay.analyse.statistics.intervals import spread
+    from assay.analyse.statistics.ratio import logs, one_side
 
     return PointFigures(here, one_side(here), spread(logs(here)) if min(here.values) > 0 else None)

@@ -14,7 +14,7 @@ from assay.errors import BusyError, HostError, InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from assay.analyse.groups import Metrics
+    from assay.analyse.comparison.groups import Metrics
     from assay.errors import Problem
     from assay.records import Plan, Result
     from assay.rundir.session import Session
@@ -150,7 +150,7 @@ class RunSet:
 
     def metrics(self) -> Metrics:
         """What a run's workload declares, led by the metric that the suite calls primary."""
-        from assay.analyse.sides import led_by
+        from assay.analyse.comparison.sides import led_by
         from assay.read import metrics
 
         return led_by(self.plan.primary_metric if self.plan else {}, metrics)

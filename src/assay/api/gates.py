@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from os import PathLike
 
-    from assay.analyse.gate import Answer, Judged
-    from assay.analyse.sides import OpenQuestion
+    from assay.analyse.comparison.gate import Answer, Judged
+    from assay.analyse.comparison.sides import OpenQuestion
     from assay.records import Point
 
 
@@ -50,7 +50,7 @@ def gate(
 
     Raises InputError where a name fits nothing, a margin is invalid, or nothing can be compared.
     """
-    from assay.analyse.gate import judge, overall
+    from assay.analyse.comparison.gate import judge, overall
 
     found = compare(baseline, a, margin=margin, metric=metric, runs=runs)
     judged = tuple(map(judge, found.primary))

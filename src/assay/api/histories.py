@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from assay.analyse.history import Entry
     from assay.records import Result, Run
-    from assay.report.history import Change, Told
+    from assay.report.sentences.history import Change, Told
 
 
 def history(
@@ -35,7 +35,7 @@ def history(
     """
     from assay.analyse.history import histories
     from assay.read import metrics
-    from assay.report.history import told
+    from assay.report.sentences.history import told
     from assay.store import Filter, reporting
 
     directory = runs_directory(runs)
@@ -50,7 +50,7 @@ def history(
 def _begun_since(results: Sequence[Result], since: float) -> list[Result]:
     """The runs of sessions whose first run is that new: no session counts with a part of its runs."""
     from assay.analyse.history import began_at
-    from assay.report.history import when
+    from assay.report.sentences.history import when
 
     sessions: dict[tuple[str, str], list[Run]] = {}
     for result in results:
@@ -74,7 +74,7 @@ def _begun_since(results: Sequence[Result], since: float) -> list[Result]:
 def _changes(old: Entry, new: Entry) -> list[Change]:
     """Facts that differ between two sessions and could have changed a number."""
     from assay import provenance
-    from assay.report.history import Change
+    from assay.report.sentences.history import Change
 
     made = []
     for name in ("suite_digest", "assay_version"):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from assay.records import Metric, Plan, Price, Result, Run, Scalar
-    from assay.report.contents import Contents, Fact, Recipe
-    from assay.report.sweep_page import Swept
+    from assay.report.contents.contents import Contents, Fact, Recipe
+    from assay.report.page.sweep import Swept
     from assay.rundir.session import Session
 
 Form = Literal["html", "markdown"]
@@ -42,8 +42,10 @@ class Report:
 
     def text(self, form: Form = "html") -> str:
         """The page as HTML, or as Markdown for a comment. Raises InputError for a sweep as Markdown."""
-        from assay.report import markdown, page, sweep_page
-        from assay.report.contents import Contents
+        from assay.report import markdown
+        from assay.report.contents.contents import Contents
+        from assay.report.page import page
+        from assay.report.page import sweep as sweep_page
 
         if isinstance(self.about, Contents):
             return markdown.text(self.about) if form == "markdown" else page.html(self.about)
@@ -53,14 +55,14 @@ class Report:
 
     def plain(self) -> dict[str, Any]:
         """Its answers as plain data."""
-        from assay.report import sweep_page
-        from assay.report.contents import Contents
+        from assay.report.contents.contents import Contents
+        from assay.report.page import sweep as sweep_page
 
         return _plain(self.about) if isinstance(self.about, Contents) else sweep_page.plain(self.about)
 
     def with_logs(self, page: Path) -> Report:
         """The same with links to the logs of its runs, which are written into a folder next to the page."""
-        from assay.report.contents import Contents
+        from assay.report.contents.contents import Contents
 
         if not isinstance(self.about, Contents):
             return self
@@ -117,7 +119,7 @@ def _gathered(
     with_identity: bool,
 ) -> Contents:
     from assay.read import flops
-    from assay.report import contents
+    from assay.report.contents import contents
     from assay.suite.findings import suggestion
 
     plan = _shared_plan(found)
@@ -142,7 +144,7 @@ def _gathered(
 
 def _without_identity(made: Contents, recipes: Sequence[Recipe], runs_dir: Path) -> Contents:
     """The contents with names of machines and people left out as they are written."""
-    from assay.report.anonymous import LEFT_OUT, anonymous
+    from assay.report.contents.anonymous import LEFT_OUT, anonymous
     from assay.rundir.session import Session
 
     hosts = [Session(runs_dir / recipe.session).header.host for recipe in recipes]
@@ -172,7 +174,7 @@ def _prices(found: Sequence[RunSet], sides: Mapping[str, Sequence[Result]]) -> d
 def _with_logs(contents: Contents, page: Path, runs_dir: Path) -> Contents:
     """The contents with links to the logs, which are written into a folder next to the page."""
     from assay.durable import deliver
-    from assay.report import log_page
+    from assay.report.page import log as log_page
     from assay.rundir.session import Session
 
     folder = page.with_name(f"{page.stem}-logs")
@@ -225,7 +227,7 @@ def _facts(sides: Mapping[str, Sequence[Result]], *, with_identity: bool) -> lis
     from itertools import chain
 
     from assay import provenance
-    from assay.report.contents import Fact
+    from assay.report.contents.contents import Fact
 
     known = [[r.provenance for r in results if r.provenance is not None] for results in sides.values()]
     own = [{fact.name: fact.a for fact in provenance.side_by_side(side, ())} for side in known]
@@ -264,7 +266,7 @@ def _recipes(sides: Mapping[str, Sequence[Result]], runs_dir: Path) -> list[Reci
 
 
 def _recipe(session: Session, runs: Sequence[Run]) -> Recipe:
-    from assay.report.contents import Recipe
+    from assay.report.contents.contents import Recipe
 
     header = session.header
     files = {name: session.path / name for name in ("suite.yaml", "systems.yaml")}
@@ -309,8 +311,8 @@ def _text(path: Path) -> str:
 
 def _plain(contents: Contents) -> dict[str, Any]:
     """The answers as plain data."""
-    from assay.report.answers import answers
-    from assay.report.ranking_words import plain
+    from assay.report.contents.answers import answers
+    from assay.report.sentences.ranking import plain
 
     return {
         "runs": contents.runs,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from assay.records import Comparison
-    from assay.report.contents import Contents
+    from assay.report.contents.contents import Contents
     from assay.run.drive import Completed
     from assay.run.progress import Tell
     from assay.suite import Suite, Systems
@@ -88,7 +88,7 @@ def run(
     HostError when this machine can't go on, PlatformError when a system's platform can't be used, and
     InterruptedRun after Ctrl-C or SIGTERM. Whatever is raised, the same call goes on from there.
     """
-    from assay.report.contents import gather
+    from assay.report.contents.contents import gather
     from assay.run.drive import run_suite
     from assay.run.progress import Silence
     from assay.run.request import RunRequest

@@ -14,7 +14,7 @@ from assay.api.evidence import Names, each
 from assay.errors import InputError
 
 if TYPE_CHECKING:
-    from assay.analyse.score import ScoredSet
+    from assay.analyse.mlperf.score import ScoredSet
     from assay.logs.result_sets import ResultSet
     from assay.records import InferenceRun
 
@@ -45,7 +45,7 @@ class Scores:
     def sound(self) -> bool:
         """Whether every log is complete and valid, no check fails and every stated score follows."""
         from assay.analyse.doubts.published import SCORE_CONTRADICTS
-        from assay.analyse.inference_rules import check_inference
+        from assay.analyse.mlperf.inference_rules import check_inference
 
         checks = [check for scored in self.sets for check in scored.checks]
         checks += [check for run in self.inference if self.checked for check in check_inference(run)]
@@ -57,9 +57,9 @@ class Scores:
     def __str__(self) -> str:
         from rich.console import Group
 
-        from assay.analyse.rules import NOT_VERIFIED
-        from assay.report.scores import scored_set
-        from assay.report.terminal import plain
+        from assay.analyse.mlperf.rules import NOT_VERIFIED
+        from assay.report.terminal.scores import scored_set
+        from assay.report.terminal.verdicts import plain
 
         return plain(Group(*map(scored_set, self.sets), NOT_VERIFIED))
 
@@ -169,8 +169,8 @@ def _with_published(stated: str | None, sets: list[ScoredSet]) -> list[ScoredSet
 
 
 def _checked(found: ResultSet, scored: ScoredSet) -> ScoredSet:
-    from assay.analyse.mlperf_rounds import rules_of
-    from assay.analyse.rules import check_set
+    from assay.analyse.mlperf.rounds import rules_of
+    from assay.analyse.mlperf.rules import check_set
     from assay.logs.outline import outline
 
     rules = rules_of(scored.benchmark, scored.round)
@@ -181,7 +181,7 @@ def _checked(found: ResultSet, scored: ScoredSet) -> ScoredSet:
 
 def _scored(found: ResultSet, round_: str | None) -> ScoredSet:
     from assay.analyse.doubts.result_sets import UNREADABLE_FILE, doubts_of_set
-    from assay.analyse.score import ScoredSet, score
+    from assay.analyse.mlperf.score import ScoredSet, score
     from assay.logs.mlperf import training_runs
 
     runs = tuple(training_runs(found, round_=round_))

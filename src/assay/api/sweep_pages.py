@@ -11,11 +11,11 @@ from assay.errors import InputError, Problem
 from assay.inputs import read_json
 
 if TYPE_CHECKING:
-    from assay.analyse.sweep import Measured
+    from assay.analyse.sweeps.figures import Measured
     from assay.api.evidence import RunSet
     from assay.records import Result
-    from assay.report.contents import Recipe
-    from assay.report.sweep_page import Swept
+    from assay.report.contents.contents import Recipe
+    from assay.report.page.sweep import Swept
 
 Definitions = Mapping[str, Mapping[str, Any]]
 
@@ -37,12 +37,12 @@ def sweep_of(
 
     margin  loss that is borne against it, as a share. Raises InputError for more than it can hold together.
     """
-    from assay.analyse.sweep import BORNE_BEFORE
-    from assay.analyse.sweep_verdicts import judge_sweep
+    from assay.analyse.sweeps.figures import BORNE_BEFORE
+    from assay.analyse.sweeps.verdicts import judge_sweep
     from assay.cluster.keep_off import ways
     from assay.cluster.sweep import NODES, PAIRS, RINGS
-    from assay.report.contents import failures
-    from assay.report.sweep_page import Swept
+    from assay.report.contents.contents import failures
+    from assay.report.page.sweep import Swept
 
     definitions = {name: made for one in found for name, made in _definitions(one, runs_dir).items()}
     alone, together, rings = (
@@ -121,14 +121,14 @@ def _nodes(definitions: Definitions) -> set[str]:
 
 
 def _measured(one: RunSet, definitions: Definitions) -> Measured:
-    from assay.analyse.sweep import Measured, figures_of
+    from assay.analyse.sweeps.figures import Measured, figures_of
 
     figures = figures_of(one.results, one.metrics())
     return Measured(one.results[0].run.session, figures, _hosts(definitions))
 
 
 def _about(definitions: Definitions, results: Sequence[Result]) -> list[tuple[str, str]]:
-    from assay.report.history import when
+    from assay.report.sentences.history import when
 
     begun = [result.run.created_at for result in results]
     launchers = dict.fromkeys(definition["launcher"] for definition in definitions.values())

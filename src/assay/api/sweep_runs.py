@@ -17,7 +17,7 @@ from assay.errors import InputError
 from assay.inputs import read_json
 
 if TYPE_CHECKING:
-    from assay.analyse.sweep import Figure, Figures, Measured
+    from assay.analyse.sweeps.figures import Figure, Figures, Measured
     from assay.cluster.rounds import Group
     from assay.launch.nodes import Member
     from assay.records import Metric, Result, Run
@@ -234,7 +234,7 @@ class Sweep:
 
     def _take(self, runs: SweepRuns, part: SweepPart, completed: Completed) -> None:
         """What the part gave, and which of its trials are left for the next call."""
-        from assay.analyse.sweep import Measured, figures_of
+        from assay.analyse.sweeps.figures import Measured, figures_of
         from assay.cluster.sweep import systems
         from assay.read import is_result
 
@@ -305,7 +305,7 @@ def stored(runs_dir: Path, references: Sequence[str]) -> tuple[Figures | None, s
 
     Raises InputError where one gave nothing.
     """
-    from assay.analyse.sweep import figures_of
+    from assay.analyse.sweeps.figures import figures_of
 
     figures: dict[str, Figure] = {}
     sessions: set[str] = set()

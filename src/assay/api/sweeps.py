@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from os import PathLike
 
-    from assay.analyse.sweep_verdicts import SweepVerdicts
+    from assay.analyse.sweeps.verdicts import SweepVerdicts
     from assay.launch.keep_off import Way
     from assay.run.progress import Tell
     from assay.suite.model import System
@@ -80,8 +80,8 @@ def sweep(
 
     Raises InputError where the system can't be swept or a baseline does not fit, and what `run` raises.
     """
-    from assay.analyse.sweep import BORNE_BEFORE
-    from assay.analyse.sweep_verdicts import judge_sweep
+    from assay.analyse.sweeps.figures import BORNE_BEFORE
+    from assay.analyse.sweeps.verdicts import judge_sweep
     from assay.cluster.keep_off import ways
     from assay.run.progress import Silence
 

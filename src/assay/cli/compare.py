@@ -13,7 +13,7 @@ from assay.cli.options import JSON, MARGIN, RUNS, echo_json
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 
 if TYPE_CHECKING:
-    from assay.analyse.ranking import Ranking
+    from assay.analyse.rankings.ranking import Ranking
     from assay.api.comparisons import Comparisons
     from assay.records import Comparison, Verdict
 
@@ -118,7 +118,7 @@ def command(
 
 
 def _show_rankings(ranked: Sequence[Ranking], *, every: bool, as_json: bool) -> None:
-    from assay.report import ranking_words
+    from assay.report.sentences import ranking as ranking_words
 
     if as_json:
         echo_json({"schema": "assay.ranking/1", "rankings": ranking_words.plain(ranked)})
@@ -131,7 +131,8 @@ def _show_rankings(ranked: Sequence[Ranking], *, every: bool, as_json: bool) -> 
 def _show(found: Comparisons, *, every: bool) -> None:
     from rich.console import Console
 
-    from assay.report import figures, terminal
+    from assay.report import figures
+    from assay.report.terminal import verdicts as terminal
 
     shown = found.comparisons if every else found.primary
     if found.primary or found.open:
@@ -152,7 +153,7 @@ def _show_splits(found: Comparisons) -> None:
         return
     from rich.console import Console
 
-    from assay.report import split_terminal
+    from assay.report.terminal import split as split_terminal
 
     Console().print(split_terminal.splits(found.time_to_train, found.not_split, found.convergence))
 
@@ -169,7 +170,8 @@ def _time_to_train(found: Comparisons) -> dict[str, Any]:
 
 def _document(found: Comparisons) -> dict[str, Any]:
     from assay.records import to_plain
-    from assay.report import exchange_words, why_words
+    from assay.report.sentences import exchange as exchange_words
+    from assay.report.sentences import why as why_words
 
     leading = {id(comparison) for comparison in found.primary}
     return {

@@ -12,7 +12,7 @@ from assay.cli.options import JSON, MARGIN, RUNS, echo_json
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 
 if TYPE_CHECKING:
-    from assay.analyse.gate import Answer
+    from assay.analyse.comparison.gate import Answer
     from assay.api.gates import GateResult
 
 EXIT_CODES: dict[Answer, int] = {"holds": EXIT_OK, "worse": EXIT_WORSE, "undecided": EXIT_UNDECIDED}
@@ -78,7 +78,8 @@ def _write(file: Path, name: str, found: GateResult) -> None:
 
 
 def _show(found: GateResult) -> None:
-    from assay.report import figures, sentences
+    from assay.report import figures
+    from assay.report.sentences import sentences
 
     for one in found.judged:
         c = one.comparison

@@ -14,7 +14,7 @@ from assay.cli.options import JSON, RUNS, SINCE, echo_json
 
 if TYPE_CHECKING:
     from assay.analyse.history import Step
-    from assay.report.history import Change, Told
+    from assay.report.sentences.history import Change, Told
 
 _BAR = 24  # characters of the widest bar
 _MOST_CHANGES = 12
@@ -71,7 +71,7 @@ def command(
 
 def _write_report(found: Sequence[Told], file: Path) -> None:
     from assay.durable import deliver
-    from assay.report import history_page
+    from assay.report.page import history as history_page
 
     deliver(file, history_page.html(found, shlex.join(["assay", *sys.argv[1:]])).encode())
     click.echo(f"Report: {file}", err=True)
@@ -82,7 +82,7 @@ def _write_report(found: Sequence[Told], file: Path) -> None:
 
 def _lines(one: Told) -> Iterator[str]:
     from assay.report import figures
-    from assay.report import history as words
+    from assay.report.sentences import history as words
 
     history, entries = one.history, one.history.entries
     unit, texts = figures.column([entry.value for entry in entries], history.point.unit)
@@ -109,7 +109,7 @@ def _bars(values: Sequence[float]) -> list[str]:
 
 def _step(one: Told, at: int) -> Iterator[str]:
     """What happened, where it may have, and what else changed there."""
-    from assay.report import history as words
+    from assay.report.sentences import history as words
 
     history, step, changes = one.history, one.history.steps[at], one.changes[at]
     yield f"── step of {words.size(step)}, {words.way(step)}"
@@ -157,7 +157,7 @@ def _plain(one: Told) -> dict[str, Any]:
 
 def _plain_step(one: Told, step: Step, changes: Sequence[Change]) -> dict[str, Any]:
     from assay.records import to_plain
-    from assay.report.history import around
+    from assay.report.sentences.history import around
 
     entries = one.history.entries
     return {

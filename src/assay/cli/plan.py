@@ -134,7 +134,7 @@ def _sent(trial: Trial, rendered: Rendered) -> str:
 
 def _until(planned: Plan, limits: Limits) -> dict[str, Any]:
     """How one looks, and at which level: that of every interval at every look."""
-    from assay.analyse.sequential import nominal_p
+    from assay.analyse.statistics.sequential import nominal_p
 
     p = nominal_p(limits.max_repeats, paired=planned.interleaved)
     return {

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from assay.api.runs import Outcome, RunResult
     from assay.records import Comparison, Result
-    from assay.report.contents import Contents
+    from assay.report.contents.contents import Contents
     from assay.run.drive import Completed
     from assay.run.until import Look
 
@@ -130,7 +130,7 @@ def command(
 
 def _show_verdicts(console: Console, primary: Sequence[Comparison], contents: Contents) -> None:
     """What to do, then each verdict with why it is so."""
-    from assay.report import terminal
+    from assay.report.terminal import verdicts as terminal
 
     if primary or contents.requirements or contents.open:
         console.print(terminal.advice(primary, contents.requirements, contents.open), end="")
@@ -144,7 +144,8 @@ def _show(found: RunResult) -> None:
     """The verdicts first, then what they rest on, what failed, and what to do next."""
     from rich.console import Console
 
-    from assay.report import terminal, transport_words
+    from assay.report.sentences import transports as transport_words
+    from assay.report.terminal import verdicts as terminal
 
     completed, contents, primary = found.completed, found.contents, found.primary
     console = Console(highlight=False)
@@ -217,8 +218,8 @@ def _times(number: int) -> str:
 
 def _alone(contents: Contents) -> Iterator[str]:
     """A line a point, and one a curve over sizes, where there is nothing to hold them against."""
-    from assay.analyse.bands import SIZE
-    from assay.report import exchange_words
+    from assay.analyse.statistics.bands import SIZE
+    from assay.report.sentences import exchange as exchange_words
 
     drawn = {(curve.system, curve.benchmark, curve.shape) for curve in contents.exchanges}
     for summary in contents.summaries:
@@ -260,7 +261,7 @@ def _next_commands(completed: Completed) -> list[str]:
 def _document(found: RunResult) -> dict[str, Any]:
     """What `--json` prints."""
     from assay.records import to_plain
-    from assay.report import why_words
+    from assay.report.sentences import why as why_words
 
     completed, contents = found.completed, found.contents
 

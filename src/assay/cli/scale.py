@@ -11,7 +11,7 @@ from assay.cli.options import JSON, RUNS, echo_json
 from assay.units import counted
 
 if TYPE_CHECKING:
-    from assay.analyse.machines import By
+    from assay.analyse.scaling.machines import By
     from assay.api.curves import ScalingCurves
 
 
@@ -90,7 +90,7 @@ def command(
         return
     from rich.console import Console
 
-    from assay.report import scaling_terminal
+    from assay.report.terminal import scaling as scaling_terminal
 
     if how := _grouping(found):
         click.echo(f"{how}\n")

@@ -15,7 +15,7 @@ from assay.cli.options import JSON, echo_json
 from assay.errors import EXIT_WORSE
 
 if TYPE_CHECKING:
-    from assay.analyse.score import ScoredSet
+    from assay.analyse.mlperf.score import ScoredSet
     from assay.records import InferenceRun, TrainingRun
 
 SCHEMA = "assay.score/1"
@@ -80,7 +80,7 @@ def command(
     doesn't exist or holds no results.
     A run that did not converge is a complete log.
     """
-    from assay.analyse.rules import NOT_VERIFIED
+    from assay.analyse.mlperf.rules import NOT_VERIFIED
     from assay.api.scores import score
 
     waiting = _Waiting()
@@ -120,11 +120,11 @@ def _print(
     from rich.console import Console
 
     from assay.analyse.doubts.inference import doubts_of_inference
-    from assay.analyse.inference_rules import check_inference
-    from assay.analyse.rules import NOT_VERIFIED
-    from assay.report.inference import inference_run
-    from assay.report.rule_checks import rule_checks
-    from assay.report.scores import scored_set
+    from assay.analyse.mlperf.inference_rules import check_inference
+    from assay.analyse.mlperf.rules import NOT_VERIFIED
+    from assay.report.terminal.inference import inference_run
+    from assay.report.terminal.rule_checks import rule_checks
+    from assay.report.terminal.scores import scored_set
 
     console = Console(highlight=False)
     for scored in sets:
@@ -199,7 +199,7 @@ def _run_json(run: TrainingRun) -> dict[str, Any]:
 def _inference_json(run: InferenceRun, *, rules: bool) -> dict[str, Any]:
     """A run as plain data: its score and figures, what it was run with, doubts and checks."""
     from assay.analyse.doubts.inference import doubts_of_inference
-    from assay.analyse.inference_rules import check_inference
+    from assay.analyse.mlperf.inference_rules import check_inference
 
     document = {
         "run": run.name,

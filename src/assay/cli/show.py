@@ -51,8 +51,11 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
         return
     from rich.console import Console
 
-    from assay.report import node_words, place_words, run_terminal, transport_words
-    from assay.report.terminal import printable
+    from assay.report.sentences import nodes as node_words
+    from assay.report.sentences import places as place_words
+    from assay.report.sentences import transports as transport_words
+    from assay.report.terminal import runs as run_terminal
+    from assay.report.terminal.verdicts import printable
 
     console = Console(highlight=False)
     console.print(_heading(found.runs), markup=False, soft_wrap=True)
@@ -82,8 +85,8 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
 
 def _show_rankings(console: Console, found: RunDetails) -> None:
     """The order of many systems, failed runs and doubts; each system's own figures are a command away."""
-    from assay.report import ranking_words
-    from assay.report.terminal import printable
+    from assay.report.sentences import ranking as ranking_words
+    from assay.report.terminal.verdicts import printable
 
     console.print(ranking_words.terminal(found.rankings, every=False))
     first = found.rankings[0]
@@ -95,8 +98,8 @@ def _show_rankings(console: Console, found: RunDetails) -> None:
 
 def _heading(found: RunSet) -> str:
     """What there is, and what was to be measured and was not: it undoes every figure below."""
-    from assay.analyse.groups import counts
-    from assay.report.transport_words import first_line
+    from assay.analyse.comparison.groups import counts
+    from assay.report.sentences.transports import first_line
 
     sessions = sorted({f"{r.run.suite}/{r.run.session}" for r in found.results})
     good = sum(map(counts, found.results))
@@ -152,7 +155,8 @@ def _numbers(system: SystemFigures) -> Any:
 
 def _exchanges(system: SystemFigures) -> Iterator[str]:
     """Latency, bandwidth and the size of half of it of each exchange over its size."""
-    from assay.report import exchange_words, figures
+    from assay.report import figures
+    from assay.report.sentences import exchange as exchange_words
 
     for curve in system.exchanges:
         place = f"{curve.benchmark} {curve.shape} {figures.labels(curve.labels)}".rstrip()
@@ -161,7 +165,7 @@ def _exchanges(system: SystemFigures) -> Iterator[str]:
 
 def _usage_lines(found: RunDetails) -> Iterator[str]:
     """How the figures stand against what the hardware can do and what others reached."""
-    from assay.report import expected_words
+    from assay.report.sentences import expected as expected_words
 
     lines = expected_words.words(found.usage)
     if lines:
@@ -170,7 +174,7 @@ def _usage_lines(found: RunDetails) -> Iterator[str]:
 
 
 def _failed(found: RunSet) -> Iterator[str]:
-    from assay.analyse.groups import cause, counts
+    from assay.analyse.comparison.groups import cause, counts
 
     failed = [r for r in found.results if r.run.state.final and not counts(r)]
     if failed:
@@ -199,9 +203,9 @@ def _sources(result: Result) -> Iterator[str]:
 
 
 def _document(found: RunDetails) -> Mapping[str, Any]:
-    from assay.analyse.groups import cause, counts
+    from assay.analyse.comparison.groups import cause, counts
     from assay.records import to_plain
-    from assay.report import ranking_words
+    from assay.report.sentences import ranking as ranking_words
 
     return {
         "schema": "assay.show/1",

@@ -19,7 +19,7 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 from assay.units import fraction, margin_of
 
 if TYPE_CHECKING:
-    from assay.analyse.sweep import Pairs
+    from assay.analyse.sweeps.figures import Pairs
     from assay.api.sweeps import SweepResult
     from assay.launch.keep_off import Way
 
@@ -176,8 +176,10 @@ def _show(found: SweepResult, *, beside: bool) -> None:
     """All that was found; on standard error where something else is what was asked for."""
     from rich.console import Console
 
-    from assay.analyse.groups import cause
-    from assay.report import sweep_rings, sweep_terminal, sweep_words
+    from assay.analyse.comparison.groups import cause
+    from assay.report.sentences import sweep as sweep_words
+    from assay.report.terminal import rings as sweep_rings
+    from assay.report.terminal import sweep as sweep_terminal
 
     console = Console(highlight=False, stderr=beside)
     runs, verdicts, margin = found.runs, found.verdicts, found.verdicts.margin
@@ -216,7 +218,7 @@ def _ways(off: Sequence[Way]) -> Iterator[str]:
 
 def _document(system: str, found: SweepResult) -> dict[str, Any]:
     """What `--json` prints; a number that there is none of is null."""
-    from assay.analyse.groups import cause
+    from assay.analyse.comparison.groups import cause
     from assay.records import to_plain
 
     runs, verdicts = found.runs, found.verdicts

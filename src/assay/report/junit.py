@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from assay.analyse.gate import Judged
-from assay.analyse.sides import OpenQuestion
+from assay.analyse.comparison.gate import Judged
+from assay.analyse.comparison.sides import OpenQuestion
 from assay.records import Point
 from assay.report import figures
 

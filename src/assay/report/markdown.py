@@ -6,20 +6,18 @@ import re
 from collections.abc import Iterable
 
 from assay import __version__, redact
-from assay.report import (
-    costs,
-    exchange_words,
-    operators,
-    ranking_words,
-    scaling_section,
-    split,
-    transport_words,
-)
-from assay.report.answers import Answers, answers
-from assay.report.contents import Contents, Recipe
-from assay.report.lead import lead, together
-from assay.report.recommendation import recommendation
+from assay.report.contents import costs
+from assay.report.contents.answers import Answers, answers
+from assay.report.contents.contents import Contents, Recipe
+from assay.report.page import scaling as scaling_section
+from assay.report.sentences import exchange as exchange_words
+from assay.report.sentences import ranking as ranking_words
+from assay.report.sentences import split
+from assay.report.sentences import transports as transport_words
+from assay.report.sentences.lead import lead, together
+from assay.report.sentences.recommendation import recommendation
 from assay.report.tables import Table, tables
+from assay.report.terminal import operators
 from assay.units import counted
 
 MOST_ROWS = 40  # open in the comment; a longer table is folded

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from assay.analyse.convergence import Convergence
-from assay.analyse.decompose import Decomposition
-from assay.analyse.rules import NOT_VERIFIED
-from assay.analyse.scaling_study import Study
-from assay.analyse.score import ScoredSet
-from assay.analyse.sides import OpenQuestion
+from assay.analyse.comparison.sides import OpenQuestion
+from assay.analyse.mlperf.convergence import Convergence
+from assay.analyse.mlperf.decompose import Decomposition
+from assay.analyse.mlperf.rules import NOT_VERIFIED
+from assay.analyse.mlperf.score import ScoredSet
+from assay.analyse.scaling.study import Study
 from assay.records import Comparison, Doubt
-from assay.report import figures, scaling_words, split
-from assay.report.recommendation import advised
-from assay.report.sentences import headline, questions
+from assay.report import figures
+from assay.report.sentences import scaling as scaling_words
+from assay.report.sentences import split
+from assay.report.sentences.recommendation import advised
+from assay.report.sentences.sentences import headline, questions
 from assay.report.tables import Body, Row, Table, comparison, gathered, scaling
 
 _MINUTES = ".3f"

@@ -6,13 +6,13 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from assay.analyse.groups import counts
+from assay.analyse.comparison.groups import counts
 from assay.analyse.times import Times, mean_times
 from assay.records import Comparison, Point, Requirement, Result, Scalar, Scaling, ScalingPoint
 from assay.report import figures
-from assay.report.contents import Contents, Summary
+from assay.report.contents.contents import Contents, Summary
 from assay.report.figures import NONE
-from assay.report.sentences import REQUIREMENT_SYMBOLS, SYMBOLS, verdict_word, visible
+from assay.report.sentences.sentences import REQUIREMENT_SYMBOLS, SYMBOLS, verdict_word, visible
 
 T = TypeVar("T")
 Labels = Mapping[str, Scalar]

@@ -1,8 +1,8 @@
 """Running until decided: which blocks there may be, when one looks at them, and what is still open then.
 
 The looks are fixed by the largest number of blocks before the first one is run, and every interval allows for
-all of them (`analyse/sequential.py`), so that stopping at the first look that decides everything is wrong no
-more often than one look would be.
+all of them (`analyse/statistics/sequential.py`), so that stopping at the first look that decides all is wrong
+no more often than one look would be.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from assay import plan
-from assay.analyse.groups import Metrics
-from assay.analyse.obstacles import more_runs_may_decide
-from assay.analyse.sequential import looks
-from assay.analyse.sides import Judgement, against, baseline_of, judge, led_by, primary_metrics
+from assay.analyse.comparison.groups import Metrics
+from assay.analyse.comparison.obstacles import more_runs_may_decide
+from assay.analyse.comparison.sides import Judgement, against, baseline_of, judge, led_by, primary_metrics
+from assay.analyse.statistics.sequential import looks
 from assay.errors import InputError, Problem
 from assay.records import Comparison, Plan, Result, Run, digest_of
 from assay.suite import Suite, Systems

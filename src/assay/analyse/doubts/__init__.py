@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from assay.analyse import score
 from assay.analyse.doubts import (
     copies,
     cpus,
@@ -32,6 +31,7 @@ from assay.analyse.doubts import (
     within,
 )
 from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, percent
+from assay.analyse.mlperf import score
 from assay.logs import cache_clearing
 from assay.logs import doubts as of_logs
 from assay.records import SEVERITIES, Doubt, DoubtKind, Subject

@@ -8,7 +8,7 @@ from decimal import Decimal
 from itertools import pairwise
 
 from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, percent
-from assay.analyse.ratio import mean
+from assay.analyse.statistics.ratio import mean
 from assay.records import Shape
 from assay.units import factor, significant
 

@@ -6,11 +6,11 @@ import math
 from collections import Counter
 from statistics import NormalDist, stdev
 
+from assay.analyse.comparison.groups import Group, cause
+from assay.analyse.comparison.pairing import pairing
 from assay.analyse.doubts.case import Case, CaseDoubtKind, counted, listed, percent
 from assay.analyse.doubts.detection import COVERED_UNDER_DRIFT, shown_at
-from assay.analyse.groups import Group, cause
-from assay.analyse.intervals import constant
-from assay.analyse.pairing import pairing
+from assay.analyse.statistics.intervals import constant
 from assay.units import all_of, significant
 
 FEW_RUNS = 5  # with fewer a side, equivalence shows in 14 % of cases at a spread of 1 % and a margin of 2 %

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.analyse.doubts.case import Case, CaseDoubtKind
-from assay.analyse.inference_rules import asked_accuracy, check_inference, task_of, unmet_settings
+from assay.analyse.mlperf.inference_rules import asked_accuracy, check_inference, task_of, unmet_settings
 from assay.records import Doubt, DoubtKind, InferenceRun, Scalar
 
 LOADGENS = ("loadgen", "inference")  # workloads whose runs are LoadGen's: imported, and our own

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, percent, probed
-from assay.analyse.fabrics import port_bytes_per_s
-from assay.analyse.ratio import mean
+from assay.analyse.exchange.fabrics import port_bytes_per_s
+from assay.analyse.statistics.ratio import mean
 from assay.records import Result, Scalar
 from assay.units import human, significant
 

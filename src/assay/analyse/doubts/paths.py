@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from assay.analyse import fabrics
 from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, probed
-from assay.analyse.expected import accelerator_name
-from assay.analyse.ratio import mean
-from assay.analyse.references import matching
+from assay.analyse.exchange import fabrics
+from assay.analyse.expectations.references import matching
+from assay.analyse.expectations.shares import accelerator_name
+from assay.analyse.statistics.ratio import mean
 from assay.records import Result, Scalar, Shape
 from assay.units import convert, human
 

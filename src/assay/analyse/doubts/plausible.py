@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from assay.analyse.accelerators import of_name
 from assay.analyse.doubts.case import Case, CaseDoubtKind, Side
-from assay.analyse.expected import accelerator_name, arithmetic_of, number_format
-from assay.analyse.ratio import mean
-from assay.analyse.references import HALF, Reference, matching, workload_of
+from assay.analyse.expectations.accelerators import of_name
+from assay.analyse.expectations.references import HALF, Reference, matching, workload_of
+from assay.analyse.expectations.shares import accelerator_name, arithmetic_of, number_format
+from assay.analyse.statistics.ratio import mean
 from assay.records import Shape
 from assay.units import convert, factor, human
 

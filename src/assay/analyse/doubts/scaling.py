@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from assay.analyse.batches import Kind
 from assay.analyse.doubts.case import percent
-from assay.analyse.laws import Fit, HeldOut
-from assay.analyse.steps import Step
+from assay.analyse.scaling.batches import Kind
+from assay.analyse.scaling.laws import Fit, HeldOut
+from assay.analyse.scaling.steps import Step
 from assay.records import Doubt, DoubtKind
 
 WORTH_SAYING = 0.02  # a size off the others' curve by less changes no decision, however surely it is off

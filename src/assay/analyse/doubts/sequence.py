@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
-from assay.analyse import trouble
 from assay.analyse.doubts.case import Case, CaseDoubtKind, counted, percent
 from assay.analyse.doubts.detection import POWER, shown_at
 from assay.analyse.doubts.succession import Succession
+from assay.analyse.statistics import trouble
 
 FALSE_ALARM = 0.05
 LEVEL = FALSE_ALARM / 4  # of each of the four

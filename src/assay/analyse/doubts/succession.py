@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 
-from assay.analyse.groups import Sample
-from assay.analyse.rounding import unrounded
-from assay.analyse.sessions import Session, session_of
+from assay.analyse.comparison.groups import Sample
+from assay.analyse.comparison.sessions import Session, session_of
+from assay.analyse.statistics.rounding import unrounded
 from assay.records import Run
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, percent
 from assay.analyse.doubts.sequence import LEVEL, MATTERS
-from assay.analyse.intervals import t_quantile
+from assay.analyse.statistics.intervals import t_quantile
 from assay.inputs import LONGEST_LINE
 from assay.records import Result, Series, TrainingRun
 from assay.targets import relation_of

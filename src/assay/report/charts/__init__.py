@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from assay.analyse.bands import curve_verdicts
+from assay.analyse.statistics.bands import curve_verdicts
 from assay.report.charts.chart import Chart
 from assay.report.charts.confusion import confusion
 from assay.report.charts.exchange import exchanges, ratios
@@ -16,7 +16,7 @@ from assay.report.charts.series import over_time
 from assay.report.charts.served import rate_against_latency
 from assay.report.charts.timeline import timelines
 from assay.report.charts.waterfall import waterfall
-from assay.report.contents import Contents
+from assay.report.contents.contents import Contents
 from assay.report.tables import gathered
 
 __all__ = ["Chart", "charts"]

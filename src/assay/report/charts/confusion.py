@@ -10,7 +10,7 @@ from assay.records import Result
 from assay.report import figures
 from assay.report.charts.chart import Chart, listed
 from assay.report.charts.heat import heat_map
-from assay.report.confusion_words import most_confused
+from assay.report.sentences.confusion import most_confused
 from assay.units import counted
 
 _NARROW = 6  # classes that half of the page's width holds

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from assay.analyse.bands import CurveVerdict, band, size_of
-from assay.analyse.exchange_curves import AtSize, ExchangeCurve
+from assay.analyse.exchange.curves import AtSize, ExchangeCurve
+from assay.analyse.statistics.bands import CurveVerdict, band, size_of
 from assay.records import Estimate
-from assay.report import exchange_words, figures
+from assay.report import figures
 from assay.report.charts.chart import (
     INK,
     Chart,
@@ -23,6 +23,7 @@ from assay.report.charts.chart import (
 )
 from assay.report.charts.forest import verdict_look
 from assay.report.charts.runs import BINARY_LABELS
+from assay.report.sentences import exchange as exchange_words
 from assay.report.tables import gathered
 
 Metric = Literal["busbw", "latency"]

@@ -9,7 +9,7 @@ from typing import Any
 from assay.records import Comparison
 from assay.report import figures
 from assay.report.charts.chart import INK, Chart, listed, plain, ratio_ticks, tooltip
-from assay.report.sentences import SYMBOLS
+from assay.report.sentences.sentences import SYMBOLS
 
 _ARROWS = ("triangle-left", "triangle-right")
 _MOST_MARGINS = 6  # that the forest shows to each side of 1 for the sake of wide intervals

@@ -9,8 +9,8 @@ from typing import Any
 
 from assay.analyse.history import Entry, History
 from assay.report import figures
-from assay.report import history as words
 from assay.report.charts.chart import INK, Chart, axis_title, listed, plain, tooltip
+from assay.report.sentences import history as words
 
 _MOST_TICKS = 9
 _COLOURS = {"better": "var(--faster)", "worse": "var(--slower)", "level": INK}

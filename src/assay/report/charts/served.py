@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from assay.analyse.groups import counts
+from assay.analyse.comparison.groups import counts
 from assay.records import Result
 from assay.report import figures
 from assay.report.charts.chart import (

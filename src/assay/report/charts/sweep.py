@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.analyse.links import Blame, Pair, called
+from assay.analyse.sweeps.links import Blame, Pair, called
 from assay.report.charts.chart import Chart, listed
 from assay.report.charts.heat import heat_map
-from assay.report.sweep_words import in_order
+from assay.report.sentences.sweep import in_order
 
 MOST_NODES = 32  # that a matrix has rows for; more are put together
 MOST_SLOWEST = 24  # nodes that are shown one by one where there are more

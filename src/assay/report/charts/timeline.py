@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-from assay.analyse.groups import counts
+from assay.analyse.comparison.groups import counts
 from assay.records import Result
 from assay.report import figures
 from assay.report.charts.chart import (
@@ -21,7 +21,7 @@ from assay.report.charts.chart import (
     side_shape,
     tooltip,
 )
-from assay.report.contents import Summary
+from assay.report.contents.contents import Summary
 from assay.report.tables import gathered
 from assay.units import counted
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import accumulate, pairwise
 from typing import Any
 
-from assay.analyse.decompose import Decomposition
-from assay.report import split
+from assay.analyse.mlperf.decompose import Decomposition
 from assay.report.charts.chart import INK, Chart, listed, plain, tooltip
+from assay.report.sentences import split
 
 _COLOURS = {"convergence": "var(--series-2)", "system": "var(--series-1)", "time to train": INK}
 _WIDEST_NAME = 26  # characters; of a longer one the end tells more than the beginning

@@ -1,0 +1,281 @@
+"""B against A: the ratio of geometric means at every common point, its interval, and one verdict from it.
+
+The run is the unit of replication. Welch's t on the logarithms, or paired t on the log-ratios of blocks
+where, and only where, both sides were run in the same shuffled blocks; of session means once both sides have
+several sessions, paired where these are the same sessions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from assay.analyse import doubts
+from assay.analyse.comparison import lost_time
+from assay.analyse.comparison.groups import Group, Key, Metrics, group
+from assay.analyse.comparison.lost_time import NOTHING_LOST, Lost, allowing_for
+from assay.analyse.doubts import percent
+from assay.analyse.statistics import bands, power, rank
+from assay.analyse.statistics.intervals import LogInterval, ratio_end
+from assay.analyse.statistics.ratio import Ratio, has_ratio, looks_of, ratio
+from assay.analyse.statistics.sequential import allowance
+from assay.errors import InputError
+from assay.records import Better, Comparison, Doubt, Estimate, Point, Result, RunsNeeded, Shape, Verdict
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Everything that came of holding B against A.
+
+    left_out  points that only one side has, or that have no ratio, each with the reason in words
+    """
+
+    comparisons: tuple[Comparison, ...]
+    left_out: tuple[tuple[Point, str], ...]
+
+
+def compare(
+    a: Sequence[Result],
+    b: Sequence[Result],
+    *,
+    margin: float,
+    names: tuple[str, str],
+    metrics: Metrics,
+    confidence: float = 0.95,
+) -> tuple[Comparison, ...]:
+    """One comparison a common metric and point: by benchmark, its metrics as declared, then by size.
+
+    margin      share that counts as equal: 0.02
+    names       of A and B, as they are shown
+    metrics     what a run's workload declares: it tells which direction is better
+    confidence  of each interval; where one looks repeatedly, 1 − `sequential.nominal_p`
+
+    Points that can't be compared are left out; `hold_against` tells which and why.
+    Raises InputError when a run is on both sides.
+    """
+    return hold_against(a, b, margin=margin, names=names, metrics=metrics, confidence=confidence).comparisons
+
+
+def hold_against(
+    a: Sequence[Result],
+    b: Sequence[Result],
+    *,
+    margin: float,
+    names: tuple[str, str],
+    metrics: Metrics,
+    confidence: float = 0.95,
+    layouts: bool = False,
+) -> Outcome:
+    """The same as `compare`, with the points that could not be compared.
+
+    layouts  hold shapes of equally many ranks against each other too, where each side has one: 16x1, 2x8
+    """
+    shared = {r.run.id for r in a} & {r.run.id for r in b}
+    if shared:
+        raise InputError(
+            f"{min(shared)} is on both sides ({names[0]} and {names[1]}): compare two different sets of runs"
+        )
+    side_a: Groups = group(a, metrics, among=(*a, *b))
+    side_b: Groups = group(b, metrics, among=(*a, *b))
+    if layouts:
+        side_b = _laid_out_as(side_a, side_b)
+    about_runs: dict[doubts.Runs, tuple[Doubt, ...]] = {}
+    found = [ratio(*sides, confidence) for sides in _shared(side_a, side_b) if has_ratio(*sides)]
+    comparisons = [_compare_point(r, margin, _with_shapes(names, r.a, r.b), about_runs) for r in found]
+    return Outcome(tuple(_along_curves(comparisons, found)), _left_out(side_a, side_b, names))
+
+
+Groups = Mapping[Key, Group]
+
+
+def _shared(a: Groups, b: Groups) -> Iterator[tuple[Group, Group]]:
+    """Both sides' runs at every point that both have, in A's unit."""
+    for key, found in a.items():
+        if key in b:
+            yield found, b[key].in_unit(found.point.unit)
+
+
+def _along_curves(comparisons: Sequence[Comparison], found: Sequence[Ratio]) -> Iterator[Comparison]:
+    """The comparisons, those that are sizes of one curve with what they are worth together."""
+    curves: dict[bands.Curve, list[Ratio]] = {}
+    for c, r in zip(comparisons, found, strict=True):
+        curve = bands.curve_of(c)
+        if curve is not None and c.error is not None:
+            curves.setdefault(curve, []).append(r)
+    worth = {
+        curve: bands.along([r.replicates for r in of], paired=of[0].paired) for curve, of in curves.items()
+    }
+    for c in comparisons:
+        curve = bands.curve_of(c)
+        yield c if curve is None or c.error is None else replace(c, along=worth[curve])
+
+
+def _laid_out_as(a: Groups, b: Groups) -> Groups:
+    """B under A's keys also where shapes differ but have equally many ranks, and each side has one such."""
+    alone_a, alone_b = (_alone(key for key in of if key not in other) for of, other in ((a, b), (b, a)))
+    renamed = {theirs: ours for at, theirs in alone_b.items() if (ours := alone_a.get(at)) is not None}
+    return {renamed.get(key, key): found for key, found in b.items()}
+
+
+def _alone(keys: Iterable[Key]) -> dict[Key, Key]:
+    """Keys by what they are with ranks in place of the shape; without those that then coincide."""
+    found: dict[Key, list[Key]] = {}
+    for key in keys:
+        ranks = str(Shape.parse(key.place.shape).ranks)
+        found.setdefault(key._replace(place=key.place._replace(shape=ranks)), []).append(key)
+    return {at: alike[0] for at, alike in found.items() if len(alike) == 1}
+
+
+def _with_shapes(names: tuple[str, str], a: Group, b: Group) -> tuple[str, str]:
+    """The sides' names, with their shapes where these differ."""
+    if a.point.shape == b.point.shape:
+        return names
+    return f"{names[0]} as {a.point.shape}", f"{names[1]} as {b.point.shape}"
+
+
+def _left_out(a: Groups, b: Groups, names: tuple[str, str]) -> tuple[tuple[Point, str], ...]:
+    return (
+        *((a[key].point, f"no run of {names[1]} has it") for key in a if key not in b),
+        *((b[key].point, f"no run of {names[0]} has it") for key in b if key not in a),
+        *(
+            (sides[0].point, "a mean that is not above 0 has no ratio")
+            for sides in _shared(a, b)
+            if not has_ratio(*sides)
+        ),
+    )
+
+
+def _compare_point(
+    found: Ratio,
+    margin: float,
+    names: tuple[str, str],
+    about_runs: dict[doubts.Runs, tuple[Doubt, ...]],
+) -> Comparison:
+    interval, estimate, better = found.interval, found.estimate, found.a.point.better
+    sides = (doubts.Side(names[0], found.a), doubts.Side(names[1], found.b))
+    case = doubts.Case(sides, estimate, margin, found.interleaved, found.dropped)
+    raised = doubts.of(case, about_runs)
+    lost = lost_time.lost_to_others(_results(found.a), _results(found.b), margin, raised)
+    verdict, reason = decide(estimate, margin, better, lost, names)
+    looks = looks_of((*found.a.samples, *found.b.samples))
+    if looks and not interval.why and found.replication == "runs":
+        reason += f" ({allowance(found.confidence, looks)})"
+    mean_a, mean_b = found.means
+    return Comparison(
+        point=found.a.point,
+        a=names[0],
+        b=names[1],
+        mean_a=mean_a,
+        mean_b=mean_b,
+        ratio=estimate,
+        n=(len(found.a.samples), len(found.b.samples)),
+        method=found.method,
+        margin=margin,
+        verdict=verdict,
+        reason=f"{interval.why}: no interval" if interval.why else reason,
+        smallest_visible=_visible(interval),
+        doubts=raised,
+        by_margin=surely_beyond(estimate, margin, better, lost),
+        replication=found.replication,
+        sessions=found.sessions,
+        error=interval.error,
+        degrees=interval.degrees,
+        runs_needed=_runs_needed(found, margin) if more_would_decide(verdict, estimate, lost) else None,
+        rank=_rank(found),
+        lost_to_others=lost,
+    )
+
+
+def _visible(interval: LogInterval) -> float | None:
+    """Half-width as a ratio − 1; None without an interval, and for a half beyond any number."""
+    above = None if interval.half is None else ratio_end(interval.half)
+    return None if above is None or interval.half is None else math.expm1(interval.half)
+
+
+def _results(side: Group) -> list[Result]:
+    return [sample.result for sample in side.samples]
+
+
+def _runs_needed(found: Ratio, margin: float) -> RunsNeeded:
+    """What would decide; the spread is that of what is replicated."""
+    a, b = found.replicates
+    spread = power.of_pairs(a, b) if found.paired else power.of_sides(a, b)
+    return power.runs_needed(spread, margin, found.confidence, of=found.replication)
+
+
+def _rank(found: Ratio) -> Estimate | None:
+    """Only beside an interval of the means: none where the spread is hidden or there is no pair."""
+    a, b = found.replicates
+    if found.interval.half is None:
+        return None
+    if found.paired:
+        return rank.paired(list(zip(a, b, strict=True)), found.confidence)
+    return rank.unpaired(a, b, found.confidence)
+
+
+def more_would_decide(verdict: Verdict, estimate: Estimate, lost: Lost = NOTHING_LOST) -> bool:
+    """Whether the interval is too wide to say: it holds 1, and more runs make it narrower.
+
+    More runs beside the same neighbours do not.
+    """
+    low, high = estimate.low, estimate.high
+    if lost != NOTHING_LOST:
+        return False
+    return verdict == "undecided" and low is not None and high is not None and low <= 1 <= high
+
+
+def beyond(estimate: Estimate, margin: float) -> bool:
+    """Whether the whole interval lies outside the margin."""
+    low, high = estimate.low, estimate.high
+    return low is not None and high is not None and (low > 1 + margin or high < 1 / (1 + margin))
+
+
+def surely_beyond(estimate: Estimate, margin: float, better: Better | None, lost: Lost) -> bool:
+    """Whether it lies outside the margin whatever the sides may have lost to others."""
+    return not lost_time.too_much(lost) and beyond(allowing_for(lost, estimate, better), margin)
+
+
+def decide(
+    estimate: Estimate,
+    margin: float,
+    better: Better | None,
+    lost: Lost = NOTHING_LOST,
+    names: tuple[str, str] = ("A", "B"),
+) -> tuple[Verdict, str]:
+    """The verdict on B from the interval, and why, as text.
+
+    lost  shares of their time that A and B may have lost to others, for which the interval is stretched
+
+    Inside [1/(1 + margin), 1 + margin] it is `equivalent`; else, where the interval excludes 1, `faster` or
+    `slower`; else, and where there is no interval or too much may be lost, `undecided`.
+    """
+    stretched = allowing_for(lost, estimate, better)
+    low, high = stretched.low, stretched.high
+    if low is None or high is None:
+        return "undecided", "an end of the interval is beyond any number: more runs"
+    if lost_time.too_much(lost):
+        limit = f"above {percent(lost_time.MOST_LOST)} there is no verdict, however many runs"
+        return "undecided", f"{lost_time.words(lost, names)}; {limit}: run again alone"
+    least, most = 1 / (1 + margin), 1 + margin
+    reach, remedy = f"the interval {_written(low)} to {_written(high)}", "more runs"
+    if lost != NOTHING_LOST:
+        reach += f", stretched because {lost_time.words(lost, names)},"
+        remedy = "run again alone"
+    if least <= low and high <= most:
+        return "equivalent", f"{reach} lies within the margin of ±{percent(margin)}"
+    if low <= 1 <= high:
+        if high / low > most / least:
+            return "undecided", f"{reach} is wider than the margin of ±{percent(margin)}: {remedy}"
+        beyond_it = f"holds 1 and reaches beyond the margin of ±{percent(margin)}"
+        return "undecided", f"{reach} {beyond_it}: {remedy}"
+    if better is None:
+        return "undecided", f"{reach} excludes 1, but no direction of this metric is declared better"
+    verdict: Verdict = "faster" if (low > 1) == (better == "higher") else "slower"
+    by_margin = beyond(estimate, margin)
+    by = f"by more than the margin of ±{percent(margin)}" if by_margin else "though perhaps within the margin"
+    return verdict, f"{reach} excludes 1, {by}"
+
+
+def _written(value: float) -> str:
+    return f"{value:.3f}" if abs(value - 1) >= 0.002 else f"{value:.4f}"

@@ -1,0 +1,80 @@
+"""Whether something is still as good as its baseline, but for a margin: the question that CI asks.
+
+Answered from the intervals that `compare` makes, one side of them: a candidate may be better by any amount.
+"All hold" needs no correction, for each has to hold by itself; "one is worse" is picked out of several and
+rests on the interval that allows for that (Holm).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from assay.analyse.comparison.lost_time import allowing_for, too_much, words
+from assay.analyse.doubts import percent
+from assay.records import Comparison, Estimate
+from assay.units import counted, significant
+
+Answer = Literal["holds", "worse", "undecided"]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One comparison, the candidate as B, and whether it is worse by more than the margin."""
+
+    comparison: Comparison
+    answer: Answer
+    reason: str
+
+
+def judge(comparison: Comparison) -> Judged:
+    """`holds`: the interval excludes that it is worse by more than the margin; `worse`: it excludes less.
+
+    A metric without a better direction holds where it moved by no more than the margin either way, and is
+    else undecided: nobody knows which way is worse.
+    """
+    c = comparison
+    alone, together = (
+        _span(allowing_for(c.lost_to_others, ratio, c.point.better))
+        for ratio in (c.ratio, c.family.ratio if c.family else c.ratio)
+    )
+    least, most = 1 / (1 + c.margin), 1 + c.margin
+    width = f"the margin of {percent(c.margin)}"
+    remedy = (
+        f"{words(c.lost_to_others, (c.a, c.b))}: run again alone" if any(c.lost_to_others) else "more runs"
+    )
+    if alone is None or too_much(c.lost_to_others):
+        return Judged(c, "undecided", c.reason)
+    own = f"the interval {_told(alone)}" if c.family is None else f"the interval taken alone ({_told(alone)})"
+    below, above = c.point.better in ("higher", None), c.point.better in ("lower", None)
+    if (not below or alone[0] >= least) and (not above or alone[1] <= most):
+        return Judged(c, "holds", f"{own} is not worse by more than {width}")
+    if c.point.better is None:
+        unknown = "no direction of this metric is declared better: declare `better:`"
+        return Judged(c, "undecided", f"{own} is not within {width}, and {unknown}")
+    if together is not None and ((below and together[1] < least) or (above and together[0] > most)):
+        return Judged(c, "worse", f"the whole interval {_told(together)} is worse by more than {width}")
+    if c.family is not None and ((below and alone[1] < least) or (above and alone[0] > most)):
+        others = counted(c.family.size - 1, "other")
+        less = (
+            f"{own} is worse by more than {width}, but claimed together with {others} it may be worse by less"
+        )
+        return Judged(c, "undecided", f"{less}: {remedy}")
+    return Judged(c, "undecided", f"{own} reaches beyond {width}: {remedy}")
+
+
+def overall(judged: Sequence[Judged], missing: int) -> Answer:
+    """One answer for all: `worse` if any is, else `undecided` if any is or could not be compared."""
+    answers = {one.answer for one in judged}
+    if "worse" in answers:
+        return "worse"
+    return "undecided" if missing or "undecided" in answers or not answers else "holds"
+
+
+def _span(ratio: Estimate) -> tuple[float, float] | None:
+    return None if ratio.low is None or ratio.high is None else (ratio.low, ratio.high)
+
+
+def _told(span: tuple[float, float]) -> str:
+    return f"{significant(span[0], 4)} to {significant(span[1], 4)}"

@@ -1,0 +1,225 @@
+"""Which runs are compared with which, and on which metric: decided here, whoever asks.
+
+`assay compare`, `assay gate`, `assay report` and a run until decided take their sides, their baseline and
+their primary metrics from here, so that they can't disagree about the same runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from assay.analyse.comparison.compare import hold_against
+from assay.analyse.comparison.groups import Metrics, counts
+from assay.analyse.statistics.families import claimed_together
+from assay.errors import InputError
+from assay.records import Comparison, Metric, Point, Result, Run, Shape
+
+MOST_PAIRED = 4  # systems that are compared pair by pair; of more, a ranking says more in less
+Runs = Sequence[Result]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two sides: `b` is compared with `a`, under these names of A and B."""
+
+    a: Runs
+    b: Runs
+    names: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class OpenQuestion:
+    """A benchmark of which two sides share metrics, but not the one that the verdict rests on.
+
+    reason  why its primary metric is not compared, as text
+    """
+
+    benchmark: str
+    metric: str
+    a: str
+    b: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.benchmark}, {self.b} against {self.a}: not compared: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Everything that came of comparing pairs.
+
+    comparisons   each metric at each point that both sides of a pair have, by pair
+    primary       of them, those that the verdict rests on, corrected as one family
+    not_compared  points without a comparison, each with the reason as text
+    open          what has no verdict, although other metrics were compared
+    sides         all runs of each side, by its name in the comparisons
+    """
+
+    comparisons: tuple[Comparison, ...]
+    primary: tuple[Comparison, ...]
+    not_compared: tuple[tuple[Point, str], ...]
+    open: tuple[OpenQuestion, ...]
+    sides: Mapping[str, Runs] = field(default_factory=dict)
+
+
+# Sides -----------------------------------------------------------------------------------------------------
+
+
+def baseline_of(systems: Iterable[str], stated: str | None) -> str:
+    """What the other systems are compared with: the stated one if it is among them, else the first."""
+    known = list(systems)
+    return stated if stated in known else known[0]
+
+
+def are_ranked(systems: Collection[str], stated: str | None) -> bool:
+    """Whether these are too many to compare with a baseline that nobody stated."""
+    return len(systems) > MOST_PAIRED and stated not in systems
+
+
+def against(sides: Mapping[str, Runs], baseline: str) -> list[Pair]:
+    """Each other side with the baseline."""
+    return [Pair(sides[baseline], runs, (baseline, name)) for name, runs in sides.items() if name != baseline]
+
+
+def between(a: str, of_a: Mapping[str, Runs], b: str, of_b: Mapping[str, Runs]) -> list[Pair]:
+    """What two references name, system by system; one system each may have different names.
+
+    a, b        the references, as they were written
+    of_a, of_b  the runs of each of their systems
+
+    Raises InputError where they hold different systems.
+    """
+    if len(of_a) == len(of_b) == 1:
+        (name_a, side_a), (name_b, side_b) = *of_a.items(), *of_b.items()
+        return [Pair(side_a, side_b, (name_a, name_b) if name_a != name_b else (a, b))]
+    if of_a.keys() == of_b.keys():
+        return [Pair(of_a[system], of_b[system], (f"{a}:{system}", f"{b}:{system}")) for system in of_a]
+    several, systems = (a, list(of_a)) if len(of_a) > 1 else (b, list(of_b))
+    raise InputError(
+        f"{several} holds the systems {', '.join(systems)}: name one of them, like {several}:{systems[0]}"
+    )
+
+
+def layouts(reference: str, system: str, runs: Runs) -> list[Pair]:
+    """Each two shapes of one system with equally many accelerators, fewer workers first: 2x8, 16x1.
+
+    Raises InputError where there are no two such shapes.
+    """
+    by_shape: dict[Shape, list[Result]] = {}
+    for result in runs:
+        by_shape.setdefault(result.run.trial.shape, []).append(result)
+    ordered = sorted(by_shape, key=lambda shape: (shape.ranks, shape.workers))
+    alike = [(a, b) for a, b in combinations(ordered, 2) if a.ranks == b.ranks]
+    if not alike:
+        shapes = ", ".join(map(str, ordered))
+        raise InputError(f"{reference}: no two of its shapes have equally many accelerators: {shapes}")
+    return [Pair(by_shape[a], by_shape[b], (system, system)) for a, b in alike]
+
+
+# Metrics ---------------------------------------------------------------------------------------------------
+
+
+def led_by(stated: Mapping[str, str], metrics: Metrics) -> Metrics:
+    """The same declarations, led by the metric that a suite states as primary of a benchmark.
+
+    stated  benchmark → metric
+    """
+
+    def declared(run: Run) -> Mapping[str, Metric]:
+        table = metrics(run)
+        first = stated.get(run.trial.benchmark)
+        return table if first is None or first not in table else {first: table[first], **table}
+
+    return declared
+
+
+def primary_metrics(
+    runs: Iterable[Result], metrics: Metrics, stated: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Benchmark → the metric that its verdict rests on, whichever of the sides measured it.
+
+    It is the stated one, else the first that the workload declares, else the first by name; of those that
+    any run measured at all. A stated one stays where nothing of its benchmark was measured.
+    """
+    first = dict(stated or {})
+    measured: dict[str, set[str]] = {}
+    rank: dict[tuple[str, str], int] = {}
+    known: set[tuple[str, str]] = set()
+    for result in filter(counts, runs):
+        trial = result.run.trial
+        measured.setdefault(trial.benchmark, set()).update(m.metric for m in result.reading.measurements)
+        if (trial.benchmark, trial.digest) not in known:
+            known.add((trial.benchmark, trial.digest))
+            rank |= {(trial.benchmark, name): at for at, name in enumerate(metrics(result.run))}
+    for benchmark, names in measured.items():
+        if names and first.get(benchmark) not in names:
+            last = len(rank)
+            first[benchmark] = min(names, key=lambda name: (rank.get((benchmark, name), last), name))
+    return first
+
+
+def judge(
+    pairs: Sequence[Pair],
+    metrics: Metrics,
+    *,
+    margin: float,
+    primary: Mapping[str, str],
+    layouts: bool = False,
+) -> Judgement:
+    """Each pair compared, and the claims about the primary metrics corrected as one family.
+
+    margin   share that counts as equal: 0.02
+    primary  benchmark → the metric that its verdict rests on; what it lacks is compared and not judged
+    layouts  compare shapes of equally many ranks with each other, too
+
+    Raises InputError when a run is on both sides of a pair.
+    """
+    comparisons: list[Comparison] = []
+    not_compared: list[tuple[Point, str]] = []
+    open_: list[OpenQuestion] = []
+    sides: dict[str, Runs] = {}
+    for pair in pairs:
+        outcome = hold_against(
+            pair.a, pair.b, margin=margin, names=pair.names, metrics=metrics, layouts=layouts
+        )
+        comparisons += outcome.comparisons
+        not_compared += outcome.left_out
+        for c in outcome.comparisons:
+            sides |= {c.a: pair.a, c.b: pair.b}
+        open_ += _open(pair, outcome.comparisons, primary)
+
+    def leads(c: Comparison) -> bool:
+        return primary.get(c.point.benchmark) == c.point.metric
+
+    together = claimed_together(comparisons, leads)
+    return Judgement(together, tuple(filter(leads, together)), tuple(not_compared), tuple(open_), sides)
+
+
+def _open(
+    pair: Pair, comparisons: Sequence[Comparison], primary: Mapping[str, str]
+) -> Iterator[OpenQuestion]:
+    """Benchmarks of the pair with comparisons, and none of the primary metric."""
+    compared: dict[str, set[str]] = {}
+    for c in comparisons:
+        compared.setdefault(c.point.benchmark, set()).add(c.point.metric)
+    for benchmark, names in compared.items():
+        metric = primary.get(benchmark)
+        if metric is not None and metric not in names:
+            yield OpenQuestion(benchmark, metric, *pair.names, _why(pair, benchmark, metric))
+
+
+def _why(pair: Pair, benchmark: str, metric: str) -> str:
+    measured = sum(_measured(side, benchmark, metric) for side in (pair.a, pair.b))
+    words = {0: "on neither side", 1: "on one side only", 2: "at no point of both sides that has a ratio"}
+    return f"{metric} was measured {words[measured]}"
+
+
+def _measured(side: Runs, benchmark: str, metric: str) -> bool:
+    return any(
+        measurement.metric == metric
+        for result in filter(counts, side)
+        if result.run.trial.benchmark == benchmark
+        for measurement in result.reading.measurements
+    )

@@ -1,0 +1,1 @@
+"""Exchanges between ranks over their size, and what they take of a step."""

@@ -1,0 +1,235 @@
+"""Time and bus bandwidth of exchanges over their size: the figures, the line, n½, the share of the network.
+
+The run is the unit of replication: each is fitted alone, and intervals are over the runs' figures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal
+
+from assay.analyse.comparison.groups import Group, Metrics, Sample, group
+from assay.analyse.exchange import fabrics
+from assay.analyse.exchange.alpha_beta import Line, Misfit, fit, misfit
+from assay.analyse.exchange.fabrics import Fabric
+from assay.analyse.statistics.bands import LEAST_SIZES, SIZE, without_size
+from assay.analyse.statistics.ratio import mean, one_side
+from assay.records import Estimate, Point, Result, Scalar, Shape
+
+MISFIT = 0.05  # false alarms of the test whether the runs' means miss their lines
+MOST_MISS = 0.1  # a line that lies closer than this to every size serves, however surely it misses
+DRAWN = 48  # points of a drawn line
+
+
+@dataclass(frozen=True)
+class AtSize:
+    """What was measured at one size: seconds of an exchange, bytes a second of bus bandwidth."""
+
+    size_bytes: int
+    latency: Estimate
+    busbw: Estimate
+
+
+@dataclass(frozen=True)
+class ExchangeCurve:
+    """Exchanges of one system, benchmark and setting over sizes, the smallest first.
+
+    labels        swept parameters and the measurements' own labels, without the size
+    alpha         latency, seconds; None where no line fits
+    asymptote     bus bandwidth of endless sizes by the line; None where no line fits
+    half          size in bytes at which half of the bandwidth is reached
+    half_by       of the asymptote by the `line`, or of the largest measured between `sizes`; "" unknown
+    drawn         the line: size in bytes, bus bandwidth with its interval; empty where none fits
+    why_no_line   in words; "" where there is one
+    misfit        of the runs' lines, fitting or not; None where runs have none
+    line_rate     of the slowest node's network; None where it is not known or not what limits
+    of_line_rate  largest bus bandwidth measured over it
+    """
+
+    system: str
+    benchmark: str
+    shape: str
+    labels: Mapping[str, Scalar]
+    points: tuple[AtSize, ...]
+    alpha: Estimate | None
+    asymptote: Estimate | None
+    half: Estimate | None
+    half_by: Literal["line", "sizes", ""]
+    drawn: tuple[tuple[float, Estimate], ...]
+    why_no_line: str
+    misfit: Misfit | None
+    line_rate: Fabric | None
+    of_line_rate: Estimate | None
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run's figures by size: seconds, and bus bandwidth in bytes a second."""
+
+    result: Result
+    seconds: Mapping[int, float]
+    busbw: Mapping[int, float]
+
+    @property
+    def bus(self) -> float:
+        """Bus bandwidth over algorithmic bandwidth: the operation's factor, the same at all sizes."""
+        return mean([self.busbw[size] * self.seconds[size] / size for size in self.busbw])
+
+
+def exchange_curves(system: str, results: Iterable[Result], metrics: Metrics) -> list[ExchangeCurve]:
+    """Every curve over at least four sizes that one system's runs have, in the order of the points."""
+    return [made for groups in _by_curve(results, metrics) if (made := _curve(system, groups)) is not None]
+
+
+_Sizes = dict[int, dict[str, Group]]  # size → metric → runs
+
+
+def _by_curve(results: Iterable[Result], metrics: Metrics) -> Iterator[_Sizes]:
+    curves: dict[tuple[str, str, str], _Sizes] = {}
+    units = {"latency": "s", "busbw": "B/s"}
+    sized = [r for r in results if any(SIZE in m.labels for m in r.reading.measurements)]
+    for found in group(sized, metrics).values():
+        point = found.point
+        size = point.labels.get(SIZE)
+        if point.metric in units and isinstance(size, int) and min(found.values) > 0:
+            setting = repr(sorted(without_size(point.labels).items()))
+            curve = curves.setdefault((point.benchmark, point.shape, setting), {})
+            curve.setdefault(size, {})[point.metric] = found.in_unit(units[point.metric])
+    for curve in curves.values():
+        whole = {size: of for size, of in sorted(curve.items()) if len(of) == len(units)}
+        if len(whole) >= LEAST_SIZES:
+            yield whole
+
+
+def _curve(system: str, sizes: _Sizes) -> ExchangeCurve | None:
+    points = tuple(AtSize(size, one_side(of["latency"]), one_side(of["busbw"])) for size, of in sizes.items())
+    runs = _runs(sizes)
+    if not runs:
+        return None
+    lines = [line for run in runs if (line := fit(run.seconds)) is not None]
+    off = _misfit(runs, lines)
+    why = _why_no_line(runs, lines, off)
+    point = next(iter(sizes.values()))["latency"].point
+    made = ExchangeCurve(
+        system, point.benchmark, point.shape, without_size(point.labels), points,
+        None, None, None, "", (), why, off, *_of_line_rate(runs, sizes),
+    )  # fmt: skip
+    return _with_half_measured(made, runs) if why else _with_line(made, runs, lines)
+
+
+def _runs(sizes: _Sizes) -> list[_Run]:
+    """The runs that have at least four sizes."""
+    results: dict[str, Result] = {}
+    found: dict[str, dict[str, dict[int, float]]] = {"latency": {}, "busbw": {}}
+    for size, of in sizes.items():
+        for metric, by_run in found.items():
+            for sample in of[metric].samples:
+                results[sample.result.run.id] = sample.result
+                by_run.setdefault(sample.result.run.id, {})[size] = sample.value
+    runs = []
+    for run, result in results.items():
+        seconds, busbw = (by_run.get(run, {}) for by_run in found.values())
+        both = [size for size in seconds if size in busbw]
+        if len(both) >= LEAST_SIZES:
+            runs.append(_Run(result, {n: seconds[n] for n in both}, {n: busbw[n] for n in both}))
+    return runs
+
+
+def _misfit(runs: Sequence[_Run], lines: Sequence[Line]) -> Misfit | None:
+    """None where a run has no line, or the runs have too few sizes in common."""
+    common = set.intersection(*(set(run.seconds) for run in runs))
+    return misfit(lines) if len(lines) == len(runs) and len(common) >= LEAST_SIZES else None
+
+
+def _why_no_line(runs: Sequence[_Run], lines: Sequence[Line], off: Misfit | None) -> str:
+    if len(lines) < len(runs):
+        return (
+            f"in {len(runs) - len(lines)} of {len(runs)} runs the sizes don't show both a latency and a "
+            "bandwidth"
+        )
+    surely = off is not None and off.probability is not None and off.probability < MISFIT
+    if off is not None and surely and abs(off.share) > MOST_MISS:
+        return "no line fits all sizes"
+    return ""
+
+
+def _with_line(made: ExchangeCurve, runs: Sequence[_Run], lines: Sequence[Line]) -> ExchangeCurve:
+    def over_runs(values: Iterable[float], unit: str) -> Estimate:
+        return _over_runs(made, runs, values, unit)
+
+    least, most = (math.log(made.points[at].size_bytes) for at in (0, -1))
+    grid = [math.exp(least + (most - least) * at / (DRAWN - 1)) for at in range(DRAWN)]
+    both = list(zip(runs, lines, strict=True))
+    return replace(
+        made,
+        alpha=over_runs((line.alpha_s for line in lines), "s"),
+        asymptote=over_runs((run.bus / line.beta_s for run, line in both), "B/s"),
+        half=over_runs((line.half_bytes for line in lines), "B"),
+        half_by="line",
+        drawn=tuple(
+            (n, over_runs((run.bus * n / line.seconds(n) for run, line in both), "B/s")) for n in grid
+        ),
+    )
+
+
+def _with_half_measured(made: ExchangeCurve, runs: Sequence[_Run]) -> ExchangeCurve:
+    halves = [_half_measured(run.busbw) for run in runs]
+    known = [half for half in halves if half is not None]
+    if len(known) < len(runs):
+        return made
+    return replace(made, half=_over_runs(made, runs, known, "B"), half_by="sizes")
+
+
+def _half_measured(busbw: Mapping[int, float]) -> float | None:
+    """The size after which more than half of the largest is reached for good; None where it always is.
+
+    Between two sizes it follows a power law through both.
+    """
+    sizes, half = sorted(busbw), max(busbw.values()) / 2
+    for below, above in reversed(list(pairwise(sizes))):
+        if busbw[below] < half <= busbw[above]:
+            part = math.log(half / busbw[below]) / math.log(busbw[above] / busbw[below])
+            return below * math.pow(above / below, part)
+    return None
+
+
+def _over_runs(made: ExchangeCurve, runs: Sequence[_Run], values: Iterable[float], unit: str) -> Estimate:
+    """Geometric mean with its interval, which allows for looks as every other does."""
+    samples = tuple(Sample(run.result, value) for run, value in zip(runs, values, strict=True))
+    point = Point(made.benchmark, made.shape, "", unit, None, made.labels)
+    return one_side(Group(point, samples))
+
+
+def _of_line_rate(runs: Sequence[_Run], sizes: _Sizes) -> tuple[Fabric | None, Estimate | None]:
+    """What the slowest node's network carries at most, and the share of it that bus bandwidth reached.
+
+    Only between nodes; and not of all-to-all with several ranks a node, whose bus bandwidth is not what
+    leaves a node.
+    """
+    fabric = _slowest_fabric(runs)
+    shape = Shape.parse(next(iter(sizes.values()))["busbw"].point.shape)
+    nodes = {len(run.result.provenance.nodes) for run in runs if run.result.provenance is not None}
+    several = any(shape.ranks > count for count in nodes)
+    if fabric is None or (several and _operation(runs[0].result) == "alltoall"):
+        return None, None
+    best = max((one_side(of["busbw"]) for of in sizes.values()), key=lambda estimate: estimate.value)
+    rate = fabric.bytes_per_s
+    low, high = (None if end is None else end / rate for end in (best.low, best.high))
+    return fabric, replace(best, value=best.value / rate, low=low, high=high, unit="")
+
+
+def _slowest_fabric(runs: Sequence[_Run]) -> Fabric | None:
+    """Of all nodes of all runs; None for one node, and where a node's is not known."""
+    tables = [run.result.provenance.nodes if run.result.provenance is not None else () for run in runs]
+    if not all(len(nodes) > 1 for nodes in tables):
+        return None
+    found = [fabrics.of_node(node) for nodes in tables for node in nodes]
+    known = [fabric for fabric in found if fabric is not None]
+    return min(known, key=lambda fabric: fabric.bytes_per_s) if len(known) == len(found) else None
+
+
+def _operation(result: Result) -> Scalar | None:
+    return result.reading.facts.get("operation", result.run.trial.params.get("operation"))

@@ -1,0 +1,123 @@
+"""Absolute requirements held against runs: an acceptance test with a one-sided verdict.
+
+Of runs that were looked at before all were in, the interval is the plan's repeated one: each of its ends is a
+bound that holds at all looks together, in 97.5 % of cases and so in more than the 95 % that are promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from assay.analyse import doubts
+from assay.analyse.comparison.groups import Group, Metrics, group, place_of
+from assay.analyse.comparison.lost_time import MOST_LOST
+from assay.analyse.doubts import meanwhile
+from assay.analyse.statistics import intervals
+from assay.analyse.statistics.ratio import logs, looks_of, one_side
+from assay.analyse.statistics.sequential import allowance
+from assay.records import DEFAULT_MARGIN, Estimate, Expectation, Point, Requirement, Result
+from assay.units import convert, human
+
+CONFIDENCE = 0.9  # at least: two-sided, so that each end is a one-sided 95 % bound
+
+
+def check(
+    results: Sequence[Result], expectations: Mapping[str, Sequence[Expectation]], *, metrics: Metrics
+) -> tuple[Requirement, ...]:
+    """One verdict a system, requirement and point of the sweep that ran: it is held at every one of them.
+
+    expectations  by benchmark, each in a unit of the metric's kind
+    metrics       what a run's workload declares
+
+    A point whose runs all failed, or don't report the metric, is `undecided` and not forgotten.
+    Raises ValueError when a requirement's unit can't be that of its metric (a plan refuses such).
+    """
+    by_system: dict[str, list[Result]] = {}
+    for result in results:
+        if result.run.state.final:
+            by_system.setdefault(result.run.trial.system, []).append(result)
+    return tuple(
+        requirement
+        for system in sorted(by_system)
+        for requirement in _of_system(system, by_system[system], expectations, metrics)
+    )
+
+
+def _of_system(
+    system: str,
+    results: Sequence[Result],
+    expectations: Mapping[str, Sequence[Expectation]],
+    metrics: Metrics,
+) -> Iterator[Requirement]:
+    groups = group(results, metrics)
+    places = {place_of(result.run): result.run for result in results}
+    for benchmark, wanted in expectations.items():
+        for expectation in wanted:
+            here = {
+                key: found
+                for key, found in groups.items()
+                if (key.place.benchmark, key.metric) == (benchmark, expectation.metric)
+            }
+            yield from (_verdict(system, found, expectation) for found in here.values())
+            measured = {key.place for key in here}
+            for place, run in places.items():
+                if place.benchmark == benchmark and place not in measured:
+                    point = Point(
+                        benchmark, place.shape, expectation.metric, expectation.unit, None, run.trial.varied
+                    )
+                    yield Requirement(
+                        system,
+                        point,
+                        expectation,
+                        None,
+                        "undecided",
+                        f"no run that counts reports {expectation.metric}",
+                    )
+
+
+def _verdict(system: str, found: Group, expectation: Expectation) -> Requirement:
+    estimate, why = _estimate(found)
+    needed = convert(expectation.value, expectation.unit, found.point.unit)
+    case = doubts.Case((doubts.Side(system, found),), estimate)
+    lost = meanwhile.lost_to_others([sample.result for sample in found.samples], DEFAULT_MARGIN)
+    verdict, reason = decide(estimate, expectation.relation, needed, lost)
+    if looks := looks_of(found.samples):
+        reason += f" ({allowance(estimate.confidence, looks)})"
+    return Requirement(system, found.point, expectation, estimate, verdict, why or reason, doubts.of(case))
+
+
+def decide(
+    estimate: Estimate, relation: Literal[">=", "<="], needed: float, lost: float = 0.0
+) -> tuple[Literal["holds", "fails", "undecided"], str]:
+    """Whether the requirement holds by the one-sided bounds at the interval's ends, and why, in words.
+
+    needed  in the estimate's unit
+    lost    share of their time that the runs may have lost to others: a requirement that they do not meet
+            beside others fails only where they would not meet it alone
+    """
+    low, high, unit = estimate.low, estimate.high, estimate.unit
+    if low is None or high is None:
+        return "undecided", "there is no bound"
+    asked = f"{relation} {human(needed, unit)}"
+    sign = 1 if relation == ">=" else -1
+    safe, hopeful = (low, high) if relation == ">=" else (high, low)
+    if sign * (safe - needed) >= 0:
+        return "holds", f"the 95 % bound {human(safe, unit)} is {asked}"
+    if sign * (hopeful - needed) < 0 and lost:
+        alone = hopeful / (1 - lost) ** sign if lost <= MOST_LOST else None
+        if alone is None or sign * (alone - needed) >= 0:
+            taken = f"others had CPUs that these runs may have waited for {doubts.percent(lost)} of the time"
+            return "undecided", f"{human(hopeful, unit)} is not {asked}, but {taken}: run again alone"
+    if sign * (hopeful - needed) < 0:
+        return "fails", f"even the favourable 95 % bound {human(hopeful, unit)} is not {asked}"
+    between = f"{human(low, unit)} and {human(high, unit)}"
+    return "undecided", f"{human(needed, unit)} lies between the 95 % bounds {between}: more runs"
+
+
+def _estimate(found: Group) -> tuple[Estimate, str]:
+    """Geometric mean with its bounds, and why there are none."""
+    estimate = one_side(found, CONFIDENCE)
+    if min(found.values) <= 0:
+        return estimate, "a value is not above 0: no bound"
+    return estimate, f"{why}: no bound" if (why := intervals.one_mean(logs(found)).why) else ""

@@ -1,0 +1,259 @@
+"""What was measured against what the hardware can do at most, and against what others reached.
+
+MFU = FLOPs a sample × samples a second / (peak FLOP/s × accelerators), the model FLOPs utilisation of
+Chowdhery et al., PaLM (2022), appendix B: operations that the model needs, not those that ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from assay.analyse.comparison.groups import Group, Metrics, group
+from assay.analyse.exchange import fabrics
+from assay.analyse.expectations.accelerators import Accelerator, of_name
+from assay.analyse.expectations.references import Reference, matching, workload_of
+from assay.analyse.statistics.ratio import one_side
+from assay.records import Estimate, Point, Result, Run, Scalar, Shape
+from assay.units import factor
+
+Flops = Callable[[Run], float | None]
+"""FLOPs that a sample of the run's workload needs; None where unknown."""
+Kind = Literal["mfu", "arithmetic", "memory-bandwidth", "line-rate"]
+Verdict = Literal["below", "within", "above"]
+IN_16_BITS = frozenset({"resnet", "ssd", "retinanet", "maskrcnn", "unet3d"})
+
+
+@dataclass(frozen=True)
+class Normal:
+    """What others reached on the same accelerators, in the metric's base unit.
+
+    each     the figures are those of one accelerator
+    verdict  of the whole interval: below or above every published figure, else within them
+    """
+
+    low: float
+    high: float
+    each: bool
+    verdict: Verdict
+    references: tuple[Reference, ...]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How much of what the hardware can do at most a figure is.
+
+    share   None where the most is not known; `why` then says what is missing
+    peak    the most, in the metric's base unit, over all accelerators or nodes; `of` says of what
+    normal  None where nothing is published
+    """
+
+    system: str
+    point: Point
+    kind: Kind
+    share: Estimate | None
+    peak: float | None
+    of: str
+    source: str
+    why: str
+    normal: Normal | None
+
+
+def mfu(flops_per_sample: float, samples_per_s: float, peak_flop_per_s: float, accelerators: int) -> float:
+    """Model FLOPs utilisation, 0 to 1.
+
+    peak_flop_per_s  dense, of one accelerator, in the number format that was used
+
+    >>> round(mfu(24.3e9, 7096, 125e12, 8), 3)
+    0.172
+    """
+    return flops_per_sample * samples_per_s / (peak_flop_per_s * accelerators)
+
+
+def usage(results: Iterable[Result], *, metrics: Metrics, flops: Flops) -> tuple[Usage, ...]:
+    """Every figure that has a physical limit, held against it; a bandwidth at its largest payload only."""
+    by_system: dict[str, list[Result]] = {}
+    for result in results:
+        by_system.setdefault(result.run.trial.system, []).append(result)
+    found = [
+        made
+        for system, runs in by_system.items()
+        for of_point in group(runs, metrics).values()
+        if (made := of_group(system, of_point, flops)) is not None
+    ]
+    return tuple(_largest_payloads(found))
+
+
+def of_group(system: str, found: Group, flops: Flops) -> Usage | None:
+    """The runs at one point against its limit; None where the metric has none."""
+    run = found.samples[0].result.run
+    kind = _kind(found.point, flops(run))
+    if kind is None or min(found.values) <= 0:
+        return None
+    most = _most(kind, found, flops(run))
+    up, base = factor(found.point.unit)
+    value = one_side(found)
+    value = _scaled(value, up, base)
+    normal = _normal(found, value)
+    if isinstance(most, str):
+        return Usage(system, found.point, kind, None, None, "", "", most, normal)
+    share = _scaled(value, most.per_unit / most.peak, "")
+    return Usage(
+        system, found.point, kind, share, most.peak / most.per_unit, most.of, most.source, "", normal
+    )
+
+
+def _kind(point: Point, flops_per_sample: float | None) -> Kind | None:
+    base = factor(point.unit)[1]
+    if point.metric == "throughput" and flops_per_sample is not None and base.endswith("/s"):
+        return "mfu"
+    if point.metric == "flop_rate":
+        return "arithmetic"
+    if point.metric == "bandwidth":
+        return "memory-bandwidth"
+    return "line-rate" if point.metric == "busbw" else None
+
+
+@dataclass(frozen=True)
+class _Most:
+    """A limit: `peak` operations or bytes a second, of which a unit of the figure takes `per_unit`."""
+
+    peak: float
+    per_unit: float
+    of: str
+    source: str
+
+
+def _most(kind: Kind, found: Group, flops_per_sample: float | None) -> _Most | str:
+    """The limit that the figure is held against, or in words why it is not known."""
+    if kind == "line-rate":
+        return _line_rate(found)
+    name = accelerator_name(found.samples[0].result)
+    if name is None:
+        return "no peak is known of a CPU, nor of an accelerator that nothing names"
+    device = of_name(name)
+    if device is None:
+        return f"no peak is known of {name}"
+    ranks = Shape.parse(found.point.shape).ranks
+    if kind == "memory-bandwidth":
+        return _Most(device.memory_bytes_per_s * ranks, 1.0, f"{ranks} × {name}", device.source)
+    chosen, assumed = _format(found, device, kind)
+    peak = device.peak_flop_per_s.get(chosen)
+    if peak is None:
+        return f"no peak of {name} is known for {chosen or 'a number format that nothing states'}"
+    words = f"{ranks} × {name}, {chosen} {peak / 1e12:g} TFLOP/s each"
+    words += ", assumed: the log states no number format" if assumed else ""
+    return _Most(peak * ranks, flops_per_sample or 1.0, words, device.source)
+
+
+def _format(found: Group, device: Accelerator, kind: Kind) -> tuple[str, bool]:
+    """The number format that the arithmetic used, and whether it is only assumed.
+
+    A training in fp32 may use TF32 where the device has it (PyTorch's convolutions do by default), so it is
+    held against that: the larger peak, which flatters no one.
+    """
+    chosen, assumed = arithmetic_of(found)
+    tf32 = kind == "mfu" and chosen == "fp32" and "tf32" in device.peak_flop_per_s
+    return "tf32" if tf32 else chosen, assumed
+
+
+def arithmetic_of(found: Group) -> tuple[str, bool]:
+    """The number format, and whether it is only assumed; "" where it is neither stated nor safe to assume.
+
+    MLPerf's image benchmarks are trained in 16 bits on every accelerator that has them; language models may
+    be trained in 8.
+    """
+    stated = number_format(found)
+    training = found.samples[0].result.reading.training
+    if stated or training is None or training.benchmark not in IN_16_BITS:
+        return stated, False
+    return "fp16", True
+
+
+def number_format(found: Group) -> str:
+    """The number format that label, program or parameters state: `bf16`; "" where none does."""
+    result = found.samples[0].result
+    tables: tuple[Mapping[str, object], ...] = (
+        found.point.labels,
+        result.reading.facts,
+        result.run.trial.params,
+    )
+    for table in tables:
+        for name in ("dtype", "precision"):
+            if isinstance(table.get(name), str):
+                return str(table[name])
+    return ""
+
+
+def accelerator_name(result: Result) -> str | None:
+    """The accelerator's name by the program, the probe or the system's description; None for a CPU."""
+    facts = result.reading.facts
+    if facts.get("device") == "cpu":
+        return None
+    nodes: tuple[Mapping[str, Scalar], ...] = result.provenance.nodes if result.provenance else ()
+    named = [facts.get("device_name")]
+    named += [node.get(key) for node in nodes for key in ("gpu.0.name", "mlperf.accelerator_model_name")]
+    return next((name for name in named if isinstance(name, str) and name), None)
+
+
+def _line_rate(found: Group) -> _Most | str:
+    """What leaves a node: of k nodes each sends 2(k−1)/k of the payload at least, however many ranks."""
+    shape = Shape.parse(found.point.shape)
+    provenance = found.samples[0].result.provenance
+    nodes = provenance.nodes if provenance else ()
+    k = shape.nodes or len(nodes)
+    if k < 2:
+        return "within one node nothing crosses the fabric"
+    rates = [fabric for node in nodes if (fabric := fabrics.of_node(node)) is not None]
+    if not rates:
+        return "no node says how fast its network is"
+    slowest = min(rates, key=lambda fabric: fabric.bytes_per_s)
+    n = shape.ranks
+    crossing = (2 * (k - 1) / k) / (2 * (n - 1) / n)
+    return _Most(slowest.bytes_per_s, crossing, f"{slowest.ports} a node", "the ports' rates in /sys")
+
+
+def _normal(found: Group, value: Estimate) -> Normal | None:
+    result = found.samples[0].result
+    name, shape = accelerator_name(result), Shape.parse(found.point.shape)
+    if name is None:
+        return None
+    nodes = shape.nodes or (len(result.provenance.nodes) if result.provenance else None)
+    known = matching(
+        workload_of(result), found.point.metric, name, arithmetic_of(found)[0], shape.ranks, nodes
+    )
+    if not known:
+        return None
+    each = known[0].nodes is None
+    figures = [r.each if each else r.value for r in known]
+    by = 1 / shape.ranks if each else 1.0
+    low, high = (value.low or value.value) * by, (value.high or value.value) * by
+    verdict: Verdict = "below" if high < min(figures) else "above" if low > max(figures) else "within"
+    return Normal(min(figures), max(figures), each, verdict, known)
+
+
+def _largest_payloads(found: Iterable[Usage]) -> Iterable[Usage]:
+    largest: dict[tuple[str, str, str], float] = {}
+    kept = list(found)
+    for one in kept:
+        if one.kind == "line-rate":
+            key = (one.system, one.point.benchmark, one.point.shape)
+            largest[key] = max(largest.get(key, 0.0), _payload(one))
+    return [
+        one
+        for one in kept
+        if one.kind != "line-rate"
+        or _payload(one) == largest[one.system, one.point.benchmark, one.point.shape]
+    ]
+
+
+def _payload(one: Usage) -> float:
+    size = one.point.labels.get("payload_bytes")
+    return float(size) if isinstance(size, int | float) else 0.0
+
+
+def _scaled(value: Estimate, by: float, unit: str) -> Estimate:
+    low = None if value.low is None else value.low * by
+    high = None if value.high is None else value.high * by
+    return Estimate(value.value * by, low, high, value.n, unit, value.confidence)

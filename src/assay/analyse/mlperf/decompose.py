@@ -1,0 +1,258 @@
+"""Time to train of B against A, split into the luck of convergence and the speed of the system.
+
+The verdict is of the system factor alone: how many epochs a run needs is the seed's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from assay.analyse.comparison.compare import decide
+from assay.analyse.comparison.groups import Place, Sample, place_of
+from assay.analyse.comparison.lost_time import Lost
+from assay.analyse.comparison.pairing import pairing
+from assay.analyse.doubts.meanwhile import lost_to_others
+from assay.analyse.mlperf.likeness import Likeness, likeness
+from assay.analyse.mlperf.lmdi import Factor, Factors, factors, log_mean, mean_run
+from assay.analyse.mlperf.training_sets import (
+    TrainingSet,
+    by_benchmark,
+    common_unit,
+    replicates,
+    sessions,
+    trained,
+    training_set,
+)
+from assay.analyse.statistics.ratio import looked_at
+from assay.records import Estimate, Result, Verdict
+from assay.units import counted, significant
+
+_CAUSES: Final = {
+    "length": "{unit} to the target",
+    "evaluations": "number of evaluations",
+    "start": "start",
+    "training": "training time per {unit_one}",
+    "evaluation": "time per evaluation",
+    "rest": "rest",
+}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One step on the way from A's mean minutes to B's: what it adds, and the factor that this is."""
+
+    name: str
+    factor_of: Factor
+    minutes: float
+    factor: float
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """Time to train of B over A at one benchmark: time = convergence × system, to rounding.
+
+    time, convergence   None where runs didn't converge: their times are no times to train
+    system              minutes per epoch or sample with everything that comes with it
+    undecided           why convergence has no interval, in words; "" where it has one
+    grid                what the convergence factor may be for all that the evaluation grid tells
+    causes              from A's mean minutes to B's, adding up; empty where runs didn't converge
+    verdict             of the system factor: `faster` is less time; `reason` why
+    replication         what n of the intervals are
+    """
+
+    benchmark: str
+    a: TrainingSet
+    b: TrainingSet
+    time: Estimate | None
+    convergence: Estimate | None
+    system: Estimate
+    undecided: str
+    grid: tuple[float, float] | None
+    causes: tuple[Cause, ...]
+    margin: float
+    verdict: Verdict
+    reason: str
+    replication: str
+    likeness: Likeness
+
+
+@dataclass(frozen=True)
+class Undecomposed:
+    """A benchmark that both sides trained and that can't be split, and why."""
+
+    benchmark: str
+    why: str
+
+
+def decompose(
+    a: Sequence[Result], b: Sequence[Result], *, margin: float, names: tuple[str, str]
+) -> tuple[tuple[Decomposition, ...], tuple[Undecomposed, ...]]:
+    """The split at every point that both sides trained; sizes may differ where each side has only one.
+
+    margin  share that counts as equal
+    names   of A and B, as they are shown
+    """
+    made: list[Decomposition] = []
+    not_made: list[Undecomposed] = []
+    for benchmark, side_a, side_b in _pairs(trained(a), trained(b)):
+        unit = common_unit([*side_a, *side_b])
+        if unit is None:
+            why = "the logs don't tell how many epochs or samples every run trained"
+            not_made.append(Undecomposed(benchmark, why))
+            continue
+        design = pairing(_samples(side_a), _samples(side_b))
+        if design is not None:
+            side_a, side_b = ([pair[side].result for pair in design.pairs] for side in (0, 1))
+            if not design.pairs:
+                not_made.append(Undecomposed(benchmark, "no block holds a training of both sides"))
+                continue
+        by_session = min(sessions(side_a), sessions(side_b)) > 1
+        confidence = 0.95
+        if not by_session:  # how many sessions there are was not decided by looking
+            looked = looked_at((_samples(side_a), _samples(side_b)), paired=design is not None)
+            confidence = max(confidence, looked)
+        counted = tuple(replicates(side, unit, by_session=by_session) for side in (side_a, side_b))
+        found = factors(
+            *counted,
+            paired=design is not None,
+            confidence=confidence,
+        )
+        sets = (
+            replace(training_set(names[0], side_a, unit), mean=mean_run(counted[0])),
+            replace(training_set(names[1], side_b, unit), mean=mean_run(counted[1])),
+        )
+        alike = likeness(side_a, side_b, names=names, unit=unit)
+        lost = lost_to_others(side_a, margin), lost_to_others(side_b, margin)
+        made.append(_decomposition(benchmark, sets, found, margin, alike, lost, by_session=by_session))
+    return tuple(made), tuple(not_made)
+
+
+def _samples(results: Sequence[Result]) -> list[Sample]:
+    """Runs as what blocks are made of; which value they gave is not looked at."""
+    return [Sample(result, 1.0) for result in results]
+
+
+def _pairs(a: Sequence[Result], b: Sequence[Result]) -> Iterator[tuple[str, list[Result], list[Result]]]:
+    """Runs of both sides at the same point; a benchmark with one point a side is paired whatever its size."""
+    in_b = by_benchmark(b)
+    for benchmark, side_a in by_benchmark(a).items():
+        points_a, points_b = _by_place(side_a), _by_place(in_b.get(benchmark, []))
+        if len(points_a) == len(points_b) == 1:
+            yield benchmark, side_a, in_b[benchmark]
+            continue
+        for place, runs in points_a.items():
+            if place in points_b:
+                yield benchmark, runs, points_b[place]
+
+
+def _by_place(results: Sequence[Result]) -> dict[Place, list[Result]]:
+    found: dict[Place, list[Result]] = {}
+    for result in results:
+        found.setdefault(place_of(result.run), []).append(result)
+    return found
+
+
+def _decomposition(
+    benchmark: str,
+    sets: tuple[TrainingSet, TrainingSet],
+    found: Factors,
+    margin: float,
+    alike: Likeness,
+    lost: Lost,
+    *,
+    by_session: bool,
+) -> Decomposition:
+    a, b = sets
+    censored = _censored(sets)
+    tied = a.tied and b.tied
+    verdict, reason = _verdict(found, margin, alike, lost)
+    convergence = found.convergence.estimate("", found.confidence)
+    if tied:
+        convergence = replace(convergence, low=None, high=None)
+    return Decomposition(
+        benchmark=benchmark,
+        a=a,
+        b=b,
+        time=None if censored else found.time.estimate("", found.confidence),
+        convergence=None if censored else convergence,
+        system=found.system.estimate("", found.confidence),
+        undecided=censored or (_on_grid(sets) if tied else found.convergence.why),
+        grid=None if censored else _grid_range(sets, found),
+        causes=() if censored else _causes(found, a),
+        margin=margin,
+        verdict=verdict,
+        reason=reason,
+        replication="sessions" if by_session else "runs",
+        likeness=alike,
+    )
+
+
+def _verdict(found: Factors, margin: float, alike: Likeness, lost: Lost) -> tuple[Verdict, str]:
+    """Of the system factor, where it compares the systems at all."""
+    if alike.stands == "none":
+        return "undecided", alike.claim
+    if found.system.why:
+        return "undecided", f"{found.system.why}: no interval"
+    return decide(found.system.estimate("", found.confidence), margin, "lower", lost)
+
+
+def _censored(sets: Sequence[TrainingSet]) -> str:
+    """Which runs didn't reach the target: how far they would have had to train is not known."""
+    told = [
+        f"{s.runs - s.converged} of {counted(s.runs, 'run')} of {s.name}"
+        for s in sets
+        if s.converged < s.runs
+    ]
+    return f"{' and '.join(told)} did not converge: the length is only known to be more" if told else ""
+
+
+def _on_grid(sets: Sequence[TrainingSet]) -> str:
+    told = ", ".join(f"{s.name} at {s.mean.length:g} {s.unit}{_grid_words(s)}" for s in sets)
+    return f"all runs of a side stopped at the same evaluation: {told}"
+
+
+def _grid_words(s: TrainingSet) -> str:
+    return (
+        ""
+        if s.grid is None
+        else f" of a grid of {s.grid:g} ({significant(s.grid / s.mean.length * 100, 2)} %)"
+    )
+
+
+def _grid_range(sets: tuple[TrainingSet, TrainingSet], found: Factors) -> tuple[float, float] | None:
+    """The convergence factors that agree with the evaluations at which tied runs stopped.
+
+    Runs that all stop at one evaluation have reached the target anywhere since the one before.
+    """
+    a, b = sets
+    if not (a.tied or b.tied):
+        return None
+    least = [s.mean.length - (s.grid or 0.0) if s.tied else s.mean.length for s in sets]
+    if min(least) <= 0:  # the only evaluation: nothing is known of when
+        return None
+    weight = _length_weight(found, a, b)
+    centre = found.parts.log_of("convergence")
+    low = centre + weight * math.log(least[1] / b.mean.length)
+    high = centre - weight * math.log(least[0] / a.mean.length)
+    return math.exp(low), math.exp(high)
+
+
+def _length_weight(found: Factors, a: TrainingSet, b: TrainingSet) -> float:
+    """Share of the time that is in proportion to the length: w_P."""
+    return log_mean(b.mean.training, a.mean.training) / found.parts.mean_minutes
+
+
+def _causes(found: Factors, a: TrainingSet) -> tuple[Cause, ...]:
+    words = {"unit": a.unit, "unit_one": a.unit[:-1]}
+    return tuple(
+        Cause(
+            _CAUSES[part.name].format(**words),
+            part.factor,
+            part.minutes,
+            math.exp(part.minutes / found.parts.mean_minutes),
+        )
+        for part in found.parts.parts
+    )

@@ -1,0 +1,208 @@
+"""One training log held against the rules of its round: each check with its state and its evidence.
+
+A check that the log or the round doesn't allow is `not applicable` and says why; it is never `ok` by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from assay.analyse.mlperf.rounds import (
+    OPEN_DIVISION_FREE,
+    Keys,
+    RoundRules,
+    allowed_values,
+    init_limit_minutes,
+)
+from assay.records import LoggedKey, LogOutline, Scalar, TrainingRun
+from assay.targets import Target
+
+State = Literal["ok", "fail", "not applicable"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One rule held against one log, or against the set.
+
+    rule      in a few words
+    evidence  what was found, in figures, and what is asked for where it is not met
+    where     `result_0.txt:42`; the file alone where no line shows it; "" for the set
+    """
+
+    rule: str
+    state: State
+    evidence: str
+    where: str = ""
+
+
+def check_log(run: TrainingRun, seen: LogOutline, rules: RoundRules) -> tuple[Check, ...]:
+    """Every check of one log."""
+    free = _first(seen, "submission_division") == "open" and not rules.binds_open
+    targets = () if free else rules.targets
+    return (
+        _understood(run, seen),
+        *_keys(run, seen, rules.keys),
+        *_values(run, seen, rules.round),
+        _order(run, seen),
+        _status(run, seen),
+        _caches(run, seen),
+        _initialisation(run, seen, rules.round),
+        *(_target(run, seen, target) for target in targets),
+        *([] if targets else [_no_target(run, rules)]),
+    )
+
+
+def _understood(run: TrainingRun, seen: LogOutline) -> Check:
+    name = "every MLPerf line understood"
+    if seen.skipped_at:
+        lines = ", ".join(map(str, seen.skipped_at))
+        return Check(name, "fail", f"not these lines: {lines}", _at(run, seen.skipped_at[0]))
+    if not seen.keys:
+        return Check(name, "fail", run.problem or "no MLPerf log line", run.file)
+    total = sum(key.count for key in seen.keys.values())
+    return Check(name, "ok", f"{total} lines", run.file)
+
+
+def _keys(run: TrainingRun, seen: LogOutline, keys: Keys | None) -> Iterator[Check]:
+    """Keys that have to stand in the log: one check where all is well, else one a key."""
+    once, some = "keys that stand exactly once", "keys that stand at least once"
+    if keys is None:
+        why = f"what {run.round or 'an unknown round'} asks for isn't known"
+        yield Check(once, "not applicable", why, run.file)
+        yield Check(some, "not applicable", why, run.file)
+        return
+    division = _first(seen, "submission_division")
+    asked = [key for key in keys.once if not (division == "open" and key in OPEN_DIVISION_FREE)]
+    wrong = [check for key in asked if (check := _not_once(run, key, seen.keys.get(key)))]
+    repeated = [key for key in asked if (found := seen.keys.get(key)) and found.count > 1]
+    alike = f"; said alike by several ranks: {', '.join(repeated)}" if repeated else ""
+    yield from wrong or [Check(once, "ok", f"{len(asked)} keys{alike}", run.file)]
+    groups = [*((key,) for key in keys.some), *keys.either]
+    missing = [group for group in groups if not any(key in seen.keys for key in group)]
+    for group in missing:
+        yield Check(f"at least one {' or '.join(group)}", "fail", "found none", run.file)
+    if not missing:
+        yield Check(some, "ok", f"{len(groups)} keys or pairs of keys", run.file)
+
+
+def _not_once(run: TrainingRun, key: str, found: LoggedKey | None) -> Check | None:
+    name = f"exactly one {key}"
+    if found is None:
+        return Check(name, "fail", "found none", run.file)
+    if found.count == 1 or len(found.values) == 1:
+        return None
+    said = ", ".join(str(value) for value in found.values)
+    return Check(name, "fail", f"found {found.count} that differ: {said}", _at(run, found.lines[1]))
+
+
+def _values(run: TrainingRun, seen: LogOutline, round_: str | None) -> Iterator[Check]:
+    for key, allowed in allowed_values(round_).items():
+        found = seen.keys.get(key)
+        if found is None:  # whether it has to be there is another check
+            continue
+        wrong = [value for value in found.values if not allowed.accepts(value)]
+        evidence = f"is {', '.join(str(value) or 'empty' for value in wrong or found.values)}"
+        if wrong:
+            evidence += f"; expected {allowed.expected}"
+        yield Check(key, "fail" if wrong else "ok", evidence, _at(run, found.lines[0]))
+
+
+def _order(run: TrainingRun, seen: LogOutline) -> Check:
+    name = "initialisation, then the run"
+    places = [
+        (seen.keys[key].lines[0], key)
+        for key in ("init_start", "init_stop", "run_start", "run_stop")
+        if key in seen.keys
+    ]
+    if len(places) < 2:
+        return Check(name, "not applicable", f"{len(places)} of their starts and stops in the log", run.file)
+    for (line, key), (after, follower) in pairwise(places):
+        if after < line:
+            evidence = f"{follower} (line {after}) before {key} (line {line})"
+            return Check(name, "fail", evidence, _at(run, after))
+    if seen.run_s is not None and seen.run_s <= 0:
+        evidence = f"run_stop is {-seen.run_s:.3f} s before run_start"
+        return Check(name, "fail", evidence, _at(run, places[-1][0]))
+    told = ", ".join(f"{key} {line}" for line, key in places)
+    return Check(name, "ok", f"lines: {told}", _at(run, places[0][0]))
+
+
+def _status(run: TrainingRun, seen: LogOutline) -> Check:
+    name = "run_stop says success or aborted"
+    stop = seen.keys.get("run_stop")
+    where = _at(run, stop.lines[0]) if stop else run.file
+    if run.status in ("success", "aborted"):
+        return Check(name, "ok", run.status, where)
+    return Check(name, "fail", run.problem, where)
+
+
+def _caches(run: TrainingRun, seen: LogOutline) -> Check:
+    name = "caches cleared before the run"
+    key = "run_clear_caches" if run.round == "v0.5" else "cache_clear"
+    claimed = seen.keys.get(key)
+    if claimed is None:
+        return Check(name, "fail", f"no {key} in the log", run.file)
+    if seen.cache_failure:
+        line, said = seen.cache_failure
+        return Check(name, "fail", f"{key} is claimed, but the log says: {said}", _at(run, line))
+    if False in claimed.values:
+        return Check(name, "fail", f"{key} is false", _at(run, claimed.lines[0]))
+    if _cleared_late(seen, claimed):
+        return Check(name, "fail", f"{key} comes after run_start", _at(run, claimed.lines[0]))
+    return Check(name, "ok", f"{key} claimed, nothing in the log against it", _at(run, claimed.lines[0]))
+
+
+def _cleared_late(seen: LogOutline, claimed: LoggedKey) -> bool:
+    """By the clock: a log that joins those of several programs may print the line at its end."""
+    if seen.cleared_before_s is not None:
+        return seen.cleared_before_s < 0
+    start = seen.keys.get("run_start")
+    return start is not None and claimed.lines[0] > start.lines[0]
+
+
+def _initialisation(run: TrainingRun, seen: LogOutline, round_: str | None) -> Check:
+    name = "initialisation within its limit"
+    division = _first(seen, "submission_division")
+    limit = init_limit_minutes(round_, division if isinstance(division, str) else None)
+    if limit is None or seen.init_s is None:
+        why = "no limit is known" if limit is None else "init_start or init_stop is missing"
+        return Check(name, "not applicable", why, run.file)
+    state: State = "ok" if seen.init_s < limit * 60 else "fail"
+    where = _at(run, seen.keys["init_stop"].lines[0])
+    return Check(name, state, f"{seen.init_s / 60:.2f} of {limit:g} minutes", where)
+
+
+def _target(run: TrainingRun, seen: LogOutline, target: Target) -> Check:
+    """The last evaluation before run_stop is the one that a run may stop on."""
+    name = f"target {target}"
+    last = target.of(seen.evaluations)
+    if last is None:
+        logged = ", ".join(metric or "a number without a name" for metric in seen.evaluations) or "none"
+        return Check(name, "fail", f"no such evaluation before run_stop; logged: {logged}", run.file)
+    value, line = last
+    reached = target.reached(value)
+    evidence = f"last evaluation {value:.6g}"
+    if run.status == "aborted":
+        evidence += "; run_stop says aborted: " + (
+            "the two contradict" if reached else "one of the runs that did not converge"
+        )
+        return Check(name, "fail" if reached else "not applicable", evidence, _at(run, line))
+    return Check(name, "ok" if reached else "fail", evidence, _at(run, line))
+
+
+def _no_target(run: TrainingRun, rules: RoundRules) -> Check:
+    of = f"{rules.benchmark or 'this benchmark'} in {rules.round or 'an unknown round'}"
+    why = f"the open division has none for {of}" if rules.targets else f"none is known for {of}"
+    return Check("target reached", "not applicable", why, run.file)
+
+
+def _first(seen: LogOutline, key: str) -> Scalar:
+    found = seen.keys.get(key)
+    return found.values[0] if found else None
+
+
+def _at(run: TrainingRun, line: int) -> str:
+    return f"{run.file}:{line}"

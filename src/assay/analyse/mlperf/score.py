@@ -1,0 +1,207 @@
+"""The MLPerf score of a set of training runs: the olympic mean, by the rule of the benchmark and round.
+
+Time to train is noisy, so a result is several runs: the fastest and the slowest are dropped and the rest
+averaged. A run that did not converge may count as a slowest one. A set that doesn't meet its rule has no
+score, and its doubts say why. A broken log is no run that failed: the official rule takes it for one, and
+what it gives then is kept apart.
+
+Source: MLPerf training rules, "Benchmark Results"; v0.5 rules for NCF.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Final
+
+from assay.analyse.mlperf.log_rules import Check
+from assay.analyse.mlperf.rounds import RoundRules, Rule, rule_for
+from assay.records import Doubt, DoubtKind, TrainingRun
+from assay.units import counted
+
+_BROKEN: Final = ("unfinished", "invalid")
+
+
+@dataclass(frozen=True)
+class Score:
+    """A set's score, in minutes; None where the rule gives none, and then a doubt says why.
+
+    minutes    the olympic mean
+    official   the same where the only obstacle are broken logs, each taken for a run that failed, as the
+               official rule does; None where `minutes` is not, or where the rule bears fewer
+    scaled     the same times the scaling factor
+    mean, std  of the runs that converged: the plain mean and the sample standard deviation
+    converged  how many of the runs did
+    """
+
+    minutes: float | None
+    official: float | None
+    scaled: float | None
+    mean: float | None
+    std: float | None
+    runs: int
+    converged: int
+    rule: Rule | None
+    doubts: tuple[Doubt, ...]
+
+
+@dataclass(frozen=True)
+class ScoredSet:
+    """A set of runs with its score and everything to doubt about it.
+
+    rules, checks   what it was held against, and what came of it; None and empty where nobody asked
+    stated_minutes  the score that was published of it; None where nobody said
+    """
+
+    name: str
+    benchmark: str | None
+    round: str | None
+    system: str | None
+    runs: tuple[TrainingRun, ...]
+    scaling_factor: float | None
+    score: Score
+    doubts: tuple[Doubt, ...]
+    rules: RoundRules | None = None
+    checks: tuple[Check, ...] = ()
+    stated_minutes: float | None = None
+
+
+def score(
+    runs: Sequence[TrainingRun], *, benchmark: str | None, round_: str | None, scaling_factor: float | None
+) -> Score:
+    """The score of a set's runs, in the order in which they ran.
+
+    scaling_factor  of the set's scaling.json, 1 without one; None where it can't be known
+    """
+    rule = rule_for(benchmark, round_)
+    doubts = _obstacles(runs, rule, benchmark)
+    converged = [run.minutes for run in runs if run.minutes is not None]
+    failed = sum(run.status == "aborted" for run in runs)
+    broken = sum(run.status in _BROKEN for run in runs)
+    minutes = official = None
+    if rule is not None and not doubts:
+        minutes = olympic_mean(converged[: rule.counted], 0 if rule.counted else failed, rule.dropped)
+        if failed:
+            doubts.append(_failures_counted(failed, rule))
+    elif rule is not None and len(runs) == rule.runs and failed + broken <= min(rule.failures, rule.dropped):
+        official = olympic_mean(converged, failed + broken, rule.dropped)
+    scaled = None if minutes is None or scaling_factor is None else minutes * scaling_factor
+    return Score(
+        minutes=minutes,
+        official=official,
+        scaled=scaled,
+        mean=fmean(converged) if converged else None,
+        std=stdev(converged) if len(converged) > 1 else None,
+        runs=len(runs),
+        converged=len(converged),
+        rule=rule,
+        doubts=tuple(doubts),
+    )
+
+
+def olympic_mean(minutes: Sequence[float], failed: int, dropped: int) -> float:
+    """Mean without the `dropped` fastest and slowest, where `failed` further runs are slower than any.
+
+    Raises ValueError where nothing is left, or more failed than are dropped.
+
+    >>> olympic_mean([10.0, 11.0, 12.0, 99.0], failed=0, dropped=1)
+    11.5
+    >>> olympic_mean([10.0, 11.0, 12.0], failed=1, dropped=1)
+    11.5
+    """
+    if failed > dropped:
+        raise ValueError(f"{failed} failed runs can't be dropped as the {dropped} slowest")
+    kept = sorted(minutes)[dropped : len(minutes) - (dropped - failed)]
+    if not kept:
+        raise ValueError(f"no run is left of {len(minutes)}")
+    return fmean(kept)
+
+
+NO_RULE = DoubtKind(
+    code="no-rule",
+    subject="training",
+    severity="weak",
+    means="No rule says how this benchmark is scored, or the logs name no benchmark.",
+    effect="There is no score, only minutes of single runs.",
+    remedy="Use the minutes of the single runs, and compare them run by run with `assay compare`.",
+)
+
+
+RUN_COUNT = DoubtKind(
+    code="run-count",
+    subject="training",
+    severity="invalid",
+    means="The set does not have the number of runs that the rule asks for.",
+    effect=(
+        "A score of other runs than the rule's is not comparable: the fastest and slowest are dropped from a "
+        "fixed number."
+    ),
+    remedy=(
+        "Score exactly as many runs as the rule asks for; until then use the minutes of the single runs."
+    ),
+)
+
+
+UNUSABLE_RUN = DoubtKind(
+    code="unusable-run",
+    subject="training",
+    severity="invalid",
+    means=(
+        "A log of the set is broken, cut or unfinished, or its last evaluation missed the round's target."
+    ),
+    effect=(
+        "A broken log is not a run that failed to converge: counting it either way invents a result. The "
+        "official rule drops one as the slowest run; what it gives then is shown next to it."
+    ),
+    remedy="Complete the file or repeat the run: a broken log is not a run that failed to converge.",
+)
+
+
+NOT_CONVERGED = DoubtKind(
+    code="not-converged",
+    subject="training",
+    severity="weak",
+    means="Runs of the set ended without reaching the quality target.",
+    effect=(
+        "Within the number that the rules allow they count as the slowest; beyond it the set is no result."
+    ),
+    remedy=(
+        "Compare the share of runs that converge as well as the score, and look at the hyperparameters of "
+        "those that did not."
+    ),
+)
+
+
+def _obstacles(runs: Sequence[TrainingRun], rule: Rule | None, benchmark: str | None) -> list[Doubt]:
+    """Why the rule gives no score; empty where it does."""
+    if rule is None:
+        return [
+            NO_RULE.doubt(
+                f"no rule is known for {benchmark!r}" if benchmark else "the logs name no benchmark"
+            )
+        ]
+    doubts = []
+    if len(runs) != rule.runs:
+        files = f"{len(runs)} result file{'s' if len(runs) != 1 else ''}"
+        doubts.append(
+            RUN_COUNT.doubt(
+                f"{files} where the rule for {benchmark} is {rule.runs} runs",
+                ("as many runs as the rule asks for", f"{rule.runs} runs"),
+            )
+        )
+    unusable = [run for run in runs if run.status in _BROKEN]
+    if unusable:
+        evidence = "; ".join(f"{run.file}: {run.problem}" for run in unusable[:5])
+        more = f" and {len(unusable) - 5} more" if len(unusable) > 5 else ""
+        doubts.append(UNUSABLE_RUN.doubt(evidence + more))
+    failed = sum(run.status == "aborted" for run in runs)
+    if failed > rule.failures:
+        doubts.append(NOT_CONVERGED.doubt(f"{counted(failed, 'run')} did not converge, {rule.failures} may"))
+    return doubts
+
+
+def _failures_counted(failed: int, rule: Rule) -> Doubt:
+    return NOT_CONVERGED.doubt(
+        f"{failed} of {rule.runs} runs did not converge; the rules take them for the slowest"
+    )

@@ -1,0 +1,185 @@
+"""The training runs of one side: how far they trained, how fast, and where the time went."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from assay.analyse.comparison.groups import counts
+from assay.analyse.mlperf.likeness import Unit
+from assay.analyse.mlperf.lmdi import Amounts, mean_run
+from assay.analyse.statistics.intervals import ROUNDING, one_mean
+from assay.records import Estimate, Result, TrainingPhases, TrainingRun
+
+Replicate = tuple[str, str]
+_Trained = tuple[TrainingRun, TrainingPhases]
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """One benchmark's runs on one side.
+
+    shape            workers × accelerators
+    runs, converged  that came to their run_stop, and of them those that reached the target
+    unit             in which lengths are counted
+    minutes          to train: geometric mean of the runs, = length × minutes_per_unit exactly
+    length           to the target, in `unit`
+    minutes_per_unit start, evaluation and rest included
+    mean             each phase in minutes, evaluations and length: arithmetic means a run
+    overlap_minutes  of evaluation in open epochs, counted once in training or evaluation
+    init_minutes     before run_start, outside of all of the above
+    grid             step between the last two evaluations in `unit`: a length is known no better than that
+    tied             all runs stopped at the same point of that grid
+    notes            what was decided where the logs are ambiguous
+
+    minutes and length are None where a run didn't converge: its time is no time to train.
+    """
+
+    name: str
+    shape: str
+    runs: int
+    converged: int
+    unit: Unit
+    minutes: Estimate | None
+    length: Estimate | None
+    minutes_per_unit: Estimate
+    mean: Amounts
+    overlap_minutes: float
+    init_minutes: float | None
+    grid: float | None
+    tied: bool
+    notes: tuple[str, ...]
+
+
+def trained(results: Sequence[Result]) -> list[Result]:
+    """Those that trained to a run_stop: results, and runs whose only fault is that they didn't converge."""
+    return [
+        r
+        for r in results
+        if (run := r.reading.training) is not None
+        and run.phases is not None
+        and (counts(r) if run.status == "success" else run.status == "aborted")
+        and run.phases.minutes > 0
+    ]
+
+
+def phases_of(result: Result) -> tuple[TrainingRun, TrainingPhases]:
+    """Of a run that `trained` gave."""
+    run = result.reading.training
+    if run is None or run.phases is None:
+        raise ValueError(f"{result.run.id} has no training phases")
+    return run, run.phases
+
+
+def common_unit(results: Sequence[Result]) -> Unit | None:
+    """Epochs where all runs tell them: what a sample is differs between logs. Else samples; else None."""
+    return _common_unit([phases_of(r)[1] for r in results])
+
+
+def _common_unit(found: Sequence[TrainingPhases]) -> Unit | None:
+    if all(p.epochs for p in found):
+        return "epochs"
+    return "samples" if all(p.samples for p in found) else None
+
+
+def amounts(result: Result, unit: Unit) -> Amounts:
+    """What one run took; of one that didn't converge, up to its last evaluation: its length is told there."""
+    return _amounts(*phases_of(result), unit)
+
+
+def _amounts(run: TrainingRun, p: TrainingPhases, unit: Unit) -> Amounts:
+    length = p.epochs if unit == "epochs" else p.samples
+    after = 0.0 if run.status == "success" else p.after_minutes
+    return Amounts(
+        length or 0.0,
+        p.evaluations,
+        p.start_minutes,
+        p.training_minutes,
+        p.evaluation_minutes,
+        p.rest_minutes - after,
+    )
+
+
+def replicates(results: Sequence[Result], unit: Unit, *, by_session: bool) -> list[Amounts]:
+    """One a run, or the mean run of each session, in the order met."""
+    gathered: dict[Replicate, list[Amounts]] = {}
+    for at, r in enumerate(results):
+        key = (r.run.suite, r.run.session) if by_session else ("", str(at))
+        gathered.setdefault(key, []).append(amounts(r, unit))
+    return [mean_run(found) for found in gathered.values()]
+
+
+def sessions(results: Sequence[Result]) -> int:
+    """How many sessions the runs come from."""
+    return len({(r.run.suite, r.run.session) for r in results})
+
+
+def training_set(name: str, results: Sequence[Result], unit: Unit) -> TrainingSet:
+    """What a side's runs of one benchmark took; `results` as `trained` gave them, at least one."""
+    shapes = dict.fromkeys(str(r.run.trial.shape) for r in results)
+    return _training_set(name, ", ".join(shapes), [phases_of(r) for r in results], unit)
+
+
+def set_of_runs(name: str, runs: Sequence[TrainingRun]) -> TrainingSet | None:
+    """The same of runs that were only read; None where none came to its run_stop or told its length."""
+    found = [(run, run.phases) for run in runs if run.phases is not None and run.phases.minutes > 0]
+    unit = _common_unit([p for _, p in found])
+    return _training_set(name, "", found, unit) if found and unit is not None else None
+
+
+def _training_set(name: str, shape: str, found: Sequence[_Trained], unit: Unit) -> TrainingSet:
+    each = [_amounts(run, p, unit) for run, p in found]
+    converged = sum(run.status == "success" for run, _ in found)
+    all_converged = converged == len(found)
+    inits = [run.init_minutes for run, _ in found if run.init_minutes is not None]
+    return TrainingSet(
+        name=name,
+        shape=shape,
+        runs=len(found),
+        converged=converged,
+        unit=unit,
+        minutes=_geometric([a.minutes for a in each], "min") if all_converged else None,
+        length=_geometric([a.length for a in each], unit) if all_converged else None,
+        minutes_per_unit=_geometric([a.minutes / a.length for a in each], f"min/{unit[:-1]}"),
+        mean=mean_run(each),
+        overlap_minutes=math.fsum(p.overlap_minutes for _, p in found) / len(found),
+        init_minutes=math.fsum(inits) / len(inits) if inits else None,
+        grid=max((step for of in found if (step := _grid_step(*of, unit)) is not None), default=None),
+        tied=max(a.length for a in each) - min(a.length for a in each) < ROUNDING * each[0].length,
+        notes=_noted(found),
+    )
+
+
+def _geometric(values: Sequence[float], unit: str) -> Estimate:
+    return one_mean([math.log(value) for value in values]).estimate(unit)
+
+
+def _grid_step(run: TrainingRun, p: TrainingPhases, unit: Unit) -> float | None:
+    """From the last evaluation but one, or the start, to the one that ended the run."""
+    places = sorted({at for at, _ in run.evaluations})
+    if not places:
+        return None
+    in_epochs = p.epochs is not None  # evaluations are in epochs wherever these are known
+    if in_epochs and unit == "samples":
+        return None
+    return places[-1] - (places[-2] if len(places) > 1 else 0.0)
+
+
+def _noted(found: Sequence[_Trained]) -> tuple[str, ...]:
+    """What the logs' readers decided, each once, with how many runs it concerns where not all."""
+    notes: dict[str, int] = {}
+    for run, p in found:
+        for note in (*run.notes, *p.notes):
+            notes[note] = notes.get(note, 0) + 1
+    return tuple(
+        note if n == len(found) else f"{note} (in {n} of {len(found)} runs)" for note, n in notes.items()
+    )
+
+
+def by_benchmark(results: Sequence[Result]) -> Mapping[str, list[Result]]:
+    """Results by benchmark, in the order met."""
+    found: dict[str, list[Result]] = {}
+    for result in results:
+        found.setdefault(result.run.trial.benchmark, []).append(result)
+    return found

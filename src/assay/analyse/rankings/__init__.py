@@ -1,0 +1,1 @@
+"""Many systems at once, in order."""

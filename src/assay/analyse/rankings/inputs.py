@@ -1,0 +1,46 @@
+"""Figures of ranked systems that can hardly be what was measured: what a comparison of two finds, of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from assay.analyse import doubts
+from assay.analyse.doubts import KINDS, Case, Side, copies, rank
+from assay.analyse.statistics.ratio import Ratio, one_side
+from assay.records import DEFAULT_MARGIN, Doubt
+
+_OF_TWO = (copies.COPIED_VALUES, copies.SUSPECT_UNIT, copies.SHARE_OF_WHOLE)
+
+
+def misleading(sides: Sequence[Side], ratios: Mapping[tuple[int, int], Ratio]) -> tuple[Doubt, ...]:
+    """Doubts for which figures probably don't hold, of each system and of each two; each code once.
+
+    ratios  of each two sides, by their places
+    """
+    found: dict[str, list[Doubt]] = {}
+    for side in sides:
+        for doubt in doubts.of(Case((side,), one_side(side.group))):
+            if KINDS[doubt.code].severity == "invalid":
+                found.setdefault(doubt.code, []).append(doubt)
+    for (a, b), ratio in ratios.items():
+        case = Case((sides[a], sides[b]), ratio.estimate, DEFAULT_MARGIN)
+        for raised in (kind.raised(case) for kind in _OF_TWO):
+            if raised is not None:
+                found.setdefault(raised.code, []).append(_with_names(raised, case.sides))
+    return tuple(_one(found[code]) for code in sorted(found, key=rank))
+
+
+def _with_names(doubt: Doubt, sides: Sequence[Side]) -> Doubt:
+    """With the names of both sides where the evidence has none."""
+    a, b = (side.name for side in sides)
+    if a in doubt.evidence or b in doubt.evidence:
+        return doubt
+    return replace(doubt, evidence=f"{a} and {b}: {doubt.evidence}")
+
+
+def _one(alike: Sequence[Doubt]) -> Doubt:
+    """The first evidence of several, and how many more there are; equal ones count once."""
+    evidence = list(dict.fromkeys(doubt.evidence for doubt in alike))
+    more = f"; and {len(evidence) - 1} more such" if len(evidence) > 1 else ""
+    return replace(alike[0], evidence=evidence[0] + more)

@@ -1,0 +1,342 @@
+"""Many systems at once: their order, which of them may be the best, and which these runs can't tell apart.
+
+Picking the fastest of 90 systems picks luck as well, so what is said of the best has to hold for all of them
+together. Multiple comparisons with the best: a system may be the best unless another one is surely better,
+each pair two-sided at 5 % over the number of rivals (Welch's t on the logarithms, or paired t where the sides
+ran in the same blocks; Bonferroni, since spreads differ). In at least 95 % of cases the best system is among
+those that may be, and every interval of how far a system lies behind the best of the others holds.
+
+Groups: going down the order, a group holds the systems that can't be told apart from its first one. That
+takes all pairs, each at 5 % over their number.
+
+A system with a value that is not above 0 has no logarithm and is not ranked. It may be the best, so
+then none is named; of the others is only said which surely are not.
+
+Sources: Hsu, Annals of Statistics 12 (1984) 1136-1144; unequal spreads: Edwards and Hsu, Journal of the
+American Statistical Association 78 (1983) 965-971.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal, NamedTuple
+
+from assay.analyse.comparison.groups import Group, Metrics, group
+from assay.analyse.doubts import Side
+from assay.analyse.mlperf.score import score
+from assay.analyse.rankings.inputs import misleading
+from assay.analyse.statistics.intervals import ratio_end, t_quantile
+from assay.analyse.statistics.ratio import Ratio, one_side, ratio
+from assay.records import Better, Doubt, Estimate, Result, Scalar, Shape
+from assay.units import counted
+
+_OPEN = 1e-12  # beside 0, which an open bound excludes
+ERROR = 0.05  # of a ranking: that the best is not among those that may be, or that an interval does not hold
+SCORED = "time_to_train"  # what MLPerf ranks by, whatever a benchmark's verdicts rest on
+Basis = Literal["total", "accelerator"]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A system's place in one order.
+
+    place     from 1, by the mean
+    behind    its figure over that of the best other system in the order, as slowness: 1.1 is 10 % worse, 0.9
+              is 10 % better. The interval holds for all systems together; None without a spread
+    may_lead  whether no other system is surely better; None where its own runs show no spread, and where that
+              can't be known because other systems are not ranked
+    group     number of its group, from 1; None where its own runs show no spread
+    """
+
+    place: int
+    behind: Estimate
+    may_lead: bool | None
+    group: int | None
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One system at one size.
+
+    value            mean with its own 95 % interval
+    per_accelerator  a time times the accelerators, a rate or an amount over them
+    total, each      its place among all, by `value` and by `per_accelerator`
+    minutes          MLPerf's score by the rules of the round; None where there is none
+    scaled_minutes   the same times the set's scaling factor; None where the set states none
+    """
+
+    name: str
+    shape: str
+    ranks: int
+    accelerator: str
+    value: Estimate
+    per_accelerator: Estimate
+    total: Standing
+    each: Standing
+    minutes: float | None = None
+    scaled_minutes: float | None = None
+
+
+@dataclass(frozen=True)
+class NotRanked:
+    """A system at one size that has the metric and is in no order.
+
+    value   arithmetic mean, without an interval
+    reason  as text
+    """
+
+    name: str
+    shape: str
+    value: Estimate
+    reason: str
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """All systems that have a metric of a benchmark, at one set of labels, the best first.
+
+    not_ranked  systems that have the metric and are in no order; any of them may be the best
+    doubts      for which figures of ranked systems probably don't hold
+    error       that the best of them is not among those that may be, at most
+    """
+
+    benchmark: str
+    metric: str
+    unit: str
+    better: Better
+    labels: Mapping[str, Scalar]
+    systems: tuple[Ranked, ...]
+    not_ranked: tuple[NotRanked, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    error: float = ERROR
+
+    def best(self, basis: Basis = "total") -> Ranked | None:
+        """The first by the mean; None where some system is not ranked."""
+        if self.not_ranked:
+            return None
+        return min(self.systems, key=lambda s: standing(s, basis).place)
+
+    def may_lead(self, basis: Basis = "total") -> tuple[Ranked, ...]:
+        """Those that may be the best, in order."""
+        found = [s for s in self.systems if standing(s, basis).may_lead]
+        return tuple(sorted(found, key=lambda s: standing(s, basis).place))
+
+
+def standing(system: Ranked, basis: Basis) -> Standing:
+    """The system's place by one of the two measures."""
+    return system.total if basis == "total" else system.each
+
+
+def rankings(
+    sides: Mapping[str, Sequence[Result]], metrics: Metrics, metric: str | None = None
+) -> tuple[Ranking, ...]:
+    """One ranking a benchmark that two systems or more have, by name.
+
+    metric  instead of time to train, or of each benchmark's first metric of which one direction is better
+    """
+    found: dict[tuple[str, str, str], list[tuple[str, Group]]] = {}
+    for name, results in sides.items():
+        for here in group(results, metrics).values():
+            point = here.point
+            if here.samples and point.better is not None:
+                labels = repr(sorted(point.labels.items()))
+                found.setdefault((point.benchmark, point.metric, labels), []).append((name, here))
+    wanted: dict[str, str] = {}
+    for benchmark, name, _ in found:
+        if metric is None and (benchmark not in wanted or name == SCORED):
+            wanted[benchmark] = name
+    made = [
+        _ranking(entries)
+        for (benchmark, name, _), entries in found.items()
+        if len({side for side, _ in entries}) > 1 and name == (metric or wanted[benchmark])
+    ]
+    return tuple(sorted(made, key=lambda ranking: ranking.benchmark))
+
+
+def _ranking(measured: Sequence[tuple[str, Group]]) -> Ranking:
+    point = measured[0][1].point
+    entries = [(name, here) for name, here in measured if min(here.values) > 0]
+    left_out = tuple(
+        _not_ranked(name, here.in_unit(point.unit)) for name, here in measured if min(here.values) <= 0
+    )
+    groups = [here.in_unit(point.unit) for _, here in entries]
+    ratios = {(a, b): ratio(groups[a], groups[b]) for a, b in combinations(range(len(groups)), 2)}
+    sign = 1 if point.better == "lower" else -1
+    # log of slowness: of a rate or an amount, more is less of it
+    values = [one_side(here) for here in groups]
+    pairs = _pairs(values, ratios, sign)
+    ranks = [Shape.parse(here.point.shape).ranks for here in groups]
+    slow = [sign * math.log(value.value) for value in values]
+    whole = not left_out
+    total = _standings(slow, pairs, whole=whole)
+    cost = [math.log(n) for n in ranks]
+    each = _standings([a + b for a, b in zip(slow, cost, strict=True)], _shifted(pairs, cost), whole=whole)
+    systems = [
+        Ranked(
+            name,
+            here.point.shape,
+            ranks[at],
+            _accelerator(here),
+            values[at],
+            _per_accelerator(values[at], ranks[at], sign),
+            total[at],
+            each[at],
+            *_scores(here),
+        )
+        for at, (name, here) in enumerate(entries)
+    ]
+    assert point.better is not None
+    ordered = tuple(sorted(systems, key=lambda system: system.total.place))
+    sides = [
+        Side(f"{name} ({here.point.shape})", here) for (name, _), here in zip(entries, groups, strict=True)
+    ]
+    return Ranking(
+        point.benchmark,
+        point.metric,
+        point.unit,
+        point.better,
+        point.labels,
+        ordered,
+        left_out,
+        misleading(sides, ratios),
+    )
+
+
+def _not_ranked(name: str, here: Group) -> NotRanked:
+    low = sum(value <= 0 for value in here.values)
+    reason = f"{low} of {counted(len(here.values), 'value')} {'is' if low == 1 else 'are'} not above 0"
+    return NotRanked(name, here.point.shape, one_side(here), reason)
+
+
+class _Pair(NamedTuple):
+    """How much slower B is than A: difference of logarithms, its standard error, degrees of freedom."""
+
+    centre: float
+    error: float
+    degrees: float
+
+
+Pairs = Mapping[tuple[int, int], _Pair]
+
+
+def _pairs(values: Sequence[Estimate], ratios: Mapping[tuple[int, int], Ratio], sign: int) -> Pairs:
+    """Of each two that both show a spread, both ways round."""
+    found: dict[tuple[int, int], _Pair] = {}
+    for (a, b), of_two in ratios.items():
+        if values[a].low is None or values[b].low is None:
+            continue
+        interval = of_two.interval
+        if interval.error is not None and interval.degrees is not None:
+            found[a, b] = _Pair(sign * interval.centre, interval.error, interval.degrees)
+            found[b, a] = _Pair(-sign * interval.centre, interval.error, interval.degrees)
+    return found
+
+
+def _shifted(pairs: Pairs, cost: Sequence[float]) -> Pairs:
+    return {(a, b): pair._replace(centre=pair.centre + cost[b] - cost[a]) for (a, b), pair in pairs.items()}
+
+
+def _standings(slow: Sequence[float], pairs: Pairs, *, whole: bool) -> list[Standing]:
+    """The standings of all.
+
+    whole  these are all systems; else none of them is known to be possibly the best
+    """
+    order = sorted(range(len(slow)), key=slow.__getitem__)
+    place = {at: number for number, at in enumerate(order, start=1)}
+    judged = [at for at in order if any(at == a for a, _ in pairs)]
+    bounds = behind_the_best(judged, pairs)
+    groups = apart(judged, pairs)
+    return [
+        Standing(
+            place[at],
+            _behind(at, order, slow, bounds.get(at)),
+            _may_lead(bounds.get(at), whole=whole),
+            groups.get(at),
+        )
+        for at in range(len(slow))
+    ]
+
+
+def _may_lead(bounds: tuple[float, float] | None, *, whole: bool) -> bool | None:
+    if bounds is None:
+        return None
+    leads = bounds[0] <= 0
+    return None if leads and not whole else leads
+
+
+def _behind(
+    at: int, order: Sequence[int], slow: Sequence[float], bounds: tuple[float, float] | None
+) -> Estimate:
+    rival = next((other for other in order if other != at), at)
+    low, high = (None, None) if bounds is None else (ratio_end(bounds[0]), ratio_end(bounds[1]))
+    return Estimate(math.exp(slow[at] - slow[rival]), low, high, 1, "", 1 - ERROR)
+
+
+def behind_the_best(judged: Sequence[int], pairs: Pairs) -> dict[int, tuple[float, float]]:
+    """How far each may lie behind the best of the others, on the log scale; all hold together.
+
+    Below 0 is ahead. A system of which the lower bound is above 0 is surely not the best, and one of which
+    the upper bound is below 0 surely is; a bound of `_OPEN` says no more than that. What holds rests on the
+    pairs with the true best alone, one of `leading`; which one is not known, so the widest counts.
+    """
+    level = 1 - ERROR / (2 * max(1, len(judged) - 1))
+    reach = {key: t_quantile(level, pair.degrees) * pair.error for key, pair in pairs.items()}
+    rivals = {at: [b for b in judged if (at, b) in pairs] for at in judged}
+    ahead = {at: min((pairs[at, b].centre + reach[at, b] for b in rivals[at]), default=0.0) for at in judged}
+    leading = {at for at in judged if ahead[at] >= 0}
+    found = {}
+    for at in judged:
+        best = [b for b in rivals[at] if b in leading]
+        most = max((reach[at, b] - pairs[at, b].centre for b in best), default=-_OPEN)
+        least = min((-reach[at, b] - pairs[at, b].centre for b in best), default=0.0)
+        low = -ahead[at] if at in leading else max(_OPEN, least)
+        found[at] = (low, max(low, most))
+    return found
+
+
+def apart(judged: Sequence[int], pairs: Pairs) -> dict[int, int]:
+    """The number of each system's group, from 1, going down the order."""
+    level = 1 - ERROR / max(1, len(judged) * (len(judged) - 1))
+    found: dict[int, int] = {}
+    first, number = -1, 0
+    for at in judged:
+        pair = pairs.get((first, at))
+        if pair is None or pair.centre > t_quantile(level, pair.degrees) * pair.error:
+            first, number = at, number + 1
+        found[at] = number
+    return found
+
+
+def _per_accelerator(value: Estimate, ranks: int, sign: int) -> Estimate:
+    def over(figure: float | None) -> float | None:
+        return None if figure is None else figure * ranks if sign == 1 else figure / ranks
+
+    return Estimate(over(value.value) or 0.0, over(value.low), over(value.high), value.n, value.unit)
+
+
+def _accelerator(here: Group) -> str:
+    """The model that the system's description names; "" where none does."""
+    for sample in here.samples:
+        for table in sample.result.provenance.nodes if sample.result.provenance else ():
+            for fact in ("mlperf.accelerator_model_name", "gpu.0.name"):
+                if isinstance(found := table.get(fact), str):
+                    return found
+    return ""
+
+
+def _scores(here: Group) -> tuple[float | None, float | None]:
+    """MLPerf's score of these runs in minutes, and the same scaled; of imported training logs only."""
+    results = [sample.result for sample in here.samples] + list(here.left_out)
+    runs = [r.reading.training for r in results if r.reading.training is not None]
+    if here.point.metric != SCORED or not runs or len(runs) < len(results):
+        return None, None
+    tables = [table for r in results if r.provenance for table in r.provenance.nodes]
+    factors = {table.get("mlperf.scaling_factor", 1.0) for table in tables}  # kept where it is another
+    factor = factors.pop() if len(factors) == 1 else None
+    of_set = score(runs, benchmark=runs[0].benchmark, round_=runs[0].round, scaling_factor=None)
+    minutes = of_set.minutes or of_set.official
+    scaled = minutes * factor if minutes is not None and isinstance(factor, float) else None
+    return minutes, scaled

@@ -1,0 +1,1 @@
+"""Curves over sizes, the laws fitted to them, what limits them."""

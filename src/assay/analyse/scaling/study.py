@@ -1,0 +1,312 @@
+"""What follows from a scaling curve: weak or strong, what limits it, how far it goes, what it costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Literal
+
+from assay.analyse.comparison.groups import Group, Sample
+from assay.analyse.comparison.pairing import pairing
+from assay.analyse.doubts import percent
+from assay.analyse.doubts import scaling as scaling_doubts
+from assay.analyse.exchange import communication
+from assay.analyse.exchange.communication import Communication
+from assay.analyse.expectations.shares import Flops, Usage, of_group
+from assay.analyse.scaling import laws
+from assay.analyse.scaling.batches import Kind, kind_of, one_training
+from assay.analyse.scaling.curve import Curve
+from assay.analyse.scaling.laws import Fit, HeldOut, Size
+from assay.analyse.scaling.steps import Step, steps
+from assay.analyse.spending import Prices, Spending, spending
+from assay.analyse.statistics.intervals import ratio_end
+from assay.analyse.statistics.ratio import Ratio, logs, looked_at, ratio
+from assay.analyse.statistics.sequential import IN_FAMILY
+from assay.records import Better, Doubt, Estimate, Result, Run, Scaling, Shape
+
+Fitted = tuple[Fit, tuple[HeldOut, ...]]
+FAR = 4  # times the largest size: predictions beyond say more of the law than of the machine
+Limit = Literal["serial-share", "contention", "coherence", "none-seen", "unknown"]
+
+
+@dataclass(frozen=True)
+class Law:
+    """A law fitted to a curve.
+
+    serial     share that is not divided among the ranks (σ); under weak scaling, contention
+    coherence  cost of a pair of ranks (κ), a share of one rank's work; None under Amdahl's law
+    sizes      that it was fitted to
+    held_out   each size predicted from the others
+    error      root mean square of these errors, a share of the throughput; None where sizes are too few
+    misfit     probability that means lie so far from the law, were it true; None where runs can't tell
+    """
+
+    name: laws.Name
+    serial: Estimate
+    coherence: Estimate | None
+    sizes: tuple[int, ...]
+    held_out: tuple[HeldOut, ...]
+    error: float | None
+    misfit: float | None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The mean that the law gives at a size, with its 95 % interval while the law holds.
+
+    extrapolation  the size lies outside those measured; far: more than four times the largest
+    """
+
+    ranks: int
+    value: Estimate
+    efficiency: Estimate
+    extrapolation: bool
+    far: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Two shapes of equal accelerators: how fast `shape` is against `base`, which has the fewest workers."""
+
+    ranks: int
+    base: str
+    shape: str
+    speed: Estimate
+    method: str
+
+
+@dataclass(frozen=True)
+class Study:
+    """A curve and what follows from it. `laws[0]` is the one that limit and predictions rest on.
+
+    kind_reason   the global batch sizes that tell weak from strong scaling
+    steps         what each size gains over the next smaller one
+    left_out      sizes of which there is no part in the laws: they trained with another batch
+    per_rank      each size's throughput a rank; empty where it is not known at every size
+    limit_reason  what the largest size loses and to what, in words
+    communication the sizes at which an all-reduce measured in the same sessions tells what an exchange takes
+    """
+
+    curve: Scaling
+    kind: Kind
+    kind_reason: str
+    laws: tuple[Law, ...]
+    limit: Limit
+    limit_reason: str
+    predictions: tuple[Prediction, ...]
+    layouts: tuple[Layout, ...]
+    spending: tuple[Spending, ...]
+    usage: tuple[Usage, ...]
+    doubts: tuple[Doubt, ...]
+    steps: tuple[Step, ...] = ()
+    left_out: tuple[str, ...] = ()
+    per_rank: tuple[Estimate, ...] = ()
+    communication: tuple[Communication, ...] = ()
+
+
+def study(
+    curve: Curve,
+    *,
+    at: Sequence[int] = (),
+    prices: Prices | None = None,
+    flops: Flops | None = None,
+    beside: Iterable[Result] = (),
+) -> Study:
+    """What follows from a curve.
+
+    at      ranks to predict for; none: twice and four times the largest size
+    prices  of an accelerator-hour and watts an accelerator, where known
+    flops   what a sample needs, for each size's MFU
+    beside  results of the curve's sessions, whose all-reduces tell what communication takes
+
+    Where several shapes have equally many ranks, laws are fitted to those with the fewest workers; where
+    sizes trained with several batches, to the most that are one training.
+    """
+    scaling = curve.scaling()
+    packed = [next(iter(of_ranks)) for _, of_ranks in groupby(curve.groups, _ranks)]
+    ranked = [(_ranks(g), g) for g in packed]
+    kind, kind_reason = kind_of(ranked)
+    law_kind, together = one_training(ranked, weak=scaling.metric != "time_to_train")
+    sizes, blocked = _sizes(together, curve.better)
+    level = max(0.95, looked_at([g.samples for g in together], paired=blocked))
+    fitted = _fitted(sizes, blocked=blocked, confidence=level)
+    found = tuple(_law(fit, held_out) for fit, held_out in fitted)
+    chosen = fitted[0][0] if fitted else None
+    gained = steps(packed, curve.better)
+    superlinear = tuple(scaling_doubts.superlinear(gained, scaling.metric))
+    none = (
+        "sizes that trained with other batches follow no one law"
+        if len(packed) > 1
+        else "one size has no law"
+    )
+    unknown: tuple[Limit, str] = ("unknown", none)
+    limit, reason = unknown if chosen is None else _limit(chosen, law_kind)
+    return Study(
+        curve=scaling,
+        kind=kind,
+        kind_reason=kind_reason,
+        laws=found,
+        limit=limit,
+        limit_reason=reason,
+        predictions=() if chosen is None else _predictions(chosen, curve, at),
+        layouts=_layouts(curve),
+        spending=tuple(spending(p, scaling, prices or Prices()) for p in scaling.points),
+        usage=tuple(_usage(curve, flops or _no_flops)),
+        doubts=(
+            *superlinear,
+            *(scaling_doubts.off_the_curve(*fitted[0], impossible=bool(superlinear)) if fitted else ()),
+            *scaling_doubts.batch_differs(scaling.metric, kind, kind_reason, curve.metrics_of_the_system()),
+        ),
+        steps=gained,
+        left_out=() if chosen is None else tuple(g.point.shape for g in packed if g not in together),
+        per_rank=curve.per_rank(),
+        communication=tuple(communication.of_curve(curve, scaling, beside)),
+    )
+
+
+def _no_flops(_run: Run) -> None:
+    return None
+
+
+def _usage(curve: Curve, flops: Flops) -> Iterator[Usage]:
+    for group in curve.groups:
+        found = of_group(curve.system, group, flops)
+        if found is not None:
+            yield found
+
+
+def _ranks(group: Group) -> int:
+    return Shape.parse(group.point.shape).ranks
+
+
+def _sizes(groups: Sequence[Group], better: Better) -> tuple[list[Size], bool]:
+    """Logarithms of throughput by size, and whether the n-th runs of all sizes come from one block.
+
+    They do where the design paired them; then blocks that lack a size are left out.
+    """
+    sign = 1 if better == "higher" else -1
+    unit = groups[0].point.unit
+    same_unit = [g.in_unit(unit) for g in groups]
+    first = same_unit[0]
+    if all(pairing(first.samples, g.samples) for g in same_unit[1:]):
+        tables = [{_block(s): s for s in g.samples} for g in same_unit]
+        common = sorted(set.intersection(*(set(t) for t in tables)))
+        if len(common) > 1:
+            return [
+                Size(_ranks(g), tuple(sign * math.log(t[b].value) for b in common))
+                for g, t in zip(same_unit, tables, strict=True)
+            ], True
+    return [Size(_ranks(g), tuple(sign * log for log in logs(g))) for g in same_unit], False
+
+
+def _block(sample: Sample) -> tuple[str, int]:
+    return sample.result.run.session, sample.result.run.trial.block
+
+
+def _fitted(sizes: Sequence[Size], *, blocked: bool, confidence: float) -> list[Fitted]:
+    """Laws that the sizes allow with each size held out, first the one to go by.
+
+    The one of two shares only where κ is seen, above 0, and it predicts sizes that it was not shown better.
+    """
+    names: tuple[laws.Name, ...] = ("amdahl", "usl") if len(sizes) >= laws.USL_SIZES else ("amdahl",)
+    # small errors add up faster over looks than 5 % does
+    together = confidence if confidence <= 0.95 else 1 - IN_FAMILY * (1 - confidence)
+    found = [
+        (fit, laws.held_out(sizes, name, blocked=blocked, confidence=together))
+        for name in names
+        if (fit := laws.fit(sizes, name, blocked=blocked, confidence=confidence)) is not None
+    ]
+    if len(found) < 2:
+        return found
+    (_, of_one), (usl, of_two) = found
+    errors = laws.typical_error(of_one), laws.typical_error(of_two)
+    better = errors[0] is not None and errors[1] is not None and errors[1] < errors[0]
+    return found[::-1] if better and (usl.share(1).low or 0) > 0 else found
+
+
+def _law(fit: Fit, held_out: tuple[HeldOut, ...]) -> Law:
+    return Law(
+        name=fit.name,
+        serial=fit.share(0),
+        coherence=fit.share(1) if fit.name == "usl" else None,
+        sizes=tuple(s.ranks for s in fit.sizes),
+        held_out=held_out,
+        error=laws.typical_error(held_out),
+        misfit=fit.misfit,
+    )
+
+
+def _limit(fit: Fit, kind: Kind) -> tuple[Limit, str]:
+    """What takes most of what the largest size loses, where the runs can tell it from nothing."""
+    if not fit.fits:
+        return "unknown", "the sizes' means miss the law by more than the runs' scatter explains"
+    n = fit.sizes[-1].ranks
+    serial, coherence = fit.share(0), fit.share(1) if fit.name == "usl" else None
+    if serial.low is None:
+        return "unknown", "runs are too few, or too much alike, for an interval: more runs of each size"
+    parts: list[tuple[Limit, Estimate, float]] = [
+        ("contention" if kind == "weak" else "serial-share", serial, serial.value * (n - 1))
+    ]
+    if coherence is not None:
+        parts.append(("coherence", coherence, coherence.value * n * (n - 1)))
+    seen = [part for part in parts if (part[1].low or 0) > 0]
+    if not seen:
+        most = percent(serial.high or 0)
+        return "none-seen", f"up to {n} ranks no loss is told from none (at most {most} a further rank)"
+    whole = 1 + math.fsum(lost for _, _, lost in parts)
+    name, share, lost = max(seen, key=lambda part: part[2])
+    reason = (
+        f"{percent(lost / whole)} of the ideal speed of {n} ranks goes into it: {percent(share.value)} "
+        f"({percent(share.low or 0)} to {percent(share.high or 0)}) {_MEANING[name]}"
+    )
+    return name, reason
+
+
+_MEANING: dict[Limit, str] = {
+    "serial-share": "of one rank's work is not divided among the ranks",
+    "contention": "of one rank's step is added by each further rank",
+    "coherence": "of one rank's work is added by each pair of ranks",
+}
+
+
+def _predictions(fit: Fit, curve: Curve, at: Sequence[int]) -> tuple[Prediction, ...]:
+    unit = curve.groups[0].point.unit
+    least, most, largest = fit.sizes[0].ranks, fit.sizes[-1].ranks, _ranks(curve.groups[-1])
+    runs = sum(len(s.logs) for s in fit.sizes)
+    made = []
+    for ranks in at or (2 * largest, 4 * largest):
+        value, low, high = fit.log_speed(ranks)
+        ends: tuple[float | None, float | None] = (low, high)
+        if curve.better == "lower":
+            value, ends = -value, (None if high is None else -high, None if low is None else -low)
+        low, high = (None if log is None else ratio_end(log) for log in ends)
+        estimate = Estimate(math.exp(value), low, high, runs, unit, fit.confidence)
+        outside = not least <= ranks <= most
+        made.append(Prediction(ranks, estimate, fit.efficiency(ranks), outside, ranks > FAR * most))
+    return tuple(made)
+
+
+def _layouts(curve: Curve) -> tuple[Layout, ...]:
+    made = []
+    for ranks, of_ranks in groupby(curve.groups, _ranks):
+        base, *others = of_ranks
+        for other in others:
+            found = ratio(base, other.in_unit(base.point.unit))
+            made.append(
+                Layout(
+                    ranks,
+                    base.point.shape,
+                    other.point.shape,
+                    _speed(found, curve.better),
+                    found.method,
+                )
+            )
+    return tuple(made)
+
+
+def _speed(found: Ratio, better: Better) -> Estimate:
+    """A ratio as a speed: that of times is inverted, so that above 1 is faster."""
+    sign = 1 if better == "higher" else -1
+    return replace(found.interval, centre=sign * found.interval.centre).estimate("", found.confidence)

@@ -1,0 +1,1 @@
+"""Intervals, families of claims, power, tests for trouble: nothing here knows what was measured."""

@@ -1,0 +1,165 @@
+"""Sizes of one curve compared in one band: how many independent claims they are worth.
+
+An exchange is measured at twenty sizes in the same runs, and what a run has of luck it has at most of them.
+So the sizes' errors go together, and a band that holds at all sizes in 95 % of cases need not be as wide as
+one over twenty independent claims. How much they go together is read off the runs: the mean correlation of
+what the sizes are off their means. With it the least p over the sizes is simulated as the design has it
+(runs, pairs, sizes), and turned into the number of independent claims that err as often (Šidák's formula,
+solved for it). A mean correlation below 0 counts as 0, others are rounded down.
+
+How often the band misses under several kinds of correlation: tests/analyse/statistics/test_bands.py,
+docs/communication.md.
+Sources: Šidák, JASA 62 (1967) 626-633; Westfall and Young, Resampling-Based Multiple Testing (1993), ch. 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Final
+
+from assay.records import Along, Comparison, Estimate, Point, Scalar, Verdict
+
+SIZE: Final = "payload_bytes"  # the label that a curve runs over
+LEAST_SIZES: Final = 4
+_STEP: Final = 0.05  # of the correlation, so that few designs are simulated
+_DRAWS: Final = 20_000
+_SEED: Final = 20_251_121
+_LEVELS: Final = (0.05, 0.01)  # the number differs little between them; the larger one counts
+Replicates = tuple[Sequence[float], Sequence[float]]  # logarithms of A and of B
+Curve = tuple[str, str, str, str]
+Array = Any  # a numpy array; numpy itself is imported where it works
+
+
+def curve_of(comparison: Comparison) -> Curve | None:
+    """What the sizes of one curve have in common; None where a comparison has no size."""
+    point = comparison.point
+    if not isinstance(point.labels.get(SIZE), int | float):
+        return None
+    return point.benchmark, point.shape, point.metric, repr(sorted(without_size(point.labels).items()))
+
+
+def without_size(labels: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """A point's labels but for its size."""
+    return {name: value for name, value in labels.items() if name != SIZE}
+
+
+def along(sizes: Sequence[Replicates], *, paired: bool) -> Along | None:
+    """What the sizes of a curve are worth together; None where they are too few for a curve.
+
+    sizes   of each its replicates, of A and of B, in the same order of runs at every size
+    paired  A and B of the same block stand in the same place
+
+    Where sizes have different numbers of runs, nothing is known of their correlation and none is assumed.
+    """
+    if len(sizes) < LEAST_SIZES:
+        return None
+    counts = {(len(a), len(b)) for a, b in sizes}
+    a, b = min(counts)
+    if min(a, b) < 2:
+        return None
+    correlation = _correlation(sizes, paired=paired) if len(counts) == 1 else 0.0
+    steps = max(0, math.floor(correlation / _STEP))
+    return Along(len(sizes), _independent(len(sizes), a, b, paired, steps))
+
+
+def _correlation(sizes: Sequence[Replicates], *, paired: bool) -> float:
+    """Mean correlation of what the runs are off their size's mean, over all pairs of sizes.
+
+    Sizes whose runs are all alike don't count.
+    """
+    import numpy as np
+
+    left, right = (np.array([side[at] for side in sizes]) for at in (0, 1))  # sizes × runs
+    parts = [right - left] if paired else [left, right]
+    residuals = np.concatenate([part - part.mean(axis=1, keepdims=True) for part in parts], axis=1)
+    scale = np.sqrt((residuals**2).mean(axis=1))
+    z = residuals[scale > 0] / scale[scale > 0][:, None]
+    if len(z) < 2:
+        return 0.0
+    return float(((z.sum(axis=0) ** 2).mean() / len(z) - 1) / (len(z) - 1))
+
+
+@cache
+def _independent(sizes: int, a: int, b: int, paired: bool, steps: int) -> float:
+    """Independent claims that err as often as so many equally correlated ones, 1 at least."""
+    import numpy as np
+
+    least = _least_p(sizes, a, b, paired, min(steps * _STEP, 0.95))
+    worth = [math.log1p(-level) / math.log1p(-float(np.quantile(least, level))) for level in _LEVELS]
+    return min(float(sizes), max(1.0, *worth))
+
+
+def _least_p(sizes: int, a: int, b: int, paired: bool, correlation: float) -> Array:
+    """The least two-sided p over the sizes in many draws without any difference."""
+    import numpy as np
+    from scipy.special import stdtr
+
+    dice = np.random.default_rng(_SEED)
+
+    def moments(runs: int) -> tuple[Array, Array]:
+        total = np.zeros((_DRAWS, sizes))
+        squares = np.zeros((_DRAWS, sizes))
+        for _ in range(runs):
+            common = dice.standard_normal((_DRAWS, 1)) * math.sqrt(correlation)
+            own = dice.standard_normal((_DRAWS, sizes)) * math.sqrt(1 - correlation)
+            total += common + own
+            squares += (common + own) ** 2
+        return total / runs, (squares - total**2 / runs) / (runs - 1) / runs
+
+    if paired:
+        mean, variance = moments(min(a, b))
+        t, degrees = mean / np.sqrt(variance), min(a, b) - 1
+    else:
+        (mean_a, of_a), (mean_b, of_b) = moments(a), moments(b)
+        t = (mean_b - mean_a) / np.sqrt(of_a + of_b)
+        degrees = (of_a + of_b) ** 2 / (of_a**2 / (a - 1) + of_b**2 / (b - 1))
+    return (2 * stdtr(degrees, -np.abs(t))).min(axis=1)
+
+
+@dataclass(frozen=True)
+class CurveVerdict:
+    """B against A over the sizes of one curve, the smallest first; their intervals hold together."""
+
+    sizes: tuple[Comparison, ...]
+
+    @property
+    def point(self) -> Point:
+        """Of the first size, without it."""
+        first = self.sizes[0].point
+        return replace(first, labels=without_size(first.labels))
+
+    @property
+    def verdict(self) -> Verdict:
+        """`slower` or `faster` where any size is, slower first; equivalent where all are; else undecided."""
+        found = {c.verdict for c in self.sizes}
+        if found == {"equivalent"}:
+            return "equivalent"
+        return next((v for v in _GRAVEST if v in found), "undecided")
+
+
+_GRAVEST: Final[tuple[Verdict, ...]] = ("slower", "faster")
+
+
+def curve_verdicts(comparisons: Iterable[Comparison]) -> tuple[CurveVerdict, ...]:
+    """Comparisons that are sizes of one curve, gathered by sides and curve; others are left out."""
+    curves: dict[object, list[Comparison]] = {}
+    for c in comparisons:
+        if c.along is not None:
+            curves.setdefault((c.a, c.b, curve_of(c)), []).append(c)
+    return tuple(CurveVerdict(tuple(sorted(sizes, key=size_of))) for sizes in curves.values())
+
+
+def size_of(comparison: Comparison) -> float:
+    """Its size in bytes. Raises TypeError where it is no size of a curve."""
+    size = comparison.point.labels.get(SIZE)
+    if not isinstance(size, int | float):
+        raise TypeError(f"{comparison.point} has no {SIZE}")
+    return size
+
+
+def band(comparison: Comparison) -> Estimate:
+    """The interval that holds together with those of the curve's other sizes; its own where none do."""
+    return comparison.ratio if comparison.family is None else comparison.family.ratio

@@ -1,0 +1,150 @@
+"""Several comparisons claimed together: what is picked out of many has to be surer than what stood alone.
+
+Of 20 comparisons without any difference, one is called faster or slower at 95 %. So the claims of a family
+(by default: the primary metrics of what is compared) are corrected by Holm's step-down, for "more" and for
+"less" with half of the error each, and every comparison gets the interval that matches: in 95 % of cases all
+intervals of the family hold, so the verdicts drawn from them are all right.
+
+`equivalent` needs no correction and rests on the comparison's own interval. Each such claim is wrong in at
+most 2.5 % of cases, and so is "all are equivalent": it is wrong only if one that is not equivalent looks so
+(intersection and union). Correcting it would make claims undecided because something else was measured next
+to them. That error adds to the family's: measured in docs/statistics.md.
+
+Sizes of one curve are worth fewer claims than they are (`bands.py`). Each of them gets the interval of a band
+that holds at all of them; the other claims step down to what the curves leave.
+
+Sources: Holm, Scandinavian Journal of Statistics 6 (1979) 65-70; the intervals: Strassburger and Bretz,
+Statistics in Medicine 27 (2008) 4914-4927, Guilbaud, Biometrical Journal 50 (2008) 678-692.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from assay.analyse.comparison.compare import decide, more_would_decide, surely_beyond
+from assay.analyse.statistics import power
+from assay.analyse.statistics.intervals import ratio_end, t_quantile
+from assay.analyse.statistics.sequential import ALPHA, IN_FAMILY
+from assay.records import Comparison, Estimate, Family, RunsNeeded
+
+
+def claimed_together(
+    comparisons: Sequence[Comparison], claimed: Callable[[Comparison], bool]
+) -> tuple[Comparison, ...]:
+    """All comparisons in their order, those that are claimed corrected as one family."""
+    verdicts = iter(corrected([c for c in comparisons if claimed(c)]))
+    return tuple(next(verdicts) if claimed(c) else c for c in comparisons)
+
+
+def corrected(family: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """The same comparisons with the verdicts that may be claimed of all of them together.
+
+    A comparison without an interval claims nothing and counts for nothing. Of a family of one nothing
+    changes. Intervals of more than 95 % are those of repeated looks; the surest of them leads.
+    """
+    claims = [c for c in family if c.error is not None]
+    if len(claims) < 2:
+        return tuple(family)
+    tail = min(_tail(c.ratio.confidence) for c in claims)
+    more, less = _Tail.of(claims, tail), _Tail.of(claims, tail, sign=-1)
+    held = iter([_held(c, more, less, at) for at, c in enumerate(claims)])
+    return tuple(c if c.error is None else next(held) for c in family)
+
+
+def _tail(confidence: float) -> float:
+    """One-sided error of the whole family."""
+    repeated = confidence > 1 - ALPHA
+    return (1 - confidence) / 2 * (IN_FAMILY if repeated else 1)
+
+
+@dataclass(frozen=True)
+class _Tail:
+    """Holm's step-down in one direction, and a band for curves.
+
+    rejected  which claims exclude 1 in this direction
+    level     one-sided, of the bounds of those that don't; of all, where every one excludes it
+    of_band   one-sided, of each size of a curve
+    """
+
+    rejected: tuple[bool, ...]
+    level: float
+    of_band: float
+
+    @classmethod
+    def of(cls, claims: Sequence[Comparison], tail: float, sign: int = 1) -> _Tail:
+        """One-sided error `tail` for all claims together that there is more; with sign -1, less."""
+        from scipy.special import stdtr
+
+        p = [float(stdtr(c.degrees or 0, -sign * _t(c))) for c in claims]
+        curves = math.fsum(c.along.independent / c.along.sizes for c in claims if c.along)
+        single = [at for at, c in enumerate(claims) if c.along is None]
+        of_band = tail / (curves + len(single))
+        rejected = [c.along is not None and value <= of_band for c, value in zip(claims, p, strict=True)]
+        for done, at in enumerate(sorted(single, key=p.__getitem__)):
+            if p[at] > tail / (curves + len(single) - done):
+                break
+            rejected[at] = True
+        left = len(single) - sum(rejected[at] for at in single)
+        return cls(tuple(rejected), of_band if all(rejected) else tail / (curves + left), of_band)
+
+    def bound(self, at: int, claim: Comparison, sign: int = 1) -> float:
+        """How far the log-ratio reaches towards 0 and beyond, taken as positive in this direction.
+
+        A claim that excludes 1 beside others that don't has spent its error on them: its bound is 0, open.
+        Those of a band have spent none, and their bounds are the band's.
+        """
+        centre, error = sign * math.log(claim.ratio.value), claim.error or 0.0
+        level = self.level if claim.along is None else self.of_band
+        reach = centre - t_quantile(1 - level, claim.degrees or 0) * error
+        if not self.rejected[at] or claim.along is not None:
+            return reach
+        return max(reach if all(self.rejected) else 0.0, _OPEN)
+
+
+_OPEN = 1e-12  # beside 1, which an open end excludes
+
+
+def _t(c: Comparison) -> float:
+    """The log-ratio over its standard error."""
+    centre, error = math.log(c.ratio.value), c.error or 0.0
+    return centre / error if error else math.copysign(math.inf, centre) if centre else 0.0
+
+
+def _held(c: Comparison, more: _Tail, less: _Tail, at: int) -> Comparison:
+    low, high = more.bound(at, c), -less.bound(at, c, sign=-1)
+    together = Estimate(c.ratio.value, ratio_end(low), ratio_end(high), c.ratio.n, "", c.ratio.confidence)
+    size = len(more.rejected)
+    family = Family(size, "holm" if c.along is None else "band", together, c.verdict)
+    if c.verdict == "equivalent":
+        return replace(c, family=family)
+    better, lost = c.point.better, c.lost_to_others
+    verdict, reason = decide(together, c.margin, better, lost, (c.a, c.b))
+    by_margin = surely_beyond(together, c.margin, better, lost)
+    alone = surely_beyond(c.ratio, c.margin, better, lost)
+    if verdict in ("faster", "slower") and alone and not by_margin:
+        reason += "; taken alone it lies wholly beyond the margin"
+    tails = more.level + less.level if c.along is None else more.of_band + less.of_band
+    return replace(
+        c,
+        verdict=verdict,
+        reason=f"{_with_others(c, size)}, {reason}",
+        by_margin=by_margin,
+        runs_needed=_runs_needed(c, 1 - tails) if more_would_decide(verdict, together, lost) else None,
+        family=family,
+    )
+
+
+def _with_others(c: Comparison, size: int) -> str:
+    if c.along is None:
+        return f"claimed together with {size - 1} other{'s' * (size > 2)} (Holm)"
+    return f"in one band with the curve's other sizes ({size} claims in all)"
+
+
+def _runs_needed(c: Comparison, confidence: float) -> RunsNeeded:
+    """At the confidence that the family leaves to this claim."""
+    a, b = c.sessions if c.replication == "sessions" else c.n
+    replicates = 2 / (1 / a + 1 / b)
+    spread = power.Spread((c.error or 0.0) ** 2 * replicates, c.degrees or 0.0, c.method == "paired")
+    return power.runs_needed(spread, c.margin, confidence, of=c.replication)

@@ -1,0 +1,149 @@
+"""Intervals for geometric means and their ratios: t on the logarithms, the run as the unit of replication.
+
+Coverage of the nominal 95 % for 3, 5 and 10 runs a side is between 95 and 97.5 % under normal, lognormal
+and t3 runs (simulated in tests/analyse/comparison/test_compare.py). No bootstrap: of 3 runs its percentile
+interval covers 80 %. No rank method: with 3 runs a side its smallest two-sided p is 0.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.records import Estimate
+from assay.units import all_of
+
+ROUNDING = 1e-12  # of a logarithm: values that differ by less are one value, printed once more
+LEAST_VARIANCE_RATIO = 4.0  # of the side with fewer runs over the other, where degrees of freedom are counted
+
+
+@dataclass(frozen=True)
+class LogInterval:
+    """Centre and half-width on the log scale; `half` is None where the runs allow no interval.
+
+    why      why there is none, in words; "" where there is one
+    error    standard error of the centre, with `degrees` of freedom
+    """
+
+    centre: float
+    half: float | None
+    n: int
+    why: str = ""
+    error: float | None = None
+    degrees: float | None = None
+
+    def estimate(self, unit: str, confidence: float = 0.95) -> Estimate:
+        """Back on the scale of the figure; an end that no number holds is None."""
+        value = math.exp(self.centre)
+        if self.half is None:
+            return Estimate(value, None, None, self.n, unit, confidence)
+        low, high = ratio_end(self.centre - self.half), ratio_end(self.centre + self.half)
+        return Estimate(value, low, high, self.n, unit, confidence)
+
+
+def ratio_end(log: float) -> float | None:
+    """An interval's end from its logarithm; None, open, where no number is that large or that small."""
+    try:
+        return math.exp(log) or None
+    except OverflowError:
+        return None
+
+
+def t_quantile(p: float, degrees: float) -> float:
+    """Quantile of Student's t with so many (not necessarily whole) degrees of freedom."""
+    from scipy.special import stdtrit  # a third of scipy.stats' import time
+
+    return float(stdtrit(degrees, p))
+
+
+def constant(logs: Sequence[float]) -> bool:
+    """Whether all values are one and the same."""
+    return max(logs) - min(logs) < ROUNDING
+
+
+def spread(logs: Sequence[float]) -> float | None:
+    """Run-to-run standard deviation as a share of the value; None from one run."""
+    return math.expm1(math.sqrt(_moments(logs)[1])) if len(logs) > 1 else None
+
+
+def one_mean(logs: Sequence[float], confidence: float = 0.95) -> LogInterval:
+    """Mean of logarithms with its two-sided t interval; none from one run or from identical ones."""
+    n = len(logs)
+    centre, variance = _moments(logs)
+    if n < 2:
+        return LogInterval(centre, None, n, "one run has no spread")
+    if constant(logs):
+        return LogInterval(centre, None, n, f"{all_of(n, 'run')} gave the same value: their spread is hidden")
+    return _by_t(centre, math.sqrt(variance / n), n - 1, n, confidence)
+
+
+def welch(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> LogInterval:
+    """Mean log of B − mean log of A, spreads not assumed equal.
+
+    Source: Welch, Biometrika 34 (1947) 28-35; degrees of freedom by Satterthwaite. Where the numbers of runs
+    differ, these take the side with fewer runs to be at least twice as noisy as the other. Two or three runs
+    that lie close together by chance hide how noisy their side is: without this, 2 runs against 10 cover
+    90 % at equal spreads and 88 % where the two are three times as noisy. With it, coverage is 94 % or more
+    at any spreads (2 against 3: 93.8 %), and equal numbers of runs have the usual interval.
+    """
+    (mean_a, variance_a), (mean_b, variance_b) = _moments(a), _moments(b)
+    centre, n = mean_b - mean_a, len(a) + len(b)
+    if min(len(a), len(b)) < 2:
+        return LogInterval(centre, None, n, _too_few(len(a), len(b)))
+    if constant(a) and constant(b):
+        return LogInterval(
+            centre,
+            None,
+            n,
+            "on each side all runs gave the same value: the spread is hidden by its resolution",
+        )
+    error = math.sqrt(variance_a / len(a) + variance_b / len(b))
+    if len(a) < len(b):
+        variance_a = max(variance_a, LEAST_VARIANCE_RATIO * variance_b)
+    elif len(b) < len(a):
+        variance_b = max(variance_b, LEAST_VARIANCE_RATIO * variance_a)
+    part_a, part_b = variance_a / len(a), variance_b / len(b)
+    degrees = (part_a + part_b) ** 2 / (part_a**2 / (len(a) - 1) + part_b**2 / (len(b) - 1))
+    return _by_t(centre, error, degrees, n, confidence)
+
+
+def paired(pairs: Sequence[tuple[float, float]], confidence: float = 0.95) -> LogInterval:
+    """Mean of log B − log A over blocks that held both.
+
+    Differences that are all exactly alike while the values vary give an interval of no width: that is what
+    deterministic programs under equal seeds do.
+    """
+    differences = [b - a for a, b in pairs]
+    centre, variance = _moments(differences)
+    n = len(pairs)
+    if n < 2:
+        return LogInterval(centre, None, n, "one block with both sides has no spread")
+    if not constant(differences):
+        return _by_t(centre, math.sqrt(variance / n), n - 1, n, confidence)
+    if constant([a for a, _ in pairs]):
+        return LogInterval(
+            centre,
+            None,
+            n,
+            "on each side all runs gave the same value: the spread is hidden by its resolution",
+        )
+    return LogInterval(centre, 0.0, n, error=0.0, degrees=n - 1)
+
+
+def _by_t(centre: float, error: float, degrees: float, n: int, confidence: float) -> LogInterval:
+    half = t_quantile((1 + confidence) / 2, degrees) * error
+    return LogInterval(centre, half, n, error=error, degrees=degrees)
+
+
+def _moments(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and variance (n − 1); the variance of one value is nan and not to be used."""
+    n = len(values)
+    mean = math.fsum(values) / n
+    return mean, math.fsum((v - mean) ** 2 for v in values) / (n - 1) if n > 1 else math.nan
+
+
+def _too_few(a: int, b: int) -> str:
+    if a == b == 1:
+        return "one run a side has no spread to judge by"
+    return f"{'A' if a < 2 else 'B'} has one run only, so its spread is not known"

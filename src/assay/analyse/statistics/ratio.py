@@ -1,0 +1,172 @@
+"""The ratio of two groups' geometric means with its interval, by the method that the design fixes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Literal
+
+from assay.analyse.comparison.groups import Group, Sample
+from assay.analyse.comparison.pairing import pairing
+from assay.analyse.comparison.sessions import replicated, session_means, sessions, shared
+from assay.analyse.statistics import intervals
+from assay.analyse.statistics.intervals import LogInterval
+from assay.analyse.statistics.sequential import looks, nominal_p
+from assay.errors import InputError
+from assay.records import Estimate
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """B over A on the log scale, and what it rests on.
+
+    a, b         the runs that count: where the sides are paired, those of blocks that hold both
+    replicates   logarithms of A and B that the interval was made from: one a run, or one a session;
+                 pairs where they are paired; empty where a value is not above 0
+    replication  which of the two
+    method       `paired` or `welch`; "" without an interval
+    paired       the replicates are pairs, whether or not an interval came of it: of shuffled blocks, or of
+                 sessions in which both sides were measured
+    interleaved  the sides were run in the same shuffled blocks
+    dropped      blocks left out because they lack a side
+    sessions     how many each side has
+    confidence   of the interval
+    """
+
+    a: Group
+    b: Group
+    replicates: tuple[list[float], list[float]]
+    replication: Literal["runs", "sessions"]
+    interval: LogInterval
+    method: str
+    paired: bool
+    interleaved: bool
+    dropped: int
+    sessions: tuple[int, int]
+    confidence: float = 0.95
+
+    @property
+    def estimate(self) -> Estimate:
+        """The ratio with its interval."""
+        return self.interval.estimate("", self.confidence)
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """Of A and B over what is replicated: geometric, or arithmetic where a value is not above 0."""
+        a, b = self.replicates
+        if not a or not b:
+            return alike(self.a.values, self.b.values)
+        return math.exp(math.fsum(a) / len(a)), math.exp(math.fsum(b) / len(b))
+
+
+def has_ratio(a: Group, b: Group) -> bool:
+    """Whether both means are above 0."""
+    return all(min(found.values) > 0 or math.fsum(found.values) > 0 for found in (a, b))
+
+
+def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
+    """B over A, in the same unit.
+
+    Of runs that were looked at before all were in, the interval is as much surer as the looks ask for.
+    Which method is used, and whether runs or sessions are replicated, depends on how the sides were run and
+    never on what any would give. Raises ValueError where `has_ratio` is false.
+    """
+    design = pairing(a.samples, b.samples)
+    if design is not None and design.pairs:
+        a = replace(a, samples=tuple(pair[0] for pair in design.pairs))
+        b = replace(b, samples=tuple(pair[1] for pair in design.pairs))
+    counts = len(sessions(a.samples)), len(sessions(b.samples))
+    by_session = replicated(*counts)
+    paired = design is not None or (by_session and shared(a.samples, b.samples))
+    if not by_session:  # how many sessions there are was not decided by looking
+        confidence = max(confidence, looked_at((a.samples, b.samples), paired=design is not None))
+    positive = min(*a.values, *b.values) > 0
+    replicates = (_replicates(a, by_session), _replicates(b, by_session)) if positive else ([], [])
+    if not positive:
+        why = (
+            f"{a.point.metric} is not above 0 in every run, so the means and their ratio are arithmetic ones"
+        )
+        interval = _without(a, b, why)
+    elif not paired:
+        interval = intervals.welch(*replicates, confidence)
+    elif design is None or design.pairs:
+        interval = intervals.paired(list(zip(*replicates, strict=True)), confidence)
+    else:
+        interval = _without(a, b, "no block holds a run of both sides")
+    return Ratio(
+        a=a,
+        b=b,
+        replicates=replicates,
+        replication="sessions" if by_session else "runs",
+        interval=interval,
+        method="" if interval.half is None else "paired" if paired else "welch",
+        paired=paired,
+        interleaved=design is not None,
+        dropped=0 if design is None else design.dropped,
+        sessions=counts,
+        confidence=confidence,
+    )
+
+
+def one_side(found: Group, confidence: float = 0.95) -> Estimate:
+    """Mean of one group with its interval; surer where the runs were looked at before all were in.
+
+    Geometric; where a value is not above 0 arithmetic, and without an interval.
+    """
+    if min(found.values) <= 0:
+        return Estimate(mean(found.values), None, None, len(found.values), found.point.unit, confidence)
+    confidence = max(confidence, looked_at((found.samples,), paired=True))
+    return intervals.one_mean(logs(found), confidence).estimate(found.point.unit, confidence)
+
+
+def looks_of(samples: Iterable[Sample]) -> tuple[int, ...]:
+    """The numbers of runs at which these were looked at, of several plans the most; () where only once."""
+    looks = max({sample.result.run.looks for sample in samples}, key=len, default=())
+    return looks if len(looks) > 1 else ()
+
+
+def looked_at(sides: Sequence[Sequence[Sample]], *, paired: bool) -> float:
+    """The confidence that intervals need for 95 % to hold at all looks together; 0 where one looks once.
+
+    paired  by block; also for the mean of one side alone
+    Raises InputError where a run's looks are none that were planned by an Assay.
+    """
+    looked = [sample.result.run for side in sides for sample in side if sample.result.run.looks]
+    if not looked:
+        return 0.0
+    most = max(run.looks[-1] for run in looked)
+    equal_n = len({len(side) for side in sides}) == 1
+    try:
+        return 1 - nominal_p(most, paired, equal_n=equal_n) if len(looks(most)) > 1 else 0.0
+    except ValueError as error:
+        raise InputError(f"{looked[0].id}: its looks are not ones that Assay plans ({error})") from error
+
+
+def _replicates(found: Group, by_session: bool) -> list[float]:
+    return session_means(found.samples, logs(found)) if by_session else logs(found)
+
+
+def _without(a: Group, b: Group, why: str) -> LogInterval:
+    of_a, of_b = alike(a.values, b.values)
+    return LogInterval(math.log(of_b / of_a), None, len(a.samples) + len(b.samples), why)
+
+
+def alike(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
+    """Means of one kind: geometric; arithmetic where a value of either is not above 0."""
+    if min(*a, *b) > 0:
+        return mean(a), mean(b)
+    return fmean(a), fmean(b)
+
+
+def logs(found: Group) -> list[float]:
+    """Logarithms of the values, all above 0."""
+    return [math.log(value) for value in found.values]
+
+
+def mean(values: Sequence[float]) -> float:
+    """Geometric; arithmetic where a value is not above 0."""
+    if min(values) <= 0:
+        return math.fsum(values) / len(values)
+    return math.exp(math.fsum(map(math.log, values)) / len(values))

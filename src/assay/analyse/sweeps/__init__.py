@@ -1,0 +1,1 @@
+"""Nodes, links and rings of a sweep: which of them are slow."""

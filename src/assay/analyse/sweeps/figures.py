@@ -1,0 +1,176 @@
+"""What a sweep measured by node and by pair, and which nodes, links and switches are slow by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from assay.analyse.comparison.groups import group
+from assay.analyse.sweeps.links import Blame, Pair, blame
+from assay.analyse.sweeps.nodes import Change, Crowd, slow_nodes, slower_than_before
+from assay.analyse.sweeps.pairs_before import pairs_before
+from assay.analyse.sweeps.rings import Ring, slow_rings
+from assay.errors import InputError
+from assay.records import Better, Metric, Point, Result, Run
+from assay.units import all_of
+
+BORNE_BEFORE = 0.05  # loss against a baseline, as a share, which a node's or pair's sessions may differ by
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A benchmark's primary metric: each system's values."""
+
+    point: Point
+    better: Better
+    values: dict[str, list[float]]
+
+
+Figures = Mapping[str, Figure]
+"""By benchmark."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a session of a sweep gave: its figures, and the hosts of each of its systems."""
+
+    session: str
+    figures: Figures
+    hosts: Mapping[str, tuple[str, ...]]
+
+
+def figures_of(results: Sequence[Result], metrics: Callable[[Run], Mapping[str, Metric]]) -> Figures:
+    """Each benchmark's primary metric."""
+    found: dict[str, Figure] = {}
+    for key, one in group(results, metrics).items():
+        if key.place.benchmark in found or one.point.better is None:
+            continue  # the primary metric comes first; one without direction can't be slow
+        values: dict[str, list[float]] = {}
+        for sample in one.samples:
+            values.setdefault(sample.result.run.trial.system, []).append(sample.value)
+        found[key.place.benchmark] = Figure(one.point, one.point.better, values)
+    return found
+
+
+# Nodes ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """One figure of every node, against each other, and each against itself where they are too few."""
+
+    point: Point
+    crowd: Crowd
+    changes: Sequence[Change]
+
+    @property
+    def slow(self) -> list[str]:
+        """Nodes that are named."""
+        return [*self.crowd.slow, *(change.node for change in self.changes if change.slower)]
+
+    @property
+    def judged(self) -> bool:
+        """Whether a node could have been named."""
+        return not self.crowd.reason or any(not change.reason for change in self.changes)
+
+
+def judged_nodes(alone: Measured, before: Figures | None, margin: float) -> list[Nodes]:
+    """Each figure's verdict: among the nodes, or against `before` where they are too few.
+
+    margin  loss that is borne against the baseline, as a share. Raises InputError for one that does not fit.
+    """
+    found = []
+    for benchmark, now in alone.figures.items():
+        old = None if before is None else _of_these(before, benchmark, now)
+        (crowd,) = slow_nodes(now.values, now.better, before=old, figures=len(alone.figures))
+        changes: Sequence[Change] = ()
+        if crowd.reason and old is not None:
+            known = {node: now.values[node] for node in old}
+            changes = slower_than_before(known, old, now.better, margin)
+        found.append(Nodes(now.point, crowd, changes))
+    return found
+
+
+def _of_these(before: Figures, benchmark: str, now: Figure) -> dict[str, list[float]]:
+    """The baseline's figures of nodes that are here. Raises InputError where it has none of them."""
+    stored = before.get(benchmark)
+    if stored is None or stored.point != now.point:
+        raise InputError(f"the baseline has no {benchmark} as it was measured here: {now.point.labels}")
+    found = {node: figures for node, figures in stored.values.items() if node in now.values}
+    if not found:
+        here, there = ", ".join(now.values), ", ".join(stored.values)
+        raise InputError(f"the baseline has none of the nodes {here}; it has {there}")
+    return found
+
+
+# Pairs ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The all-reduce between nodes: each pair's share of the median pair, and what is to blame.
+
+    groups   node → what it shares with others, where that was asked
+    changes  each pair against itself in a baseline, where nodes are too few to hold against each other
+    """
+
+    ratios: Mapping[Pair, float]
+    blame: Blame
+    groups: Mapping[str, str] = field(default_factory=dict)
+    changes: Sequence[Change] = ()
+
+
+def judged_pairs(
+    together: Measured,
+    groups: Mapping[str, str] | None = None,
+    *,
+    before: Figures | None = None,
+    margin: float = BORNE_BEFORE,
+) -> Pairs | None:
+    """What the pairs blame; None where none of them gave a figure.
+
+    groups  node → its switch, rack or zone; without, none is blamed
+    before  of a baseline, of whose pairs one may have been kept; margin  loss against it that is borne
+    """
+    for benchmark, figure in together.figures.items():
+        met = _met(together, figure.values)
+        middle = median(median(values) for values in met.values())
+        ratios = {pair: median(values) / middle for pair, values in met.items()}
+        found = blame(met, figure.better, groups=groups)
+        if before is None or benchmark not in before or found.node_loss is not None:
+            return Pairs(ratios, found, groups or {})
+        old = _met(together, _of_these(before, benchmark, figure))
+        changes, found = pairs_before({pair: met[pair] for pair in old}, old, figure.better, margin)
+        return Pairs(ratios, found, groups or {}, changes)
+    return None
+
+
+def _met(together: Measured, by_system: Mapping[str, list[float]]) -> dict[Pair, list[float]]:
+    found = {}
+    for system, values in by_system.items():
+        a, b = together.hosts[system]
+        found[a, b] = values
+    return found
+
+
+def judged_rings(
+    rings: Sequence[Measured], together: Measured, groups: Mapping[str, str]
+) -> tuple[Ring, ...]:
+    """Each ring against its slowest pair; one whose nodes share a group is named by it."""
+    found: tuple[Ring, ...] = ()
+    for benchmark, paired in together.figures.items():
+        values = {
+            measured.hosts[system]: values
+            for measured in rings
+            if benchmark in measured.figures
+            for system, values in measured.figures[benchmark].values.items()
+        }
+        names = {nodes: _ring_name(nodes, groups) for nodes in values}
+        found += slow_rings(values, _met(together, paired.values), paired.better, names=names)
+    return found
+
+
+def _ring_name(nodes: Sequence[str], groups: Mapping[str, str]) -> str:
+    (shared, *others) = {groups.get(node, "") for node in nodes}
+    return shared if shared and not others else all_of(len(nodes), "node")

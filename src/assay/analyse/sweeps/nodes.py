@@ -1,0 +1,208 @@
+"""Which nodes of a sweep are slow: held against nodes of their kind, or against what they did before.
+
+A node counts once, with the median of its runs: one run that met a neighbour is outvoted from three on.
+Nodes are held only against nodes of like hardware; where each has a stored baseline, what is held against the
+others is its change, so that what it always lacked is no fault. Whatever is asked of a sweep (kinds, figures)
+shares one rate of false alarms: in at most 5 % of sweeps over healthy nodes any of them is named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from assay.analyse.statistics.intervals import welch
+from assay.analyse.statistics.outliers import FALSE_ALARM, SMALLEST_ALARM, too_low
+from assay.records import Better, Estimate
+
+Values = Mapping[str, Sequence[float]]
+"""Each node's figures of one metric, one a run, above 0, in one unit."""
+
+FEWEST_RUNS = 3  # of a node, below which one unlucky run is the node's figure
+MOST_QUESTIONS = round(FALSE_ALARM / SMALLEST_ALARM)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One node among those of its kind.
+
+    runs   of it; with a baseline, of the side that has fewer
+    ratio  of its figure to the kind's median (with a baseline: of its change to the median change); below 1
+           is slower, for times too
+    """
+
+    node: str
+    runs: int
+    ratio: float
+    slow: bool
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """The nodes of one kind by one figure.
+
+    standings    slowest first
+    median       of the nodes' medians, in the figure's unit; with a baseline, of their changes
+    named_from   loss, as a share, from which a node is named; None where none can be judged
+    found_from   loss, as a share, of which 80 in 100 are named
+    scatter      standard deviation between healthy nodes, as a share
+    fastest      gain of the fastest over the median, as a share: one far too fast hides small losses
+    reason       why none was judged; "" where they were
+    warnings     what weakens the verdict, in words
+    """
+
+    kind: str
+    standings: tuple[Standing, ...]
+    median: float
+    named_from: float | None
+    found_from: float | None
+    scatter: float
+    fastest: float
+    reason: str
+    warnings: tuple[str, ...]
+
+    @property
+    def slow(self) -> tuple[str, ...]:
+        """The nodes that are named, slowest first."""
+        return tuple(standing.node for standing in self.standings if standing.slow)
+
+
+def slow_nodes(
+    values: Values,
+    better: Better,
+    *,
+    kinds: Mapping[str, str] | None = None,
+    before: Values | None = None,
+    figures: int = 1,
+) -> tuple[Crowd, ...]:
+    """Each kind of node by one figure, and who of it is slow.
+
+    kinds    node → hardware; without, all are alike
+    before   the same nodes' figures in a stored baseline, same unit; nodes that it lacks are not judged
+    figures  how many figures of this sweep are judged, all of which share the rate of false alarms
+
+    Simulated rates and power: docs/statistics.md. Raises ValueError for a figure not above 0, a node without
+    figures or kind, a kind without any baseline, or more kinds times figures than the rate can be shared by.
+    """
+    groups = _by_kind(values, kinds)
+    asked = figures * len(groups)
+    if asked > MOST_QUESTIONS:
+        raise ValueError(f"{asked} kinds times figures; false alarms are tabulated up to {MOST_QUESTIONS}")
+    return tuple(
+        _crowd(kind, {node: values[node] for node in nodes}, better, before, FALSE_ALARM / asked)
+        for kind, nodes in groups.items()
+    )
+
+
+def _by_kind(values: Values, kinds: Mapping[str, str] | None) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for node in values:
+        if kinds is not None and node not in kinds:
+            raise ValueError(f"{node} has no kind")
+        groups.setdefault("" if kinds is None else kinds[node], []).append(node)
+    return dict(sorted(groups.items()))
+
+
+def _crowd(kind: str, values: Values, better: Better, before: Values | None, false_alarm: float) -> Crowd:
+    speeds = {node: _speed(node, figures, better) for node, figures in values.items()}
+    lacking = [node for node in speeds if before is not None and node not in before]
+    if before is not None:
+        speeds = {
+            node: speed - _speed(node, before[node], better)
+            for node, speed in speeds.items()
+            if node in before
+        }
+    if not speeds:
+        raise ValueError(f"no baseline for any of {', '.join(lacking)}")
+    found = too_low(list(speeds.values()), false_alarm)
+    standings = [
+        Standing(node, _runs(node, values, before), math.exp(deviation), at in found.low)
+        for at, (node, deviation) in enumerate(zip(speeds, found.deviations, strict=True))
+    ]
+    return Crowd(
+        kind=kind,
+        standings=tuple(sorted(standings, key=lambda standing: (standing.ratio, standing.node))),
+        median=math.exp(found.centre if better == "higher" else -found.centre),
+        named_from=_loss(found.limit),
+        found_from=_loss(found.found_in_80_percent),
+        scatter=math.expm1(found.scatter),
+        fastest=math.expm1(found.fastest),
+        reason=found.reason,
+        warnings=tuple(_warnings(standings, lacking)),
+    )
+
+
+def _speed(node: str, figures: Sequence[float], better: Better) -> float:
+    """Logarithm of the median figure, greater is faster."""
+    if not figures or not all(0 < figure < math.inf for figure in figures):
+        raise ValueError(f"{node}: figures are {list(figures)}, not one or more above 0")
+    middle = math.log(median(figures))
+    return middle if better == "higher" else -middle
+
+
+def _runs(node: str, values: Values, before: Values | None) -> int:
+    return len(values[node]) if before is None else min(len(values[node]), len(before[node]))
+
+
+def _loss(deviation: float | None) -> float | None:
+    return None if deviation is None else -math.expm1(-deviation)
+
+
+def _warnings(standings: Sequence[Standing], lacking: Sequence[str]) -> list[str]:
+    said = []
+    fewest = min(standing.runs for standing in standings)
+    if fewest < FEWEST_RUNS:
+        runs = "1 run" if fewest == 1 else f"{fewest} runs"
+        said.append(f"a node has {runs}: an unlucky one names it; measure those that are named again")
+    if lacking:
+        said.append(f"without a baseline, so not judged: {', '.join(lacking)}")
+    return said
+
+
+# A few nodes, each against itself ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Change:
+    """One node now against its own baseline.
+
+    ratio   speed now over before, below 1 is slower, with the interval that holds for all nodes together;
+            no bounds where the runs allow none
+    slower  the whole interval lies below the margin
+    reason  why there is no interval; "" where there is one
+    """
+
+    node: str
+    ratio: Estimate
+    slower: bool
+    reason: str
+
+
+def slower_than_before(now: Values, before: Values, better: Better, margin: float) -> tuple[Change, ...]:
+    """Each node against itself: what can be said where there are too few nodes to hold against each other.
+
+    margin  loss that is borne, as a share above 0. Runs share their session's luck, which two sessions' runs
+            can't tell from a fault: it has to cover how far sessions of a healthy node differ.
+
+    Welch's t on logarithms, one-sided, Bonferroni over the nodes: where no healthy node lost more than the
+    margin, any is named in at most 5 %. Raises ValueError as `slow_nodes`, or for a node without a baseline.
+    """
+    if not 0 < margin < 1:
+        raise ValueError(f"a margin of {margin:g} is not a share above 0")
+    confidence = 1 - 2 * FALSE_ALARM / max(len(now), 1)
+    return tuple(_change(node, now[node], before, better, margin, confidence) for node in sorted(now))
+
+
+def _change(
+    node: str, figures: Sequence[float], before: Values, better: Better, margin: float, confidence: float
+) -> Change:
+    if node not in before:
+        raise ValueError(f"{node} has no baseline")
+    old, new = ([_speed(node, [figure], better) for figure in side] for side in (before[node], figures))
+    if not old or not new:
+        raise ValueError(f"{node} has no figures")
+    found = welch(old, new, confidence)
+    ratio = found.estimate("", confidence)
+    return Change(node, ratio, ratio.high is not None and ratio.high < 1 - margin, found.why)

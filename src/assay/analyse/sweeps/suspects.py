@@ -1,0 +1,51 @@
+"""Each slow node of a sweep with all that it is slow in: alone, with others, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from assay.analyse.sweeps.figures import Nodes, Pairs
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """One node that is slow in something.
+
+    alone     figure of the node by itself → its speed over that of its like, or over its baseline
+    together  the same of its pairs with other nodes, on which all of them agree; None where they are fine
+    """
+
+    node: str
+    alone: Mapping[str, float] = field(default_factory=dict)
+    together: float | None = None
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """All that it is slow in, by figure."""
+        return {**self.alone, **({} if self.together is None else {"pairs": self.together})}
+
+
+def suspects(
+    nodes: Sequence[Nodes], pairs: Pairs | None, hosts: Mapping[str, Sequence[str]]
+) -> tuple[Suspect, ...]:
+    """The slow nodes, the slowest in anything first. Links and racks are not here: no node is to blame.
+
+    hosts  system, by whose name a node was measured alone → the node, alone in a list
+    """
+    alone: dict[str, dict[str, float]] = {}
+    for one in nodes:
+        for system, ratio in _slow(one).items():
+            alone.setdefault(hosts[system][0], {})[one.point.benchmark] = ratio
+    together = {slow.who[0]: slow.ratio for slow in pairs.blame.nodes} if pairs is not None else {}
+    found = [
+        Suspect(node, alone.get(node, {}), together.get(node)) for node in dict.fromkeys([*alone, *together])
+    ]
+    return tuple(sorted(found, key=lambda suspect: min(suspect.losses.values())))
+
+
+def _slow(one: Nodes) -> dict[str, float]:
+    """System → ratio of those that this figure names."""
+    among = {standing.node: standing.ratio for standing in one.crowd.standings if standing.slow}
+    before = {change.node: change.ratio.value for change in one.changes if change.slower}
+    return among | before

@@ -1,0 +1,86 @@
+"""A whole sweep judged: its nodes, its pairs and its rings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from assay.analyse.sweeps.figures import (
+    BORNE_BEFORE,
+    Figures,
+    Measured,
+    Nodes,
+    Pairs,
+    judged_nodes,
+    judged_pairs,
+    judged_rings,
+)
+from assay.analyse.sweeps.rings import Ring
+from assay.analyse.sweeps.suspects import Suspect, suspects
+
+
+@dataclass(frozen=True)
+class SweepVerdicts:
+    """What is slow in a sweep.
+
+    margin  loss against a baseline that is borne, as a share
+    hosts   system, by whose name a node was measured alone → the node, alone in a list
+    """
+
+    nodes: Sequence[Nodes]
+    pairs: Pairs | None
+    rings: Sequence[Ring]
+    margin: float
+    hosts: Mapping[str, Sequence[str]]
+
+    @property
+    def slow(self) -> bool:
+        """Whether anything is named."""
+        blame = None if self.pairs is None else self.pairs.blame
+        blamed = blame is not None and (blame.groups or blame.nodes or blame.links or blame.pairs)
+        return bool(blamed) or any(one.slow for one in self.nodes) or any(one.slower for one in self.rings)
+
+    @property
+    def judged(self) -> bool:
+        """Whether every figure of the nodes could be judged."""
+        return all(one.judged for one in self.nodes)
+
+    @property
+    def suspects(self) -> tuple[Suspect, ...]:
+        """The slow nodes with all that they are slow in, the slowest first."""
+        return suspects(self.nodes, self.pairs, self.hosts)
+
+    @property
+    def losses(self) -> dict[str, dict[str, float]]:
+        """Slow node → what it is slow in, and how; the slowest first."""
+        return {one.node: one.losses for one in self.suspects}
+
+
+def judge_sweep(
+    nodes: Measured | None,
+    pairs: Measured | None,
+    rings: Sequence[Measured],
+    *,
+    hosts: Mapping[str, Sequence[str]],
+    groups: Mapping[str, str] | None = None,
+    nodes_before: Figures | None = None,
+    pairs_before: Figures | None = None,
+    margin: float = BORNE_BEFORE,
+) -> SweepVerdicts:
+    """What the sessions of a sweep say is slow; rings only next to pairs.
+
+    hosts         system, by whose name a node was measured alone → the node, alone in a list
+    groups        node → what it shares with others, by which they may be blamed together
+    nodes_before  of a baseline, for nodes that are too few to compare with each other; so `pairs_before`
+    margin        loss against it that is borne, as a share
+
+    Raises InputError for a baseline that does not fit.
+    """
+    shared = groups or {}
+    return SweepVerdicts(
+        nodes=judged_nodes(nodes, nodes_before, margin) if nodes else [],
+        pairs=judged_pairs(pairs, shared or None, before=pairs_before, margin=margin) if pairs else None,
+        rings=judged_rings(rings, pairs, shared) if pairs else (),
+        margin=margin,
+        hosts=hosts,
+    )

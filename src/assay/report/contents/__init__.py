@@ -1,0 +1,1 @@
+"""What a report says, gathered from results."""

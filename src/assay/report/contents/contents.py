@@ -1,0 +1,328 @@
+"""What a report says, gathered once from the results, whatever it is then written as."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from assay.analyse import doubts
+from assay.analyse.comparison.groups import Group, Key, Metrics, cause, counts, group
+from assay.analyse.comparison.sides import (
+    OpenQuestion,
+    Pair,
+    against,
+    are_ranked,
+    baseline_of,
+    judge,
+    led_by,
+    primary_metrics,
+)
+from assay.analyse.exchange.curves import ExchangeCurve, exchange_curves
+from assay.analyse.expectations.requirements import check
+from assay.analyse.expectations.shares import Flops
+from assay.analyse.mlperf.decompose import Decomposition, decompose
+from assay.analyse.rankings.ranking import Ranking, rankings
+from assay.analyse.scaling.curve import curves, sizes_of_one_system
+from assay.analyse.scaling.study import Study, study
+from assay.analyse.statistics.ratio import one_side
+from assay.errors import InputError
+from assay.records import (
+    DEFAULT_MARGIN,
+    Comparison,
+    Doubt,
+    Estimate,
+    Expectation,
+    Plan,
+    Point,
+    Price,
+    Requirement,
+    Result,
+    Scaling,
+)
+from assay.report import figures
+from assay.report.sentences.sentences import Question, questions
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One fact of provenance, with each side's values as text; `matters`: it could have changed a number."""
+
+    name: str
+    group: str
+    values: tuple[str, ...]
+    differs: bool
+    matters: bool
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a session is made again: what was typed, the files that it read, what one trial of each kind sent.
+
+    git       state of the repository that holds the suite, in words; "" where it is not known
+    files     name → text of the user's files as they were
+    commands  trial → the exact command that its launcher started
+    """
+
+    session: str
+    command_line: str
+    seed: int | None
+    plan_digest: str
+    suite_digest: str
+    assay_version: str
+    git: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    commands: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One side's runs at one point: geometric mean with its 95 % interval, and each run's value."""
+
+    side: str
+    point: Point
+    estimate: Estimate
+    values: tuple[float, ...]
+    runs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that is not a result, and why."""
+
+    side: str
+    run: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that a report holds; its writers add nothing but form.
+
+    title      the suites' names
+    sides      systems (or sets) in the order of the columns, the baseline first
+    uncompared what was measured on one side only, and why it is not compared
+    primary    benchmark → the metric that its question is about
+    questions  about the primary metrics; `comparisons` has every metric
+    open       benchmarks without a verdict, although other metrics were compared
+    studies    the curves, each with what follows from it
+    splits     trainings to a target, taken apart into convergence and system
+    exchanges  time and bus bandwidth of exchanges over their size
+    prices     side → what its system costs, where systems.yaml states it
+    logs       run → its logs as links beside the page, name → relative URL
+    hide       takes names of machines and people out of a text
+    left_out   what it takes out, in words; "" where nothing
+    rankings   of many sides without a baseline, instead of comparisons with the first
+    alone      of a report on one side: each point of a primary metric, and what speaks against its figure
+    """
+
+    title: str
+    sides: Mapping[str, tuple[Result, ...]]
+    margin: float
+    primary: Mapping[str, str]
+    comparisons: tuple[Comparison, ...]
+    questions: tuple[Question, ...]
+    requirements: tuple[Requirement, ...]
+    curves: tuple[Scaling, ...]
+    summaries: tuple[Summary, ...]
+    failures: tuple[Failure, ...]
+    open: tuple[OpenQuestion, ...] = ()
+    uncompared: tuple[tuple[str, str], ...] = ()
+    facts: tuple[Fact, ...] = ()
+    recipes: tuple[Recipe, ...] = ()
+    splits: tuple[Decomposition, ...] = ()
+    studies: tuple[Study, ...] = ()
+    exchanges: tuple[ExchangeCurve, ...] = ()
+    rankings: tuple[Ranking, ...] = ()
+    alone: tuple[tuple[Point, tuple[Doubt, ...]], ...] = ()
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    logs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    hide: Callable[[str], str] = str
+    left_out: str = ""
+
+    @property
+    def runs(self) -> int:
+        """Runs that the report is about, failed ones too."""
+        return sum(len(results) for results in self.sides.values())
+
+    @property
+    def doubts(self) -> tuple[tuple[Doubt, tuple[str, ...]], ...]:
+        """Each doubt with the places that it concerns; equal evidence is told once."""
+        found: dict[tuple[str, str], tuple[Doubt, dict[str, None]]] = {}
+        for doubt, place in self._doubted():
+            found.setdefault((doubt.code, doubt.evidence), (doubt, {}))[1][place] = None
+        return tuple((doubt, tuple(places)) for doubt, places in found.values())
+
+    def _doubted(self) -> list[tuple[Doubt, str]]:
+        compared = [(d, f"{_task(c.point)}, {c.b} against {c.a}") for c in self.comparisons for d in c.doubts]
+        required = [(d, f"{_task(r.point)}, {r.system}") for r in self.requirements for d in r.doubts]
+        scaled = [
+            (d, f"{c.benchmark} {figures.metric(c.metric)} scaling to {figures.shape(p.shape)}, {c.system}")
+            for c in self.curves
+            for p in c.points
+            for d in p.doubts
+        ]
+        followed = [
+            (d, f"{s.curve.benchmark} {figures.metric(s.curve.metric)} scaling, {s.curve.system}")
+            for s in self.studies
+            for d in s.doubts
+        ]
+        alone = [(d, _task(point)) for point, found in self.alone for d in found]
+        return compared + required + scaled + followed + alone
+
+
+def gather(
+    sides: Mapping[str, Sequence[Result]],
+    metrics: Metrics,
+    *,
+    plan: Plan | None = None,
+    margin: float | None = None,
+    facts: Sequence[Fact] = (),
+    recipes: Sequence[Recipe] = (),
+    flops: Flops | None = None,
+    prices: Mapping[str, Price] | None = None,
+    baseline: str | None = None,
+) -> Contents:
+    """The contents of a report on these sides, compared with the plan's baseline, else with the first.
+
+    sides    name → runs of one system
+    metrics  what a run's workload declares, for directions and the order of metrics
+    margin   instead of the plan's
+    prices   side → what its system costs
+    flops    what a sample of a run's workload needs, for MFU
+    baseline instead of the plan's; without either more than MOST_PAIRED sides are ranked
+
+    Raises InputError when there is no run at all.
+    """
+    held = baseline_first(sides, plan, baseline)
+    stated = plan.primary_metric if plan is not None else {}
+    metrics = led_by(stated, metrics)
+    width = margin if margin is not None else plan.margin if plan is not None else DEFAULT_MARGIN
+    groups = {name: group(results, metrics) for name, results in held.items()}
+    primary = primary_metrics((r for results in held.values() for r in results), metrics, stated)
+    rank = {benchmark: at for at, benchmark in enumerate(primary)}
+    across = sizes_of_one_system(held)
+    compared = _without(held, across)
+    ranked = rankings(compared, metrics) if are_ranked(held, _stated(plan, baseline)) else ()
+    pairs = [] if ranked else against(compared, next(iter(compared)))
+    found = judge(pairs, metrics, margin=width, primary=primary)
+    studies = sorted(_studies(held, metrics, flops, across), key=lambda one: rank[one.curve.benchmark])
+    summaries = [s for name, of_side in groups.items() for s in _summaries(name, of_side)]
+    return Contents(
+        title=" · ".join(dict.fromkeys(r.run.suite for results in held.values() for r in results)),
+        sides=held,
+        margin=width,
+        primary=primary,
+        comparisons=_ordered(found.comparisons, rank),
+        questions=questions(_ordered(found.primary, rank)),
+        requirements=tuple(_requirements(held, metrics, plan)),
+        curves=tuple(one.curve for one in studies),
+        summaries=tuple(sorted(summaries, key=lambda s: rank[s.point.benchmark])),
+        failures=tuple(one for name, results in held.items() for one in failures(name, results)),
+        open=found.open,
+        uncompared=tuple((_task(point), why) for point, why in found.not_compared),
+        facts=tuple(facts),
+        recipes=tuple(recipes),
+        prices=dict(prices or {}),
+        splits=tuple(_splits(pairs, width)),
+        studies=tuple(studies),
+        exchanges=tuple(
+            curve for name, results in held.items() for curve in exchange_curves(name, results, metrics)
+        ),
+        rankings=ranked,
+        alone=tuple(_alone(groups, primary)),
+    )
+
+
+def baseline_first(
+    sides: Mapping[str, Sequence[Result]], plan: Plan | None, baseline: str | None = None
+) -> dict[str, tuple[Result, ...]]:
+    """The sides that have runs, what the others are compared with first: `baseline`, else the plan's.
+
+    Raises InputError where there is none.
+    """
+    held = {name: tuple(results) for name, results in sides.items() if results}
+    if not held:
+        raise InputError("a report needs runs, and there is none; `assay list` shows what there is")
+    first = baseline_of(held, _stated(plan, baseline))
+    return {first: held[first], **held}
+
+
+def _stated(plan: Plan | None, baseline: str | None) -> str | None:
+    return baseline if baseline is not None or plan is None else plan.baseline
+
+
+def _requirements(
+    sides: Mapping[str, Sequence[Result]], metrics: Metrics, plan: Plan | None
+) -> Iterator[Requirement]:
+    expectations: Mapping[str, Sequence[Expectation]] = {} if plan is None else plan.expectations
+    for name, results in sides.items():
+        for requirement in check(results, expectations, metrics=metrics):
+            yield replace(requirement, system=name)
+
+
+def _without(
+    sides: Mapping[str, Sequence[Result]], benchmarks: Container[str]
+) -> dict[str, tuple[Result, ...]]:
+    """The sides' runs of other benchmarks than these."""
+    return {
+        name: tuple(r for r in results if r.run.trial.benchmark not in benchmarks)
+        for name, results in sides.items()
+    }
+
+
+def _studies(
+    sides: Mapping[str, Sequence[Result]], metrics: Metrics, flops: Flops | None, across: Mapping[str, str]
+) -> Iterator[Study]:
+    """Each side's curves with what follows, under the side's name, and those of which the sides are sizes.
+
+    across  benchmark → name of its one curve over all sides
+    """
+    for benchmark, name in across.items():
+        runs = [r for side in sides.values() for r in side if r.run.trial.benchmark == benchmark]
+        for curve in curves(runs, metrics=metrics, across=name):
+            yield study(curve, flops=flops, beside=runs)
+    for name, results in sides.items():
+        for curve in curves(results, metrics=metrics):
+            found = study(curve, flops=flops, beside=results)
+            yield replace(found, curve=replace(found.curve, system=name))
+
+
+def _splits(pairs: Sequence[Pair], margin: float) -> Iterator[Decomposition]:
+    for pair in pairs:
+        made, _ = decompose(pair.a, pair.b, margin=margin, names=pair.names)
+        yield from made
+
+
+def _ordered(comparisons: Sequence[Comparison], rank: Mapping[str, int]) -> tuple[Comparison, ...]:
+    """By benchmark, in the order in which the report has them."""
+    return tuple(sorted(comparisons, key=lambda c: rank[c.point.benchmark]))
+
+
+def _alone(
+    groups: Mapping[str, Mapping[Key, Group]], primary: Mapping[str, str]
+) -> Iterator[tuple[Point, tuple[Doubt, ...]]]:
+    if len(groups) > 1:
+        return
+    for name, found in groups.items():
+        for here in found.values():
+            if here.samples and primary[here.point.benchmark] == here.point.metric:
+                yield here.point, doubts.of(doubts.Case((doubts.Side(name, here),), one_side(here)))
+
+
+def _summaries(side: str, groups: Mapping[Key, Group]) -> list[Summary]:
+    return [
+        Summary(side, g.point, one_side(g), tuple(g.values), tuple(s.result.run.id for s in g.samples))
+        for g in groups.values()
+        if g.samples
+    ]
+
+
+def failures(side: str, results: Iterable[Result]) -> list[Failure]:
+    """Those of a side's runs that count in no figure."""
+    return [
+        Failure(side, r.run.id, cause(r) or f"not finished: {r.run.state}") for r in results if not counts(r)
+    ]
+
+
+def _task(point: Point) -> str:
+    return f"{point.benchmark} {figures.metric(point.metric)} on {figures.where(point)}"

@@ -1,0 +1,129 @@
+"""One HTML page about runs and their sides, that can be sent to someone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from assay.analyse.doubts import KINDS, rank
+from assay.records import SEVERITIES
+from assay.report.charts import charts
+from assay.report.contents import costs
+from assay.report.contents.answers import answers
+from assay.report.contents.contents import Contents, Fact
+from assay.report.page import scaling as scaling_section
+from assay.report.page.document import document, numbered
+from assay.report.sentences import exchange as exchange_words
+from assay.report.sentences import ranking as ranking_words
+from assay.report.sentences import split
+from assay.report.sentences import transports as transport_words
+from assay.report.sentences.lead import about, lead, together
+from assay.report.sentences.recommendation import recommendation
+from assay.report.tables import gathered, tables
+from assay.report.terminal import operators
+
+MOST_EVIDENCE = 1  # that a doubt shows; the rest is folded
+MOST_PLACES = 2  # that an evidence names; more are counted
+
+_CHART_TITLES = {
+    "forest": "Ratios against the margin",
+    "ratios": "Ratios over size, against the margin",
+    "exchange": "Exchanges over their size",
+    "curve": "Over sizes",
+    "runs": "Each run, with its side's mean and 95 % interval",
+    "scaling": "Scaling: speed-up against the smallest size; dashed is ideal",
+    "served": "Throughput against latency; dashed is the bound",
+    "latency": "Latency by percentile",
+    "waterfall": "Time to train, from one side to the other",
+    "timeline": "The session in time",
+    "series": "During the runs",
+    "confusion": "What was taken for what; the stronger the colour, the more",
+}
+
+
+def html(contents: Contents) -> str:
+    """The page, complete."""
+    return document(
+        "page.html",
+        contents.hide,
+        kicker="Assay report",
+        title=contents.title,
+        c=contents,
+        lead=lead(contents),
+        recommendation=recommendation(contents),
+        costs=costs.sentence(contents),
+        left_out=contents.left_out,
+        about=about(contents),
+        together=together(contents),
+        sections=_sections(contents),
+        answers=answers(contents),
+        doubts=_doubts(contents),
+        severities=SEVERITIES,
+        charts=_charts(contents),
+        rankings=[(ranking_words.headline(r), ranking_words.table(r)) for r in contents.rankings],
+        ranking_note=ranking_words.how_to_read(contents.rankings),
+        tables=(
+            *tables(contents),
+            *costs.tables(contents),
+            *operators.tables(contents.summaries, tuple(contents.sides)),
+            *split.tables(contents.splits),
+            *scaling_section.tables(contents.studies),
+            *exchange_words.tables(contents.exchanges),
+            *transport_words.tables(contents.sides),
+        ),
+        facts=_by_group(contents.facts),
+        differing=_by_group([fact for fact in contents.facts if fact.matters]),
+    )
+
+
+# What the template is given ------------------------------------------------------------------------------
+
+
+def _sections(contents: Contents) -> list[tuple[str, str]]:
+    present = {
+        "verdicts": ("Verdicts", True),
+        "doubts": ("What to doubt", bool(contents.doubts)),
+        "charts": ("Charts", not contents.rankings),
+        "numbers": ("Numbers", True),
+        "failures": ("Failures", bool(contents.failures)),
+        "provenance": ("Provenance", bool(contents.facts)),
+        "logs": ("Logs", bool(contents.logs)),
+        "reproduce": ("How to reproduce", bool(contents.recipes)),
+    }
+    return [(name, title) for name, (title, there) in present.items() if there]
+
+
+def _doubts(contents: Contents) -> list[dict[str, Any]]:
+    """Each code, the gravest first, with the evidences that reach farthest first and their places."""
+    made = []
+    by_code = gathered(contents.doubts, lambda at: at[0].code)
+    for group in sorted(by_code, key=lambda group: rank(group[0][0].code)):
+        ordered = sorted(group, key=lambda at: -len(at[1]))
+        entries = [
+            {"evidence": doubt.evidence, "reach": _reach(places), "many": len(places) > MOST_PLACES}
+            for doubt, places in ordered
+        ]
+        made.append(
+            {
+                "code": ordered[0][0].code,
+                "severity": KINDS[ordered[0][0].code].severity,
+                "remedy": ordered[0][0].remedy,
+                "first": entries[:MOST_EVIDENCE],
+                "more": entries[MOST_EVIDENCE:],
+            }
+        )
+    return made
+
+
+def _reach(places: Sequence[str]) -> str:
+    return "; ".join(places) if len(places) <= MOST_PLACES else f"{len(places)} figures"
+
+
+def _by_group(facts: Sequence[Fact]) -> list[tuple[str, list[Fact]]]:
+    return [(group[0].group, group) for group in gathered(facts, lambda fact: fact.group)]
+
+
+def _charts(contents: Contents) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Charts of a kind under their title."""
+    by_kind = gathered(numbered(charts(contents), contents.hide), lambda chart: chart["kind"])
+    return [(_CHART_TITLES[group[0]["kind"]], group) for group in by_kind]

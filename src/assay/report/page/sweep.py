@@ -1,0 +1,177 @@
+"""The HTML page of a sweep: who is slow, its nodes and pairs as heat maps, and how to keep jobs off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from assay.analyse.sweeps.figures import Nodes, Pairs
+from assay.analyse.sweeps.links import Pair, called
+from assay.analyse.sweeps.verdicts import SweepVerdicts
+from assay.report import figures
+from assay.report.charts import sweep as charts
+from assay.report.charts.chart import Chart
+from assay.report.contents.contents import Failure, Recipe
+from assay.report.page.document import document, numbered
+from assay.report.sentences import sweep as sweep_words
+from assay.report.tables import Body, Row, Table
+
+MOST_ROWS = 2_000  # of a table; the slowest come first
+_BASELINE = "its own baseline"
+
+
+@dataclass(frozen=True)
+class Swept:
+    """One sweep, judged.
+
+    title     whose it is
+    runs      that it is about, failed ones too
+    about     times and the like, each with its name
+    keep_off  what a way to keep jobs off does → its commands and, below them, those that take them back
+    """
+
+    title: str
+    verdicts: SweepVerdicts
+    runs: int
+    about: Sequence[tuple[str, str]]
+    keep_off: Mapping[str, str] = field(default_factory=dict)
+    failures: Sequence[Failure] = ()
+    recipes: Sequence[Recipe] = ()
+
+    @property
+    def judged(self) -> bool:
+        """Whether anything could have been named."""
+        pairs = self.verdicts.pairs
+        paired = pairs is not None and bool(pairs.changes or pairs.blame.link_loss is not None)
+        return paired or any(one.judged for one in self.verdicts.nodes)
+
+
+def html(swept: Swept) -> str:
+    """The page, complete."""
+    found = None if swept.verdicts.pairs is None else swept.verdicts.pairs.blame
+    return document(
+        "sweep.html",
+        kicker="Assay sweep",
+        title=swept.title,
+        swept=swept,
+        lead=sweep_words.lead(swept.verdicts.suspects, found, swept.verdicts.rings, judged=swept.judged),
+        about=swept.about,
+        sections=_sections(swept),
+        answers=_answers(swept),
+        notes=_notes(swept),
+        charts=numbered(_charts(swept)),
+        tables=_tables(swept),
+    )
+
+
+def plain(swept: Swept) -> dict[str, Any]:
+    """The answers as plain data, for `--json`."""
+    answers = [
+        {"verdict": f"slow {kind}", "sentence": f"{who}: {what}"} for kind, who, what in _answers(swept)
+    ]
+    return {"runs": swept.runs, "failed": len(swept.failures), "answers": answers}
+
+
+def _sections(swept: Swept) -> list[tuple[str, str]]:
+    present = {
+        "verdicts": ("Verdicts", True),
+        "maps": ("Heat maps", True),
+        "keep-off": ("How to keep jobs off", bool(swept.keep_off)),
+        "numbers": ("Numbers", True),
+        "failures": ("Failures", bool(swept.failures)),
+        "reproduce": ("How to reproduce", bool(swept.recipes)),
+    }
+    return [(name, title) for name, (title, there) in present.items() if there]
+
+
+def _answers(swept: Swept) -> list[tuple[str, str, str]]:
+    """Kind, who, and what of it is known, of each that is slow."""
+    told = sweep_words.told_apart(swept.verdicts.nodes, swept.verdicts.pairs, swept.verdicts.hosts)
+    said = [("node", node, words) for node, words in told]
+    if swept.verdicts.pairs is not None:
+        said += [
+            (kind, called(slow.who), f"{slow.ratio:.2f} of its like")
+            for kind, slow in sweep_words.blamed(swept.verdicts.pairs.blame)
+            if kind != "node"
+        ]
+    return said + [
+        ("ring", ring.name, f"{figures.ratio(ring.ratio)} of its slowest pair: what its links share")
+        for ring in swept.verdicts.rings
+        if ring.slower and ring.ratio is not None
+    ]
+
+
+def _notes(swept: Swept) -> list[str]:
+    before = f"each against its baseline; {sweep_words.slower_than_before(swept.verdicts.margin)}"
+    said = [
+        f"{one.point.benchmark}: {before if one.changes else '; '.join(sweep_words.about(one.crowd))}"
+        for one in swept.verdicts.nodes
+    ]
+    if swept.verdicts.pairs is None:
+        return said
+    untold = [f"pairs: {line}" for line in swept.verdicts.pairs.blame.untold]
+    return said + ([f"pairs: {before}"] if swept.verdicts.pairs.changes else []) + untold
+
+
+def _charts(swept: Swept) -> list[Chart]:
+    made = []
+    if swept.verdicts.nodes:
+        ratios = {one.point.benchmark: _ratios(one, swept.verdicts.hosts) for one in swept.verdicts.nodes}
+        against = _BASELINE if any(one.changes for one in swept.verdicts.nodes) else "the median node"
+        made.append(charts.by_figure(ratios, sweep_words.names(swept.verdicts.suspects), against))
+    if swept.verdicts.pairs is not None:
+        against = _BASELINE if swept.verdicts.pairs.changes else "the median pair"
+        made += charts.pairs(_pair_ratios(swept.verdicts.pairs), swept.verdicts.pairs.blame, against)
+    return made
+
+
+def _ratios(one: Nodes, hosts: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Node → its speed over the median node's; over its baseline's where they are too few to hold so."""
+    if one.changes:
+        return {hosts[change.node][0]: change.ratio.value for change in one.changes}
+    return {hosts[standing.node][0]: standing.ratio for standing in one.crowd.standings}
+
+
+def _pair_ratios(pairs: Pairs) -> Mapping[Pair, float]:
+    """Pair → its speed over the median pair's; over its baseline's where nodes are too few to hold so."""
+    changes = {change.node: change.ratio.value for change in pairs.changes}
+    if not changes:
+        return pairs.ratios
+    return {pair: changes[name] for pair in pairs.ratios if (name := called(pair)) in changes}
+
+
+def _tables(swept: Swept) -> list[Table]:
+    made = []
+    if swept.verdicts.nodes:
+        bodies = tuple(
+            Body(one.point.benchmark, _node_rows(one, swept.verdicts.hosts)) for one in swept.verdicts.nodes
+        )
+        made.append(
+            Table("Nodes, slowest first", ("", "of the median", "runs", "of its baseline", ""), bodies)
+        )
+    if swept.verdicts.pairs is not None:
+        slowest = sorted(_pair_ratios(swept.verdicts.pairs).items(), key=lambda at: at[1])
+        against = "of its baseline" if swept.verdicts.pairs.changes else "of the median pair"
+        rows = tuple(Row((called(pair), f"{ratio:.3f}")) for pair, ratio in slowest[:MOST_ROWS])
+        more = f", {MOST_ROWS} of {len(slowest)}" if len(slowest) > MOST_ROWS else ""
+        made.append(Table(f"Pairs, slowest first{more}", ("", against), (Body("", rows),)))
+    if swept.verdicts.rings:
+        rings = tuple(
+            Row((ring.name, figures.NONE if ring.ratio is None else figures.ratio(ring.ratio), ring.reason))
+            for ring in swept.verdicts.rings
+        )
+        made.append(Table("Rings", ("", "of its slowest pair", ""), (Body("", rings),), frozenset({0, 2})))
+    return made
+
+
+def _node_rows(one: Nodes, hosts: Mapping[str, Sequence[str]]) -> tuple[Row, ...]:
+    changes: dict[str, Any] = {change.node: change for change in one.changes}
+    rows = []
+    for standing in one.crowd.standings[:MOST_ROWS]:
+        change = changes.get(standing.node)
+        slow = standing.slow or (change is not None and change.slower)
+        before = figures.NONE if change is None else figures.ratio(change.ratio)
+        cells = (hosts[standing.node][0], f"{standing.ratio:.3f}", str(standing.runs), before)
+        rows.append(Row((*cells, "▼ slower" if slow else ""), "slower" if slow else ""))
+    return tuple(rows)

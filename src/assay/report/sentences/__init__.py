@@ -1,0 +1,1 @@
+"""What results say in words, for whatever they are then written as."""

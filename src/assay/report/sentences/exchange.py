@@ -1,0 +1,167 @@
+"""Curves of exchanges over their size, alone and against each other, in words and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from assay.analyse.exchange.curves import ExchangeCurve
+from assay.analyse.statistics.bands import CurveVerdict, band, curve_verdicts, size_of
+from assay.records import Comparison, Estimate, Verdict
+from assay.report import figures
+from assay.report.sentences.sentences import SYMBOLS
+from assay.report.tables import Body, Row, Table, gathered
+from assay.units import all_of, human
+
+_ALIKE: dict[Verdict, str] = {"equivalent": "as fast", "faster": "faster", "slower": "slower"}
+
+
+def heading(curve: ExchangeCurve) -> str:
+    """`dgx · all-reduce, 2 workers × 8, mode tcp`: whose curve it is."""
+    place = (figures.shape(curve.shape), figures.labels(curve.labels))
+    return ", ".join(filter(None, (f"{curve.system} · {curve.benchmark}", *place)))
+
+
+def words(curve: ExchangeCurve) -> str:
+    """Latency, bandwidth, n½, share of the network; where no line fits, that, and what was measured."""
+    return "; ".join(_told(curve))
+
+
+def _told(curve: ExchangeCurve) -> Iterator[str]:
+    if curve.alpha is not None and curve.asymptote is not None:
+        yield f"latency {_estimate(curve.alpha)}, bus bandwidth towards {_estimate(curve.asymptote)}"
+    else:
+        yield f"α + n·β: {curve.why_no_line}{_off(curve)}"
+        best = max(curve.points, key=lambda point: point.busbw.value)
+        least = curve.points[0]
+        yield (
+            f"{_estimate(least.latency)} at {figures.binary_bytes(least.size_bytes)}, at most "
+            f"{_estimate(best.busbw)} at {figures.binary_bytes(best.size_bytes)}"
+        )
+    if curve.half is not None:
+        of = "it" if curve.half_by == "line" else "that"
+        yield f"half of {of} from {_size(curve.half)}"
+    if curve.of_line_rate is not None and curve.line_rate is not None:
+        line = f"{curve.line_rate.ports} ({human(curve.line_rate.bytes_per_s, 'B/s')})"
+        yield f"at most {figures.share(curve.of_line_rate)} of the line rate of {line}"
+
+
+def _off(curve: ExchangeCurve) -> str:
+    """The size that lies farthest from its line, where lines were drawn."""
+    if curve.misfit is None:
+        return ""
+    way = "longer" if curve.misfit.share > 0 else "less"
+    share = figures.percent(abs(curve.misfit.share))
+    return f", {figures.binary_bytes(curve.misfit.size_bytes)} takes {share} {way} than the closest says"
+
+
+def _estimate(estimate: Estimate) -> str:
+    value, interval, _ = figures.measured(estimate)
+    return value if interval == figures.NONE else f"{value} ({interval})"
+
+
+def _size(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return figures.binary_bytes(estimate.value)
+    ends = (figures.binary_bytes(end) for end in (estimate.low, estimate.high))
+    return f"{figures.binary_bytes(estimate.value)} ({' to '.join(ends)})"
+
+
+def tables(curves: Sequence[ExchangeCurve]) -> tuple[Table, ...]:
+    """One table for all curves; none where there are none."""
+    if not curves:
+        return ()
+    bodies = tuple(
+        Body(benchmark[0].benchmark, tuple(map(_row, benchmark)))
+        for benchmark in gathered(curves, lambda curve: curve.benchmark)
+    )
+    columns = ("", "latency", "bus bandwidth towards", "half of it from", "of the line rate", "")
+    return (Table("Exchanges over their size", columns, bodies, frozenset({0, 5})),)
+
+
+def _row(curve: ExchangeCurve) -> Row:
+    place = ", ".join(filter(None, (figures.shape(curve.shape), figures.labels(curve.labels))))
+    figures_ = (
+        _estimate(curve.alpha) if curve.alpha else figures.NONE,
+        _estimate(curve.asymptote) if curve.asymptote else figures.NONE,
+        _size(curve.half) if curve.half else figures.NONE,
+        figures.share(curve.of_line_rate) if curve.of_line_rate else figures.NONE,
+    )
+    note = f"{curve.why_no_line}{_off(curve)}" if curve.why_no_line else ""
+    if note and curve.half is not None:
+        note += "; half is of the largest measured"
+    return Row((f"{curve.system}, {place}", *figures_, note))
+
+
+def verdict_line(found: CurveVerdict) -> str:
+    """`▼ all-reduce bus bandwidth, 2 workers: slower at 4 of 24 sizes, 1 MiB to 8 MiB (0.80 to 0.84); …`."""
+    point, count = found.point, len(found.sizes)
+    place = ", ".join(filter(None, (figures.shape(point.shape), figures.labels(point.labels))))
+    title = f"{SYMBOLS[found.verdict]} {point.benchmark} {figures.metric(point.metric)}, {place}"
+    told = [_at(verdict, found.sizes, count) for verdict in ("slower", "faster", "equivalent", "undecided")]
+    return f"{title}: {'; '.join(filter(None, told))}"
+
+
+def _at(verdict: Verdict, sizes: Sequence[Comparison], of: int) -> str:
+    """Where it is so, and the range of the ratios there; "" where it is nowhere."""
+    here = [c for c in sizes if c.verdict == verdict]
+    if not here:
+        return ""
+    where = f"at {all_of(of, 'size')}" if len(here) == of else f"at {len(here)} of {of} sizes"
+    ranges = ", ".join(_stretches(here, sizes))
+    ratios = figures.ratio_span([band(c) for c in here])
+    return f"{_ALIKE.get(verdict, verdict)} {where}, {ranges} (ratio {ratios})"
+
+
+def _stretches(here: Sequence[Comparison], sizes: Sequence[Comparison]) -> Iterator[str]:
+    """`8 B to 1 KiB, 4 MiB`: sizes that stand next to each other as one."""
+    place = {id(c): at for at, c in enumerate(sizes)}
+    run: list[Comparison] = []
+    for c in here:
+        if run and place[id(c)] != place[id(run[-1])] + 1:
+            yield _stretch(run)
+            run = []
+        run.append(c)
+    yield _stretch(run)
+
+
+def _stretch(run: Sequence[Comparison]) -> str:
+    first, last = (figures.binary_bytes(size_of(run[at])) for at in (0, -1))
+    return first if first == last else f"{first} to {last}"
+
+
+def how_to_read(curves: Sequence[CurveVerdict]) -> str:
+    """That the verdicts of a curve's sizes hold together; "" where no curve is claimed so."""
+    corrections = {c.family.correction for found in curves for c in found.sizes if c.family is not None}
+    if "band" not in corrections:
+        return ""
+    return "the intervals of a curve's sizes are one band, which holds at all of them in 95 % of cases"
+
+
+def plain(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
+    """Each curve over sizes with its band, for programs."""
+    return [_plain(found) for found in curve_verdicts(comparisons)]
+
+
+def _plain(found: CurveVerdict) -> dict[str, Any]:
+    first, point = found.sizes[0], found.point
+    return {
+        "a": first.a,
+        "b": first.b,
+        "benchmark": point.benchmark,
+        "shape": point.shape,
+        "metric": point.metric,
+        "labels": dict(point.labels),
+        "verdict": found.verdict,
+        "independent_sizes": None if first.along is None else first.along.independent,
+        "sizes": [
+            {
+                "size_bytes": size_of(c),
+                "ratio": c.ratio.value,
+                "low": band(c).low,
+                "high": band(c).high,
+                "verdict": c.verdict,
+            }
+            for c in found.sizes
+        ],
+    }

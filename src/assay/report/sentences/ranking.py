@@ -1,0 +1,219 @@
+"""Rankings of many systems: what they come to in at most three sentences, and their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table as Grid
+from rich.text import Text
+
+from assay.analyse.rankings.ranking import NotRanked, Ranked, Ranking
+from assay.records import Estimate, to_plain
+from assay.report import figures
+from assay.report.folding import shortened
+from assay.report.tables import Body, Row, Table
+from assay.units import counted, factor
+
+MOST_NAMED = 3  # rivals that a sentence names each
+MOST_SHOWN = 10  # rows of a benchmark in a terminal, unless all are asked for
+WIDEST_NAME = 36
+COLUMNS = (
+    "#",
+    "system",
+    "size",
+    "mean",
+    "95 % interval",
+    "behind the best",
+    "group",
+    "n",
+    "each",
+    "#",
+    "score",
+)
+HOW_TO_READ = (
+    "behind the best: over the best other system in order; these hold for all systems of a benchmark "
+    "together (95 %). group: not told apart from its first by these runs, all pairs together. "
+    "each: {each}, and the place by it. score: MLPerf's, in minutes."
+)
+
+
+def headline(ranking: Ranking) -> str:
+    """What to fix first; which system is the best, which others may be, and which is per accelerator."""
+    best = ranking.best()
+    if best is None:
+        return " ".join([*_to_be_fixed(ranking), *_without_a_best(ranking), *_untested(ranking)])
+    sentences = (_has_the_lead(ranking, best), *_per_accelerator(ranking), *_untested(ranking))
+    return " ".join([*_to_be_fixed(ranking), *sentences])
+
+
+def task(ranking: Ranking) -> str:
+    """`train (dataset A)`: what was measured, and at which labels."""
+    labels = figures.labels(ranking.labels)
+    return f"{ranking.benchmark} ({labels})" if labels else ranking.benchmark
+
+
+def _to_be_fixed(ranking: Ranking) -> Iterator[str]:
+    """Each doubt for which the order probably does not hold, with its evidence and what to do."""
+    for doubt in ranking.doubts:
+        evidence, remedy = doubt.evidence.rstrip("."), doubt.remedy.rstrip(".")
+        yield f"{task(ranking)}: to be fixed before you choose: {doubt.code}: {evidence}. {remedy}."
+
+
+def _without_a_best(ranking: Ranking) -> Iterator[str]:
+    """That none is named, because systems are not ranked, and why they are not."""
+    left_out = ranking.not_ranked
+    names = [f"{s.name} ({s.shape}), where {s.reason}" for s in left_out[:MOST_NAMED]]
+    more = [f"{len(left_out) - MOST_NAMED} more"] if len(left_out) > MOST_NAMED else []
+    yield (
+        f"{task(ranking)}: which system {_has_the_best(ranking)} can't be said: "
+        f"{'; '.join([*names, *more])}. A ranking is one of ratios, so {counted(len(left_out), 'system')} "
+        f"of {len(left_out) + len(ranking.systems)} {'is' if len(left_out) == 1 else 'are'} not ranked."
+    )
+
+
+def _has_the_lead(ranking: Ranking, best: Ranked) -> str:
+    whole = len(ranking.systems)
+    rivals = [s for s in ranking.may_lead() if s is not best]
+    value = _value(best.value)
+    first = f"{task(ranking)}: {_named(best)} {_has_the_best(ranking)} of {counted(whole, 'system')}, {value}"
+    if best.total.may_lead is None:
+        first += "; it shows no spread, so its lead is not tested."
+    elif not rivals:
+        first += f"; no other is the best, at 95 % for all {whole} together."
+    else:
+        who = ", ".join(map(_named, rivals[:MOST_NAMED]))
+        more = f" and {len(rivals) - MOST_NAMED} more" if len(rivals) > MOST_NAMED else ""
+        first += f"; by these runs {who}{more} may be as good or better (95 % for all {whole} together)."
+    return first
+
+
+def _per_accelerator(ranking: Ranking) -> Iterator[str]:
+    first = ranking.best("accelerator")
+    if first is None or len({s.ranks for s in ranking.systems}) < 2:
+        return
+    able = len(ranking.may_lead("accelerator"))
+    others = f"; {able - 1} more may be as good" if able > 1 else ""
+    yield f"Per accelerator, {_named(first)} leads{others}."
+
+
+def _untested(ranking: Ranking) -> Iterator[str]:
+    hidden = sum(s.total.group is None for s in ranking.systems)
+    if hidden:
+        yield (
+            f"{counted(hidden, 'system')} with one run or with equal values "
+            f"{'is' if hidden == 1 else 'are'} in the order by {'its' if hidden == 1 else 'their'} mean only."
+        )
+
+
+def _named(system: Ranked) -> str:
+    return f"{system.name} ({system.shape})"
+
+
+def _has_the_best(ranking: Ranking) -> str:
+    extreme = "shortest" if factor(ranking.unit)[1] == "s" else "lowest"
+    words = extreme if ranking.better == "lower" else "highest"
+    return f"has the {words} {figures.metric(ranking.metric)}"
+
+
+def _value(estimate: Estimate) -> str:
+    unit, (text,) = figures.column([estimate.value], estimate.unit, [figures.half_width(estimate)])
+    return f"{text} {unit}".rstrip()
+
+
+def _each(ranking: Ranking) -> str:
+    return "times the accelerators" if ranking.better == "lower" else "per accelerator"
+
+
+def table(ranking: Ranking, most: int | None = None) -> Table:
+    """Every system in order, `most` rows at most, and then those that are not ranked."""
+    shown, left_out = ranking.systems[:most], ranking.not_ranked
+    values = [*(s.value for s in shown), *(s.value for s in left_out)]
+    unit, means = figures.column([v.value for v in values], ranking.unit, [*map(figures.half_width, values)])
+    each_unit, each = figures.column([s.per_accelerator.value for s in shown], ranking.unit)
+    rows = tuple(_row(s, mean, cost) for s, mean, cost in zip(shown, means[: len(shown)], each, strict=True))
+    rows += tuple(_row_left_out(s, mean) for s, mean in zip(left_out, means[len(shown) :], strict=True))
+    columns = list(COLUMNS)
+    columns[3], columns[8] = f"mean, {unit}", f"each, {each_unit}"
+    what = f"{task(ranking)} {figures.metric(ranking.metric)}"
+    apart = f", {len(left_out)} not ranked" if left_out else ""
+    caption = f"{what}: {counted(len(ranking.systems), 'system')} in order{apart}"
+    return Table(caption, tuple(columns), (Body("", rows),), frozenset({1, 2}))
+
+
+def how_to_read(rankings: Sequence[Ranking]) -> str:
+    """What the columns mean; "" without a ranking."""
+    return HOW_TO_READ.format(each=_each(rankings[0])) if rankings else ""
+
+
+def _row(s: Ranked, mean: str, cost: str) -> Row:
+    return Row(
+        (
+            str(s.total.place),
+            s.name,
+            s.shape,
+            mean,
+            _interval(s.value),
+            figures.interval(s.total.behind),
+            "" if s.total.group is None else str(s.total.group),
+            str(s.value.n),
+            cost,
+            str(s.each.place),
+            _score(s),
+        )
+    )
+
+
+def _row_left_out(s: NotRanked, mean: str) -> Row:
+    no = figures.NONE
+    return Row((no, s.name, s.shape, mean, no, no, "", str(s.value.n), no, no, no))
+
+
+def _interval(estimate: Estimate) -> str:
+    """Around the mean, as shares of it: the same digits whatever the unit."""
+    if estimate.low is None or estimate.high is None:
+        return figures.NONE
+    down, up = 1 - estimate.low / estimate.value, estimate.high / estimate.value - 1
+    return f"−{figures.percent(down)} +{figures.percent(up)}"
+
+
+def _score(s: Ranked) -> str:
+    if s.minutes is None:
+        return figures.NONE
+    scaled = "" if s.scaled_minutes is None else f" ({s.scaled_minutes:.2f} scaled)"
+    return f"{s.minutes:.2f}{scaled}"
+
+
+def terminal(rankings: Sequence[Ranking], *, every: bool) -> RenderableType:
+    """The headline and the first systems of each benchmark."""
+    parts: list[RenderableType] = []
+    for ranking in rankings:
+        parts += [Text(headline(ranking), style="bold"), _grid(ranking, None if every else MOST_SHOWN)]
+        left = 0 if every else len(ranking.systems) - MOST_SHOWN
+        parts += [Text(f"{left} more: --all", style="dim")] * (left > 0) + [Text()]
+    if rankings:
+        parts.append(Text(how_to_read(rankings), style="dim"))
+    return Group(*parts)
+
+
+def _grid(ranking: Ranking, most: int | None) -> Grid:
+    made = table(ranking, most)
+    left_out = {4} | ({10} if all(s.minutes is None for s in ranking.systems) else set())
+    grid = Grid(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
+    kept = [at for at in range(len(made.columns)) if at not in left_out]
+    for at in kept:
+        grid.add_column(made.columns[at], justify="left" if at in made.words else "right", no_wrap=at != 1)
+    for row in made.bodies[0].rows:
+        cells = [shortened(row.cells[at], WIDEST_NAME) if at == 1 else row.cells[at] for at in kept]
+        grid.add_row(*map(Text, cells))
+    return grid
+
+
+def plain(rankings: Sequence[Ranking]) -> list[Mapping[str, Any]]:
+    """For `--json`: each ranking with its headline."""
+    return [
+        {"headline": headline(ranking), "best": best and best.name, **to_plain(ranking)}
+        for ranking in rankings
+        for best in [ranking.best()]
+    ]

@@ -1,0 +1,184 @@
+"""What to do after reading a report: accept, reject, repeat or fix, in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.analyse.comparison.obstacles import more_runs_may_decide, obstacle
+from assay.analyse.comparison.sides import OpenQuestion
+from assay.analyse.doubts import KINDS
+from assay.analyse.doubts.design import FAILED_RUNS_LEFT_OUT
+from assay.analyse.doubts.scaling import SUPERLINEAR
+from assay.records import Comparison, Doubt, Requirement
+from assay.report import figures
+from assay.report.contents.contents import Contents
+from assay.report.sentences import undecided as undecided_words
+from assay.report.sentences.sentences import is_speed, verdict_word
+from assay.units import all_of
+
+_LOST = FAILED_RUNS_LEFT_OUT.code  # how far it may have shifted the figures is part of the answer
+_FINAL = ("Accept", "Do not accept")
+_GRAVE = ("invalid", "biased")
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """An action, why in a sentence, and the severity of the gravest doubt: `invalid`, `biased` or ""."""
+
+    action: str
+    sentence: str
+    severity: str = ""
+
+
+def recommendation(contents: Contents) -> Recommendation:
+    """What a report comes to."""
+    comparisons = [c for question in contents.questions for c in question.comparisons]
+    if not comparisons and not contents.requirements and contents.rankings:
+        if doubts := [doubt for ranking in contents.rankings for doubt in ranking.doubts]:
+            words = f"{', '.join(_codes(doubts, 'invalid'))} ({doubts[0].evidence}). {doubts[0].remedy}."
+            return Recommendation("Fix first", words, "invalid")
+        return Recommendation(
+            "Choose from the rankings",
+            "No baseline was named, so nothing is accepted or rejected; compare two with assay compare A B.",
+        )
+    if (
+        not (comparisons or contents.open or contents.requirements)
+        and contents.studies
+        and len(contents.sides) > 1
+    ):
+        return _sizes(contents)
+    return advised(comparisons, contents.requirements, contents.open)
+
+
+def advised(
+    comparisons: Sequence[Comparison],
+    requirements: Sequence[Requirement] = (),
+    open_questions: Sequence[OpenQuestion] = (),
+) -> Recommendation:
+    """What the verdicts and their doubts come to; a doubt of invalid figures outweighs every verdict."""
+    found = [d for c in comparisons for d in c.doubts] + [d for r in requirements for d in r.doubts]
+    severity = gravest(found)
+    action, why = _decided(requirements, comparisons, open_questions)
+    codes = ", ".join(_codes(found, severity))
+    if severity == "invalid":
+        first = next(doubt for doubt in found if _severity(doubt) == severity)
+        words = f"{why.removesuffix('.')}, but {codes} ({first.evidence}). {first.remedy}."
+        return Recommendation("Fix first", words, severity)
+    if severity == "biased":
+        lost = next((f" {d.evidence}." for d in found if d.code == _LOST), "")
+        words = (
+            f"{why} {codes} may have shifted the figures: remove the cause and run again to be sure.{lost}"
+        )
+        return Recommendation(f"{action} for now" if action in _FINAL else action, words, severity)
+    return Recommendation(action, why)
+
+
+def gravest(doubts: Sequence[Doubt]) -> str:
+    """`invalid` or `biased` where a doubt is as grave as that, else ""."""
+    present = {_severity(doubt) for doubt in doubts}
+    return next((severity for severity in _GRAVE if severity in present), "")
+
+
+def _severity(doubt: Doubt) -> str:
+    return KINDS[doubt.code].severity
+
+
+def _codes(doubts: Sequence[Doubt], severity: str) -> list[str]:
+    return list(dict.fromkeys(doubt.code for doubt in doubts if _severity(doubt) == severity))
+
+
+def _decided(
+    requirements: Sequence[Requirement],
+    comparisons: Sequence[Comparison],
+    open_questions: Sequence[OpenQuestion],
+) -> tuple[str, str]:
+    slower = [c for c in comparisons if c.verdict == "slower"]
+    failing = [r for r in requirements if r.verdict == "fails"]
+    if slower or failing:
+        parts = [_slower(slower, comparisons)] if slower else []
+        if failing:
+            parts.append(_count(len(failing), len(requirements), "requirement", "fails", "fail"))
+        return "Do not accept", f"{_capital('; '.join(parts))}."
+    open_ones = [c for c in comparisons if c.verdict == "undecided"]
+    unmet = [r for r in requirements if r.verdict == "undecided"]
+    if open_ones or unmet or open_questions:
+        parts = [
+            _count(len(undecided), len(of), noun, "is undecided", "are undecided")
+            for undecided, of, noun in (
+                (open_ones, comparisons, "comparison"),
+                (unmet, requirements, "requirement"),
+            )
+            if undecided
+        ]
+        parts += [undecided_words.why(open_ones), *map(str, open_questions)]
+        text = "; ".join(filter(None, parts))
+        if not (open_ones or unmet):
+            return "Measure it on both sides", f"{text}."
+        return _remedy(open_ones if not unmet else ()), f"{_capital(text)}."
+    if comparisons:
+        met = _count(len(requirements), len(requirements), "requirement", "holds", "hold")
+        held = f" and {met}" if requirements else ""
+        return "Accept", f"{_fast(comparisons)}{held}."
+    if requirements:
+        met = _count(len(requirements), len(requirements), "requirement", "holds", "hold")
+        return "Accept", f"{_capital(met)}."
+    return (
+        "Nothing to decide",
+        "One system was measured alone: add a second one, or requirements under expect.",
+    )
+
+
+def _sizes(contents: Contents) -> Recommendation:
+    """Of sizes of one system: those to repeat, because a larger one shows that they lost speed."""
+    remedies = [d.remedy for found in contents.studies for d in found.doubts if d.code == SUPERLINEAR.code]
+    if remedies:
+        return Recommendation("Repeat", f"{'. '.join(remedies)}.")
+    return Recommendation(
+        "Nothing to decide",
+        "These are sizes of one system: add a second one, or requirements under expect.",
+    )
+
+
+def _slower(slower: Sequence[Comparison], of: Sequence[Comparison]) -> str:
+    names = ", ".join(dict.fromkeys(c.b for c in slower))
+    words = " or ".join(dict.fromkeys(map(verdict_word, slower)))
+    where = "the one comparison" if len(of) == 1 else _of(len(slower), len(of), "comparison")
+    return f"{names} is {words} than {slower[0].a} in {where}"
+
+
+def _fast(comparisons: Sequence[Comparison]) -> str:
+    names = ", ".join(dict.fromkeys(c.b for c in comparisons))
+    speed = all(is_speed(c.point) for c in comparisons)
+    words, within = f"at least as {'fast' if speed else 'good'} as", ""
+    if all(c.verdict == "faster" for c in comparisons):
+        words = f"{'faster' if speed else 'better'} than"
+    if all(c.verdict == "equivalent" for c in comparisons):
+        words = f"as {'fast' if speed else 'good'} as"
+        within = f", within {' or '.join(dict.fromkeys(figures.percent(c.margin) for c in comparisons))},"
+    places = all_of(len(comparisons), "comparison")
+    return f"{names} is {words} {comparisons[0].a}{within} in {places}"
+
+
+def _remedy(open_ones: Sequence[Comparison]) -> str:
+    """What to do where nothing but these comparisons is undecided."""
+    if open_ones and all(obstacle(c) == "no direction" for c in open_ones):
+        return "State which way is better"
+    if open_ones and all(obstacle(c) == "lost time" and not more_runs_may_decide(c) for c in open_ones):
+        return "Run again alone"
+    return "Repeat"
+
+
+def _count(count: int, whole: int, noun: str, is_so: str, are_so: str) -> str:
+    """`the one requirement fails`, `both requirements fail`, `1 of 3 requirements fails`."""
+    who = all_of(whole, noun) if count == whole else _of(count, whole, noun)
+    return f"{who} {is_so if count == 1 else are_so}"
+
+
+def _of(count: int, whole: int, noun: str) -> str:
+    return f"{count} of {whole} {noun}{'s' if whole != 1 else ''}"
+
+
+def _capital(words: str) -> str:
+    """The first letter of a sentence; names at its beginning stay as they are."""
+    return words if words.partition(" ")[0] not in ("the", "all", "both") else words[0].upper() + words[1:]

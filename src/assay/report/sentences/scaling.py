@@ -1,0 +1,212 @@
+"""What follows from a scaling curve, in words: the same for the terminal, the page and Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from assay.analyse.doubts import KINDS
+from assay.analyse.doubts.scaling import SUPERLINEAR
+from assay.analyse.exchange.communication import Communication
+from assay.analyse.scaling.laws import MISFIT
+from assay.analyse.scaling.study import Law, Layout, Prediction, Study
+from assay.analyse.spending import Spending
+from assay.records import Doubt, ScalingPoint
+from assay.report import figures
+from assay.report.sentences import expected as expected_words
+from assay.units import human, significant
+
+_LAWS = {"amdahl": "Amdahl's law", "usl": "the Universal Scalability Law"}
+_LIMITS = {
+    "serial-share": "serial share",
+    "contention": "contention",
+    "coherence": "coherence",
+    "none-seen": "nothing seen",
+    "unknown": "not known",
+}
+
+
+def heading(study: Study) -> str:
+    """`dgx · resnet50 throughput`: whose curve it is."""
+    curve = study.curve
+    words = f"{curve.system} · {curve.benchmark} {figures.metric(curve.metric)}"
+    return ", ".join(filter(None, (words, figures.labels(curve.labels))))
+
+
+def lead(study: Study) -> str:
+    """The whole in a sentence: what the largest size brings, what it loses, and whether that holds."""
+    points = study.curve.points
+    base, most = (
+        points[0],
+        max(points, key=lambda point: point.ranks),
+    )  # of shapes as large the fewest workers
+    parts = (*_impossible(study), _gain(study, base, most), _left_out(study))
+    return " ".join(filter(None, (*parts, _grave([*study.doubts, *most.doubts]))))
+
+
+def _impossible(study: Study) -> list[str]:
+    """Steps that gain more than their ranks: each a size that lost speed, and what to do."""
+    return [f"{d.evidence}. {d.remedy}." for d in study.doubts if d.code == SUPERLINEAR.code]
+
+
+def _left_out(study: Study) -> str:
+    if not study.left_out:
+        return ""
+    many = len(study.left_out) > 1
+    return (
+        f"{', '.join(study.left_out)} trained with {'other batches' if many else 'another batch'} and "
+        f"{'are' if many else 'is'} left out of the law."
+    )
+
+
+def _gain(study: Study, base: ScalingPoint, most: ScalingPoint) -> str:
+    if most.ranks == base.ranks:
+        return " ".join(f"{layout(found)}." for found in study.layouts)
+    lost = (1 - most.efficiency.value) * most.ranks
+    idle = f", as if {significant(lost, 2)} of the {most.ranks:,} stood idle" if lost > 0 else ""
+    impossible = any(step.impossible for step in study.steps)
+    limits = {"unknown": "" if impossible else "; what limits it is not known", "none-seen": ""}
+    limit = limits.get(study.limit, f"; limited by {_LIMITS[study.limit]}")
+    return (
+        f"{most.shape} is {figures.ratio(most.speedup)} times as fast as {base.shape} on "
+        f"{most.ranks / base.ranks:g} times the ranks: "
+        f"efficiency {figures.share(most.efficiency)}{idle}{limit}."
+    )
+
+
+def _grave(doubts: Sequence[Doubt]) -> str:
+    """Those to be fixed first: who reads one sentence reads of them."""
+    codes = dict.fromkeys(d.code for d in doubts if KINDS[d.code].severity == "invalid")
+    return f"To be fixed before you decide: {', '.join(codes)}." if codes else ""
+
+
+def words(study: Study) -> list[tuple[str, str]]:
+    """Each thing that follows, under its name."""
+    told = [("kind", _kind(study)), ("limited by", f"{_LIMITS[study.limit]}: {study.limit_reason}")]
+    told += [("speed per rank", text) for text in _per_rank(study)]
+    told += [("communication", communication(found)) for found in study.communication]
+    told += [("layout", layout(found)) for found in study.layouts]
+    told += spending(study.spending)
+    told += [("predicted", text) for text in _predictions(study)]
+    told += [("law", law(found)) for found in study.laws]
+    return told + [("of what is possible", line) for line in expected_words.words(study.usage)]
+
+
+def _kind(study: Study) -> str:
+    if study.kind == "unknown":
+        return f"weak or strong scaling is not known: {study.kind_reason}"
+    return f"{study.kind} scaling: {study.kind_reason}"
+
+
+def _per_rank(study: Study) -> list[str]:
+    """`1x8 887 images/s · 2x8 859 images/s`; nothing where it is not known."""
+    if not study.per_rank:
+        return []
+    unit, texts = figures.column([rate.value for rate in study.per_rank], study.per_rank[0].unit)
+    points = study.curve.points
+    return [" · ".join(f"{p.shape} {text} {unit}" for p, text in zip(points, texts, strict=True))]
+
+
+def communication(found: Communication) -> str:
+    """What one exchange of the gradients takes, of a step and of what the step lost."""
+    size, took = human(found.gradient_bytes, "B"), human(found.exchange.value, "s")
+    beyond = f", extrapolated from {figures.binary_bytes(found.measured_bytes)}" if found.extrapolated else ""
+    return (
+        f"{figures.shape(found.shape)}: one exchange of {size} takes {took} alone{beyond}, "
+        f"{figures.share(found.share)} of a step (at most: overlap hides some){_lost(found)}"
+    )
+
+
+def _lost(found: Communication) -> str:
+    if found.lost is None:
+        return ""
+    base = figures.shape(found.base)
+    if (found.lost.low is not None and found.lost.low <= 0) or found.lost.value <= 0:
+        return f"; what the step lost over {base} is not told from nothing"
+    seconds = human(found.step.value * found.lost.value, "s")
+    text = f"; the step lost {seconds} over {base}, {figures.share(found.lost)} of it"
+    if found.explained is None:
+        return text
+    return f"{text}: communication explains {_explained(found.explained)}, unless computing slows it down"
+
+
+def _explained(share: float) -> str:
+    return "up to all of that" if share >= 1 else f"at most {figures.percent(share)} of that"
+
+
+def law(found: Law) -> str:
+    """The shares with their intervals, and how well the law predicts sizes that it was not shown."""
+    parts = [f"serial {figures.share(found.serial)}"]
+    if found.coherence is not None:
+        parts.append(f"coherence {figures.share(found.coherence)}")
+    if found.error is None:
+        parts.append("not held out: too few sizes")
+    else:
+        parts.append(f"held-out error {figures.percent(found.error)}")
+    if _misses(found):
+        parts.append("the sizes' means miss it by more than the runs' scatter explains")
+    return f"{_LAWS[found.name]}: {', '.join(parts)}"
+
+
+def _misses(found: Law) -> bool:
+    return found.misfit is not None and found.misfit < MISFIT
+
+
+def _predictions(study: Study) -> list[str]:
+    """Value and efficiency at each size, that it was not measured, and whether the law deserves belief."""
+    ends = [(p.value.value, p.value.low, p.value.high) for p in study.predictions]
+    halves = [
+        figures.half_width(p.value)
+        for p, of in zip(study.predictions, ends, strict=True)
+        for end in of
+        if end is not None
+    ]
+    unit, texts = figures.column(
+        [end for of in ends for end in of if end is not None], study.curve.unit, halves
+    )
+    shown = iter(texts)
+    missed = any(_misses(found) for found in study.laws[:1])
+    made = []
+    for p, (_, low, high) in zip(study.predictions, ends, strict=True):
+        text = f"{p.ranks} ranks: {next(shown)} {unit}".rstrip()
+        if low is not None and high is not None:
+            text += f" ({next(shown)} to {next(shown)})"
+        made.append(f"{text}, efficiency {figures.share(p.efficiency)}{_worth(p, missed=missed)}")
+    return made
+
+
+def _worth(made: Prediction, *, missed: bool) -> str:
+    if made.far:
+        return "; far extrapolation, it says more of the law than of the machine"
+    if made.extrapolation:
+        return (
+            f"; extrapolation {'by a law that the measured sizes miss' if missed else 'while the law holds'}"
+        )
+    return ""
+
+
+def layout(found: Layout) -> str:
+    """One shape against another of equally many accelerators."""
+    speed = figures.ratio(found.speed)
+    return f"{found.shape} is {speed} times as fast as {found.base}, {found.ranks} ranks each"
+
+
+def spending(of: Sequence[Spending]) -> list[tuple[str, str]]:
+    """Accelerator-hours by size; cost and energy where they are known."""
+    if not of:
+        return []
+    per = of[0].per
+    unit, hours = figures.column([s.accelerator_hours.value for s in of], of[0].accelerator_hours.unit)
+    name = "accelerator-hours" if unit in ("h", "") else "accelerator time"
+    told = [(f"{name} per {per}", _by_size(of, hours, unit))]
+    costs = [s.cost.value for s in of if s.cost is not None]
+    energies = [s.energy.value for s in of if s.energy is not None]
+    if costs:
+        told.append((f"cost per {per}", _by_size(of, figures.column(costs, "")[1], "")))
+    if energies:
+        unit, texts = figures.column(energies, "J")
+        told.append((f"energy per {per}", _by_size(of, texts, unit)))
+    return told
+
+
+def _by_size(of: Sequence[Spending], texts: Sequence[str], unit: str) -> str:
+    return " · ".join(f"{s.shape} {text} {unit}".rstrip() for s, text in zip(of, texts, strict=True))

@@ -1,0 +1,423 @@
+"""One sentence a question: what a comparison, a scaling or a requirement says, with its figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from assay.analyse.comparison import lost_time
+from assay.analyse.comparison.compare import surely_beyond
+from assay.analyse.comparison.obstacles import obstacle
+from assay.analyse.doubts import KINDS
+from assay.records import (
+    Comparison,
+    Doubt,
+    Estimate,
+    Point,
+    Requirement,
+    RunsRange,
+    Scaling,
+    ScalingPoint,
+    Severity,
+    Verdict,
+)
+from assay.report import figures
+from assay.units import all_of, counted, factor
+
+# a symbol and a word beside the colour, which nobody should need to read a verdict
+SYMBOLS: Mapping[Verdict, str] = {"equivalent": "=", "faster": "▲", "slower": "▼", "undecided": "?"}
+
+MOST_TOLD = 3  # curves that one sentence names each; of more it gives the range
+REQUIREMENT_SYMBOLS = {"holds": "✓", "fails": "✗", "undecided": "?"}
+
+
+@dataclass(frozen=True)
+class Question:
+    """What people ask of one benchmark on one shape: is B as fast as A? One comparison for each label."""
+
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def point(self) -> Point:
+        """The first point: all share benchmark, shape and metric."""
+        return self.comparisons[0].point
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """Names of A and B."""
+        return self.comparisons[0].a, self.comparisons[0].b
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict that all points share; undecided where they do not agree."""
+        verdicts = {c.verdict for c in self.comparisons}
+        return verdicts.pop() if len(verdicts) == 1 else "undecided"
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Doubts about any of its points, each code once."""
+        return tuple(doubt for doubt, _ in figures.distinct_doubts(self.comparisons))
+
+
+def questions(comparisons: Sequence[Comparison]) -> tuple[Question, ...]:
+    """Comparisons gathered by sides, benchmark, metric and shape, in the order met."""
+    groups: dict[tuple[str, ...], list[Comparison]] = {}
+    for c in comparisons:
+        groups.setdefault((c.a, c.b, c.point.benchmark, c.point.metric, c.point.shape), []).append(c)
+    return tuple(Question(tuple(group)) for group in groups.values())
+
+
+def headline(asked: Sequence[Question]) -> str:
+    """`here-again against here: as fast in 5 of 6 comparisons, undecided in 1.` for each pair.
+
+    Then the doubts to be fixed before an answer counts, and those by which answers may be biased.
+    """
+    pairs = dict.fromkeys(q.sides for q in asked)
+    return " ".join(filter(None, (*(_pair_headline(sides, asked) for sides in pairs), reservations(asked))))
+
+
+def reservations(asked: Sequence[Question]) -> str:
+    """Which doubts have to be fixed first or may have shifted an answer; "" where none does."""
+    comparisons = [c for question in asked for c in question.comparisons]
+    said = []
+    for severity, alone, several in _RESERVATIONS:
+        codes = [[d.code for d in c.doubts if KINDS[d.code].severity == severity] for c in comparisons]
+        many, named = sum(map(bool, codes)), ", ".join(dict.fromkeys(code for of in codes for code in of))
+        if many:
+            who = alone if many == len(comparisons) else f"{many} of the {len(comparisons)} {several}"
+            said.append(f"{who}: {named}.")
+    return " ".join(said)
+
+
+_RESERVATIONS: Sequence[tuple[Severity, str, str]] = (
+    ("invalid", "To be fixed before you decide", "have to be fixed before you decide"),
+    ("biased", "That may be biased", "may be biased"),
+)
+
+
+def resolution(asked: Sequence[Question]) -> str:
+    """What so many runs can tell apart at best and at worst; "" where there is no interval."""
+    shown = visible([c for question in asked for c in question.comparisons])
+    if not shown:
+        return ""
+    least, most = figures.percent(min(shown)), figures.percent(max(shown))
+    if least == most:
+        return f"So many runs can show a difference of {least}."
+    return f"So many runs can show a difference of {least} at best, of {most} at worst."
+
+
+def visible(comparisons: Sequence[Comparison]) -> list[float]:
+    """The smallest differences that the runs can show, as shares; none where others used the CPUs."""
+    return [
+        c.smallest_visible
+        for c in comparisons
+        if c.smallest_visible is not None and not any(c.lost_to_others)
+    ]
+
+
+def needed(comparisons: Sequence[Comparison]) -> str:
+    """How many runs would decide what is undecided, as `19 to 45 runs a side …`; "" for none."""
+    known = [c.runs_needed for c in comparisons if c.runs_needed is not None]
+    if not known:
+        return ""
+    margins = sorted({2 * c.margin for c in comparisons if c.runs_needed is not None})
+    apart = " or ".join(figures.percent(m) for m in margins)
+    unit = " or ".join(dict.fromkeys(needs.of for needs in known))
+    return (
+        f"{_runs([k.if_equal for k in known])} {unit} a side would decide if they are equal, "
+        f"{_runs([k.if_twice_the_margin for k in known])} if they are {apart} apart"
+    )
+
+
+def _runs(ranges: Sequence[RunsRange]) -> str:
+    """`19 to 45`; of several comparisons from the least to the most."""
+    least = [r.low for r in ranges if r.low is not None]
+    most = [r.high for r in ranges if r.high is not None]
+    if not least:
+        return "over 10,000"
+    high = f"{max(most):,}" if len(most) == len(ranges) else "over 10,000"
+    return high if high == f"{min(least):,}" else f"{min(least):,} to {high}"
+
+
+def together(comparisons: Sequence[Comparison]) -> str:
+    """That verdicts hold together, where they are corrected for being claimed together; else ""."""
+    sizes = {c.family.size for c in comparisons if c.family is not None and c.family.correction == "holm"}
+    if not sizes:
+        return ""
+    open_ends = (
+        " An end of <1 or >1 says which way and not how far: the correction spends what it has on that. "
+        "How far is the interval taken alone, which does not allow for the other claims."
+    )
+    return (
+        f"Faster, slower and undecided, and their intervals, hold for all {max(sizes)} claims together "
+        "(Holm); equivalent rests on its own interval."
+    ) + open_ends * any(map(figures.alone_beside, comparisons))
+
+
+def _pair_headline(sides: tuple[str, str], asked: Sequence[Question]) -> str:
+    verdicts = [_short_word(c) for q in asked if q.sides == sides for c in q.comparisons]
+    a, b = sides
+    counts = [(word, verdicts.count(word)) for word in _SHORT_WORDS if word in verdicts]
+    if len(verdicts) == 1:
+        return f"{b} against {a}: {counts[0][0]} in the one comparison made."
+    (first, count), *others = counts
+    where = all_of(count, "comparison") if not others else f"{count} of {len(verdicts)} comparisons"
+    rest = "".join(f", {word} in {times}" for word, times in others)
+    return f"{b} against {a}: {first} in {where}{rest}."
+
+
+_SHORT_WORDS = ("as fast", "as good", "faster", "better", "slower", "worse", "undecided")
+
+
+def _short_word(c: Comparison) -> str:
+    as_a = f"as {_adjectives(c.point)[0]}"
+    return as_a if c.verdict == "equivalent" else verdict_word(c)
+
+
+def verdict_word(c: Comparison) -> str:
+    """The verdict in words that fit its metric: `slower` of a time or rate, `worse` of anything else."""
+    _, more, less = _adjectives(c.point)
+    return {"faster": more, "slower": less}.get(c.verdict, c.verdict)
+
+
+def answer(question: Question) -> str:
+    """The question's answer as a sentence, with its ratio and interval or the range of its points' ratios."""
+    if len(question.comparisons) == 1:
+        return _one(question.comparisons[0])
+    return _many(question)
+
+
+def _one(c: Comparison) -> str:
+    claim = f"{_claim(c)}: {figures.compared(c)}"
+    margin = f"±{figures.percent(c.margin)}"
+    match c.verdict:
+        case "equivalent":
+            return f"{claim}, within {margin}."
+        case "undecided":
+            return f"{claim}{_why_open(c)}."
+        case "faster" | "slower":
+            alone = " taken alone" if c.family is not None and not c.by_margin else ""
+            reach = f"by more than {margin}{alone}" if _outside(c) else f"perhaps by less than {margin}"
+            return f"{claim}, {reach}."
+
+
+def evidence(question: Question) -> str:
+    """What the answer rests on: both means, n, the method, what so many runs can show or what decides."""
+    points = question.comparisons
+    n = figures.runs([c.n for c in points])
+    replicate = "session" if points[0].replication == "sessions" else "block"
+    method = {"paired": f"paired by {replicate}", "welch": "not paired"}.get(points[0].method, "no interval")
+    shown = visible(points)
+    parts = [f"{n} runs{_in_sessions(points)}", method]
+    if len(points) == 1:
+        unit, (a, b) = figures.means(points)
+        parts.insert(0, f"{a} and {b} {unit}".strip())
+        if points[0].ratio.low is None:
+            parts.append(points[0].reason)
+    deciding = needed(points)
+    if shown and not deciding:
+        parts.append(f"so many runs can show {figures.span(min(shown), max(shown))}")
+    parts += filter(None, [*_beside(points), deciding, looked_at([c.ratio for c in points])])
+    return "; ".join(parts)
+
+
+def looked_at(estimates: Iterable[Estimate]) -> str:
+    """Where one looked at the runs before all were in, how the intervals allow for it; else ""."""
+    level = max((estimate.confidence for estimate in estimates), default=0.0)
+    if level <= 0.95:
+        return ""
+    return f"looked at as it ran: {100 * level:.3g} % intervals, so that 95 % hold over all looks planned"
+
+
+def _in_sessions(points: Sequence[Comparison]) -> str:
+    """Where sessions are what counts; else ""."""
+    counted = [c.sessions for c in points if c.replication == "sessions"]
+    return f" in {figures.runs(counted)} sessions, each counted once" if counted else ""
+
+
+def _beside(points: Sequence[Comparison]) -> list[str]:
+    """Beside one comparison: the rank estimate, and the verdict that it would have had alone."""
+    if len(points) > 1:
+        return []
+    [c] = points
+    found = [] if c.rank is None else [f"by ranks {figures.ratio(c.rank)}"]
+    if c.family is not None and c.family.alone != c.verdict:
+        found.append(f"{c.family.alone} if it stood alone, not as one of {c.family.size} claims")
+    return found
+
+
+def by_ranks(comparisons: Sequence[Comparison]) -> str:
+    """How far the rank estimates lie from the ratios, and the farthest of them; "" where none exists."""
+    known = [(c, c.rank) for c in comparisons if c.rank is not None]
+    if not known:
+        return ""
+    c, farthest = max(known, key=lambda at: abs(math.log(at[1].value / at[0].ratio.value)))
+    told = figures.ratio(farthest)
+    if len(comparisons) == 1:
+        return f"by ranks (Hodges and Lehmann) B/A is {told}"
+    off = abs(farthest.value / c.ratio.value - 1)
+    where = f"{c.point.benchmark} {figures.metric(c.point.metric)}, {figures.where(c.point)}"
+    near = f"by ranks (Hodges and Lehmann) B/A lies within {figures.percent(off)} of these"
+    return f"{near}; farthest at {where}: {told}"
+
+
+def requirement(held: Sequence[Requirement]) -> str:
+    """One requirement over all the places where it is held: `resnet50 throughput >= 20 images/s holds …`."""
+    first = held[0]
+    task = f"{first.point.benchmark} {figures.metric(first.point.metric)} {first.expectation.written}"
+    if len(held) == 1:
+        return f"{task} {_held(first.verdict)} {_stood(first)}: {_sentence(first.reason)}"
+    groups = {v: [r for r in held if r.verdict == v] for v in ("holds", "fails", "undecided")}
+    groups = {v: group for v, group in groups.items() if group}
+    if len(groups) == 1:
+        return f"{task} {_held(first.verdict)} at {all_of(len(held), 'place')}."
+    worst = [(v, group) for v, group in groups.items() if v != "holds"]
+    named = "; ".join(
+        f"{_held(v)} {', '.join(map(_stood, group[:4]))}{_more(group, 4)}" for v, group in worst
+    )
+    holding = len(groups.get("holds", ()))
+    return f"{task} holds at {holding} of {len(held)} places; it {named}."
+
+
+def _held(verdict: str) -> str:
+    return {"holds": "holds", "fails": "fails", "undecided": "is undecided"}[verdict]
+
+
+def _stood(r: Requirement) -> str:
+    return f"on {r.system} ({figures.where(r.point)})"
+
+
+def _more(items: Sequence[object], shown: int) -> str:
+    return f" and {len(items) - shown} more" if len(items) > shown else ""
+
+
+def scaled(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
+    """What a larger shape brings one benchmark, on each system: `resnet50 on 2 workers …: 1.86 times …`."""
+    curve, point = points[0]
+    alike = len({figures.labels(c.labels) for c, _ in points}) == 1
+    what = " ".join(filter(None, (curve.benchmark, figures.labels(curve.labels) if alike else "")))
+    task, base = f"{what} on {figures.shape(point.shape)}", figures.shape(curve.points[0].shape)
+    if len(points) > MOST_TOLD:
+        speedups, shares = ([f(p) for _, p in points] for f in (_speedup_value, _efficiency_percent))
+        return (
+            f"{task} runs {min(speedups):.2f} to {max(speedups):.2f} times as fast as on {base}, "
+            f"{min(shares):.0f} to {max(shares):.0f} % of ideal, over {len(points)} curves "
+            "that the tables tell apart."
+        )
+    told = "; ".join(
+        f"{_times(p)} as fast on {name}, {_efficiency_percent(p):.0f} % of ideal"
+        for name, p in ((c.system if alike else _curve_name(c), p) for c, p in points)
+    )
+    return f"{task} against {base}: {told}."
+
+
+def efficiency(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
+    """`93 %` or `88 to 97 %` of ideal."""
+    shares = [_efficiency_percent(p) for _, p in points]
+    least, most = f"{min(shares):.0f}", f"{max(shares):.0f}"
+    return f"{least} %" if least == most else f"{least} to {most} %"
+
+
+def scaling_evidence(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
+    """Runs behind each point and how the speed-up's interval was made."""
+    n = sorted({p.value.n for _, p in points})
+    runs = counted(n[0], "run") if len(n) == 1 else f"{n[0]} to {n[-1]} runs"
+    paired = all(p.method == "paired" for _, p in points)
+    method = "sizes paired" if paired else "not paired"
+    return "; ".join(filter(None, (f"{runs} each", method, looked_at([p.speedup for _, p in points]))))
+
+
+def _curve_name(curve: Scaling) -> str:
+    return " ".join(filter(None, (curve.system, figures.labels(curve.labels))))
+
+
+def _speedup_value(point: ScalingPoint) -> float:
+    return point.speedup.value
+
+
+def _efficiency_percent(point: ScalingPoint) -> float:
+    return point.efficiency.value * 100
+
+
+def _times(point: ScalingPoint) -> str:
+    interval = figures.interval(point.speedup)
+    known = "no interval" if interval == figures.NONE else interval
+    return f"{figures.ratio_value(point.speedup)} times ({known})"
+
+
+def _claim(c: Comparison) -> str:
+    """What the verdict says in words; of an undecided one, what the interval still leaves open."""
+    as_a, more, less = _adjectives(c.point)
+    task = f"{c.point.benchmark} {figures.metric(c.point.metric)} on {figures.where(c.point)}"
+    direction = ", where less is better" if c.point.better == "lower" else ""
+    match c.verdict:
+        case "equivalent":
+            return f"{c.b} is as {as_a} as {c.a} at {task}"
+        case "undecided":
+            return _left_open(c, task)
+        case "faster":
+            return f"{c.b} is {more} than {c.a} at {task}{direction}"
+        case "slower":
+            return f"{c.b} is {less} than {c.a} at {task}{direction}"
+
+
+def _why_open(c: Comparison) -> str:
+    """That others used the CPUs or that no direction is better, where the verdict is open for that."""
+    if obstacle(c) == "no direction":
+        return "; no direction of this metric is declared better"
+    lost = lost_time.words(c.lost_to_others, (c.a, c.b))
+    return f"; {lost}" if lost else ""
+
+
+def _left_open(c: Comparison, task: str) -> str:
+    """`b is as fast as a at … or slower`: within the margin to one side, open to the other."""
+    as_a, more, less = _adjectives(c.point)
+    better = c.point.better
+    stretched = lost_time.allowing_for(c.lost_to_others, c.deciding, better)
+    low, high = stretched.low, stretched.high
+    if low is None or high is None or lost_time.too_much(c.lost_to_others):
+        return f"Undecided whether {c.b} is as {as_a} as {c.a} at {task}"
+    if better is None:
+        return f"{c.b} may differ from {c.a} at {task}"
+    less_open, more_open = low < 1 / (1 + c.margin), high > 1 + c.margin
+    if better == "lower":
+        less_open, more_open = more_open, less_open
+    if less_open and more_open:
+        return f"{c.b} may be {more} or {less} than {c.a} at {task}"
+    return f"{c.b} is as {as_a} as {c.a} or {more if more_open else less} at {task}"
+
+
+def _adjectives(point: Point) -> tuple[str, str, str]:
+    return ("fast", "faster", "slower") if is_speed(point) else ("good", "better", "worse")
+
+
+def _many(question: Question) -> str:
+    points = question.comparisons
+    a, b = question.sides
+    bare = Point(**{**question.point.__dict__, "labels": {}})
+    task = f"{bare.benchmark} {figures.metric(bare.metric)} on {figures.where(bare)}"
+    span = f"ratios {figures.ratio_span([c.ratio for c in points])}"
+    verdicts = [c.verdict for c in points]
+    if set(verdicts) == {"undecided"}:
+        return f"{b} against {a} at {task}: undecided at {all_of(len(points), 'point')}, {span}."
+    if len(set(verdicts)) == 1:
+        return f"{_claim(replace(points[0], point=bare))}, at {all_of(len(points), 'point')}: {span}."
+    words = [_short_word(c) for c in points]
+    counts = [f"{word} at {words.count(word)}" for word in _SHORT_WORDS if word in words]
+    return f"{b} against {a} at {task}: {', '.join(counts)} of {len(points)} points; {span}."
+
+
+def _outside(c: Comparison) -> bool:
+    """Whether its own interval lies wholly beyond the margin, claimed together with others or not."""
+    return surely_beyond(c.ratio, c.margin, c.point.better, c.lost_to_others)
+
+
+def is_speed(point: Point) -> bool:
+    """Whether the metric is a time or a rate, which is fast or slow; anything else is good or bad."""
+    return point.unit.endswith("/s") or factor(point.unit)[1] == "s"
+
+
+def _sentence(text: str) -> str:
+    """A full stop at the end, and only one."""
+    return text.strip().rstrip(".") + "."

@@ -1,0 +1,117 @@
+"""How ranks were connected: in a sentence, and as a table from each place to each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from assay.analyse.comparison.groups import place_of
+from assay.analyse.doubts.paths import asked_and_used
+from assay.records import Links, Result
+from assay.report import figures
+from assay.report.tables import Body, Row, Table
+from assay.units import counted
+
+MOST_PLACES = 16  # that a matrix shows; of more, the rows say which differ from most
+MOST_ROWS = 24
+_NONE = "·"
+
+
+def newest(results: Sequence[Result]) -> list[Result]:
+    """The last run of each point whose library said how its ranks were connected."""
+    return list({place_of(r.run): r for r in results if r.reading.links}.values())
+
+
+def first_line(results: Sequence[Result]) -> str:
+    """What a run was to use and did not, where any did not; "" where all did."""
+    told = Counter(words for result in results if (words := asked_and_used(result)))
+    return "; ".join(f"{words} ({runs} of {counted(len(results), 'run')})" for words, runs in told.items())
+
+
+def summary(links: Sequence[Links]) -> str:
+    """`GPUDirect RDMA 16 links, 64 channels; P2P 14 links, 56 channels`: the most used first."""
+    pairs: Counter[str] = Counter()
+    channels: Counter[str] = Counter()
+    for one in links:
+        pairs[one.transport] += one.links
+        channels[one.transport] += one.channels
+    return "; ".join(
+        f"{kind} {count} link{'s' * (count > 1)}, {channels[kind]} channel{'s' * (channels[kind] > 1)}"
+        for kind, count in pairs.most_common()
+    )
+
+
+def tables(sides: Mapping[str, Sequence[Result]]) -> tuple[Table, ...]:
+    """Of each side's last run of each point, from place to place."""
+    return tuple(table(result, side) for side, results in sides.items() for result in newest(results))
+
+
+def table(result: Result, side: str) -> Table:
+    """A matrix from each place to each; of many places the rarest transports' rows and the rest in sum."""
+    links, trial = result.reading.links, result.run.trial
+    place = ", ".join(filter(None, (figures.shape(str(trial.shape)), figures.labels(trial.varied))))
+    caption = f"From rank to rank: {side}, {trial.benchmark}, {place}: {summary(links)}"
+    places = sorted({name for one in links for name in (one.sender, one.receiver)}, key=_by_number)
+    if len(places) <= MOST_PLACES:
+        return _matrix(caption, links, places)
+    return _rows(caption, links)
+
+
+def _by_number(place: str) -> tuple[int, str]:
+    first = place.partition(" ")[0]
+    return (int(first), place) if first.isdecimal() else (-1, place)
+
+
+def _matrix(caption: str, links: Sequence[Links], places: Sequence[str]) -> Table:
+    """A cell says the transports and, of a rank its channels, of a node its links."""
+    ranks = all(one.links == 1 for one in links)
+    cells: dict[tuple[str, str], list[str]] = {}
+    for one in links:
+        count = one.channels if ranks else one.links
+        cells.setdefault((one.sender, one.receiver), []).append(f"{one.transport} × {count}")
+    rows = tuple(
+        Row((sender, *(", ".join(cells.get((sender, to), [_NONE])) for to in places))) for sender in places
+    )
+    counted = "× channels" if ranks else "× links"
+    columns = (f"from ↓ to → ({counted})", *places)
+    return Table(caption, columns, (Body("", rows),), frozenset(range(len(columns))))
+
+
+def _rows(caption: str, links: Sequence[Links]) -> Table:
+    shown, left = _rarest_first(links)
+    rows = [
+        Row((one.sender, one.receiver, one.transport, str(one.links), str(one.channels))) for one in shown
+    ]
+    if left:
+        rows.append(Row((f"and {len(left)} pairs more", "", summary(left), "", "")))
+    columns = ("from", "to", "transport", "links", "channels")
+    words = frozenset({0, 1, 2})
+    return Table(f"{caption}; the rarest first", columns, (Body("", tuple(rows)),), words)
+
+
+def _rarest_first(links: Sequence[Links]) -> tuple[list[Links], list[Links]]:
+    """Those to show, what fewest links use first, and the others."""
+    total: Counter[str] = Counter()
+    for one in links:
+        total[one.transport] += one.links
+    ordered = sorted(
+        links, key=lambda one: (total[one.transport], _by_number(one.sender), _by_number(one.receiver))
+    )
+    return ordered[:MOST_ROWS], ordered[MOST_ROWS:]
+
+
+def lines(results: Sequence[Result]) -> Iterator[str]:
+    """The same for the terminal, a line a pair of places."""
+    for result in newest(results):
+        trial, links = result.run.trial, result.reading.links
+        yield f"  {trial.benchmark} {trial.shape} {figures.labels(trial.varied)}".rstrip() + (
+            f", from rank to rank: {summary(links)}"
+        )
+        shown, left = _rarest_first(links)
+        width = max(len(f"{one.sender} -> {one.receiver}") for one in shown)
+        for one in shown:
+            way = f"{one.sender} -> {one.receiver}"
+            count = f"{one.links} links, " if one.links > 1 else ""
+            yield f"    {way:{width}}  {one.transport}, {count}{one.channels} channels"
+        if left:
+            yield f"    and {len(left)} pairs more: {summary(left)}"

@@ -1,0 +1,51 @@
+"""Where a step's time goes by operator, as a profile lists it: what takes most comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from assay.records import Point
+from assay.report import figures
+from assay.report.contents.contents import Summary
+from assay.report.figures import NONE
+from assay.report.tables import OPERATOR, Body, Row, Table, gathered
+
+
+def tables(summaries: Sequence[Summary], sides: Sequence[str]) -> list[Table]:
+    """One table of all profiles, a column a side; none where nothing was profiled."""
+    profiled = [s for s in summaries if OPERATOR in s.point.labels]
+    bodies = [_body(group, sides) for group in gathered(profiled, lambda s: _place(s.point))]
+    caption = f"Operators that take most of a step, each its own time (mean); {NONE}: not among the longest"
+    return [Table(caption, ("", *sides), tuple(bodies))] if bodies else []
+
+
+def _body(group: Sequence[Summary], sides: Sequence[str]) -> Body:
+    means = {(str(s.point.labels[OPERATOR]), s.side): s.estimate.value for s in group}
+    unit, rows = by_operator(means, sides, group[0].point.unit)
+    title = _place(group[0].point)
+    return Body(f"{title} ({unit})" if unit else title, tuple(Row(row) for row in rows))
+
+
+def _place(point: Point) -> str:
+    return ", ".join(filter(None, (f"{point.benchmark} on {figures.shape(point.shape)}", setting(point))))
+
+
+def setting(point: Point) -> str:
+    """What tells a profile from others of its benchmark and shape, in words."""
+    return figures.labels({name: value for name, value in point.labels.items() if name != OPERATOR})
+
+
+def by_operator(
+    means: Mapping[tuple[str, str], float], columns: Sequence[str], unit: str
+) -> tuple[str, list[tuple[str, ...]]]:
+    """The unit that is shown, and a row an operator: its name, then its time in each column.
+
+    means  (operator, column) → seconds; where an operator is not among a column's longest, none
+    """
+    shown, texts = figures.column(list(means.values()), unit)
+    told = dict(zip(means, texts, strict=True))
+    longest: dict[str, float] = {}
+    for (operator, _), seconds in means.items():
+        longest[operator] = max(seconds, longest.get(operator, 0.0))
+    ordered = sorted(longest, key=lambda operator: longest[operator], reverse=True)
+    return shown, [(name, *(told.get((name, column), NONE) for column in columns)) for name in ordered]

@@ -1,0 +1,27 @@
+"""The rings of a sweep, for the terminal: each against the slowest of its pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from assay.analyse.sweeps.rings import BORNE, Ring
+from assay.report import figures
+from assay.report.terminal.sweep import columns
+
+
+def rings(found: Sequence[Ring]) -> RenderableType:
+    """One line a ring, and what a slow one means."""
+    table = columns("ring", "of its slowest pair", "interval", "", title="rings")
+    for ring in found:
+        if ring.ratio is None:
+            table.add_row(ring.name, "", "", ring.reason)
+            continue
+        verdict = Text("slow", style="bold red") if ring.slower else Text(ring.reason)
+        table.add_row(ring.name, f"{ring.ratio.value:.3f}", figures.interval(ring.ratio), verdict)
+    said = [f"slow: by more than {figures.percent(BORNE)}; all intervals hold together in 95 % of cases"]
+    if any(ring.slower for ring in found):
+        said.append("what its links share does not carry them all at once: its switch, its uplink, its hosts")
+    return Group(table, *map(Text, said), Text())

@@ -1,0 +1,82 @@
+"""What happened during runs, for the terminal: profiles, series as spark lines, what was taken for what."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from assay.analyse.comparison.groups import counts, place_of
+from assay.analyse.confusion import evaluated
+from assay.records import Point, Result, Series
+from assay.report import figures
+from assay.report.sentences.confusion import most_confused
+from assay.report.tables import OPERATOR, gathered
+from assay.report.terminal.operators import by_operator, setting
+from assay.report.terminal.verdicts import printable
+from assay.units import human
+
+_BARS = "▁▂▃▄▅▆▇█"
+_WIDTH = 32  # characters of a spark line
+
+
+def operators(means: Iterable[tuple[Point, float]]) -> Iterator[RenderableType]:
+    """For each benchmark that was profiled, its operators in rows and its shapes in columns."""
+    profiled = [(point, mean) for point, mean in means if OPERATOR in point.labels]
+    for group in gathered(profiled, lambda at: at[0].benchmark):
+        columns = list(dict.fromkeys(_shape(point) for point, _ in group))
+        figures_of = {(str(point.labels[OPERATOR]), _shape(point)): mean for point, mean in group}
+        unit, rows = by_operator(figures_of, columns, group[0][0].unit)
+        table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
+        table.add_column("", overflow="fold")
+        for column in columns:
+            table.add_column(Text(column), justify="right", no_wrap=True)
+        for row in rows:
+            table.add_row(*(Text(printable(cell)) for cell in row))
+        title = f"  {group[0][0].benchmark}, an operator itself in one step{f', {unit}' if unit else ''}:"
+        yield Group(Text(title), Padding(table, (0, 0, 0, 4)))
+
+
+def _shape(point: Point) -> str:
+    return f"{point.shape} {setting(point)}".strip()
+
+
+def series(results: Sequence[Result]) -> Iterator[str]:
+    """The newest run's series of every benchmark and shape."""
+    newest = {place_of(r.run): r for r in results if counts(r)}
+    for place, result in sorted(newest.items()):
+        for one in result.reading.series:
+            if one.y:
+                yield f"  {place.benchmark} {place.shape} {figures.metric(one.name)}: {spark(one)}"
+
+
+def spark(of: Series) -> str:
+    """First value, shape and last value over its steps; one value alone as it is."""
+    if len(of.y) == 1:
+        return f"{human(of.y[0], of.unit)}  ({of.x_name} {of.x[0]:g})"
+    y = thinned(of.y)
+    low, high = min(y), max(y)
+    height = (high - low) or 1.0
+    bars = "".join(_BARS[round((value - low) / height * (len(_BARS) - 1))] for value in y)
+    x = f"{of.x_name} {of.x[0]:g} to {of.x[-1]:g}"
+    return f"{human(of.y[0], of.unit)} {bars} {human(of.y[-1], of.unit)}  ({x})"
+
+
+def thinned(y: Sequence[float]) -> list[float]:
+    """At most as many values as a spark line has characters: means of equal stretches."""
+    if len(y) <= _WIDTH:
+        return list(y)
+    edges = [len(y) * i // _WIDTH for i in range(_WIDTH + 1)]
+    return [math.fsum(y[a:b]) / (b - a) for a, b in pairwise(edges)]
+
+
+def confusions(results: Sequence[Result]) -> Iterator[str]:
+    """What the evaluations took for what most, for every benchmark, shape and setting."""
+    for found in evaluated(results):
+        place = f"{found.trial.benchmark} {found.trial.shape} {figures.labels(found.trial.varied)}".strip()
+        yield f"  {place} most confused: {'; '.join(most_confused(found.matrix))}"

@@ -1,0 +1,53 @@
+"""What `assay scale` prints below its table of speed-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from assay.analyse.scaling.study import Study
+from assay.report.sentences import scaling as scaling_words
+from assay.report.terminal import verdicts as terminal
+
+MOST_TOGETHER = 4  # curves in one table
+
+
+def studies(found: Sequence[Study]) -> RenderableType:
+    """Each curve in a sentence, the table of all, what follows from each, and last what is to be doubted.
+
+    Many curves come one after the other, each with its own table.
+    """
+    apart = [[study] for study in found] if len(found) > MOST_TOGETHER else [found]
+    parts = [part for of in apart for part in (*_together(of), "")]
+    return Group(*parts, terminal.doubts_of_curves([study.curve for study in found]))
+
+
+def _together(found: Sequence[Study]) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    for study in found:
+        parts += [_plain(scaling_words.heading(study), "bold"), _plain(scaling_words.lead(study)), ""]
+    parts.append(terminal.scaling([study.curve for study in found], doubted=False))
+    for study in found:
+        parts += ["", _plain(scaling_words.heading(study), "bold"), _table(study)]
+        if study.doubts:
+            parts.append(terminal.doubts([(doubt, ()) for doubt in study.doubts], 0))
+    return parts
+
+
+def _table(study: Study) -> Table:
+    table = Table.grid(padding=(0, 1), expand=False)
+    table.add_column("name", style="dim", max_width=18, overflow="fold")
+    table.add_column("words", overflow="fold")
+    last = ""
+    for name, words in scaling_words.words(study):
+        table.add_row(_plain("" if name == last else name), _plain(words))
+        last = name
+    return table
+
+
+def _plain(words: str, style: str = "") -> Text:
+    """Words as they are: no markup, and no control character of a log reaches the terminal."""
+    return Text("".join(c if c.isprintable() else "�" for c in words), style=style)

@@ -1,0 +1,112 @@
+"""Scores of MLPerf training sets for the terminal: a table of runs a set, and what its score is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from assay.analyse.doubts.published import SCORE_CONTRADICTS
+from assay.analyse.mlperf.rounds import Rule
+from assay.analyse.mlperf.score import Score, ScoredSet
+from assay.analyse.mlperf.training_sets import set_of_runs
+from assay.records import TrainingRun
+from assay.report.sentences import split
+from assay.units import counted
+
+_STATUS_STYLES = {"success": "green", "aborted": "yellow", "unfinished": "bold red", "invalid": "bold red"}
+
+
+def scored_set(scored: ScoredSet, *, with_runs: bool = True) -> RenderableType:
+    """One set: its name, its runs, each problem by file, its score and its doubts."""
+    what = [part for part in (scored.benchmark, scored.round, scored.system) if part]
+    parts: list[RenderableType] = [Text(scored.name, style="bold"), Text(" · ".join(what), style="dim")]
+    if with_runs:
+        parts.append(_runs_table(scored.runs))
+    parts += [
+        Text.assemble((f"{run.file}: ", "bold"), run.problem, style="red")
+        for run in scored.runs
+        if run.problem
+    ]
+    parts.append(_score_line(scored))
+    if (taken := set_of_runs(scored.name, scored.runs)) is not None:
+        parts.append(Text(split.of_set(taken)))
+        parts += [Text(f"{note}.", style="dim") for note in taken.notes]
+    parts += [
+        Padding(Text(f"? {doubt.code}: {doubt.evidence}. {doubt.remedy}."), (0, 0, 0, 2))
+        for doubt in scored.doubts
+    ]
+    return Group(*parts, Text(""))
+
+
+def _runs_table(runs: Sequence[TrainingRun]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("run", overflow="fold")
+    table.add_column("status")
+    in_epochs = any(run.epochs for run in runs) or not any(run.samples for run in runs)
+    length = ("epochs", "min/epoch") if in_epochs else ("samples", "min/million")
+    for heading in ("minutes", *length, "samples/s", "batch"):
+        table.add_column(heading, justify="right")
+    for run in runs:
+        table.add_row(
+            escape(run.file),
+            f"[{_STATUS_STYLES[run.status]}]{run.status}[/]",
+            _figure(run.minutes, ".3f"),
+            _figure(run.epochs, ".4g") if in_epochs else _figure(run.samples, ",.0f"),
+            _figure(run.minutes_per_epoch, ".4f") if in_epochs else _figure(_per_million(run), ".4f"),
+            _figure(run.samples_per_s, ",.1f"),
+            _figure(run.global_batch_size, ","),
+        )
+    return table
+
+
+def _per_million(run: TrainingRun) -> float | None:
+    return run.minutes / run.samples * 1e6 if run.minutes and run.samples else None
+
+
+def _score_line(scored: ScoredSet) -> Text:
+    score = scored.score
+    spread = ""
+    if score.mean is not None:
+        spread = f"mean {score.mean:.3f} min"
+        spread += "" if score.std is None else f", standard deviation {score.std:.3f}"
+        spread += f", {score.converged} of {counted(score.runs, 'run')}"
+    if score.minutes is None:
+        return Text.assemble(
+            ("no score", "bold yellow"), _official(score), "; " * bool(spread), spread, _stated(scored)
+        )
+    text = Text.assemble((f"score {score.minutes:.3f} min", "bold"), f" (without {_dropped(score.rule)})")
+    if score.scaled is not None and scored.scaling_factor != 1:
+        text.append(f", scaled by {scored.scaling_factor:.6g}: {score.scaled:.3f} min")
+    return text.append(f"; {spread}{_stated(scored)}")
+
+
+def _official(score: Score) -> str:
+    """What the official rule gives where broken logs leave no score; "" where it gives nothing."""
+    if score.official is None:
+        return ""
+    rule = "the official rule, which drops a broken log as a slowest run"
+    return f"; {score.official:.3f} min by {rule}"
+
+
+def _stated(scored: ScoredSet) -> str:
+    """`; published: 22.36 min, which follows from the logs`, where a score was stated."""
+    if scored.stated_minutes is None:
+        return ""
+    follows = all(doubt.code != SCORE_CONTRADICTS.code for doubt in scored.doubts)
+    what = "which follows from the logs" if follows else "which does not follow from the logs"
+    return f"; published {scored.stated_minutes:g} min, {what}"
+
+
+def _dropped(rule: Rule | None) -> str:
+    if rule is None or rule.dropped == 1:
+        return "the fastest and the slowest"
+    return f"the {rule.dropped} fastest and the {rule.dropped} slowest"
+
+
+def _figure(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)

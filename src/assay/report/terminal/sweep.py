@@ -1,0 +1,99 @@
+"""What a sweep found, for the terminal: nodes by figure, pairs as a heat map, who is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from assay.analyse.sweeps.links import Blame, Pair
+from assay.analyse.sweeps.nodes import Change, Crowd
+from assay.report import figures
+from assay.report.sentences import sweep as sweep_words
+from assay.report.sentences.sweep import in_order
+
+_MOST_COLUMNS = 10  # of the heat map with three decimals and names: 80 characters
+_MOST_ROWS = 24  # of the heat map; the page has one of any size
+_SHADES = ((0.97, ""), (0.9, "yellow"), (0.75, "dark_orange"), (0.0, "bold red"))  # from this ratio on
+
+
+def crowd(what: str, found: Crowd) -> RenderableType:
+    """One figure of the nodes, or their changes, held against each other."""
+    table = columns("node", "of the median", "runs", "", title=what)
+    for standing in found.standings:
+        verdict = Text("slow", style="bold red") if standing.slow else Text()
+        table.add_row(standing.node, _shaded(standing.ratio), str(standing.runs), verdict)
+    return Group(table, *(Text(line) for line in sweep_words.about(found)), Text())
+
+
+def changes(found: Sequence[Change], margin: float) -> RenderableType:
+    """Each node against its own baseline."""
+    table = columns("node", "of its baseline", "interval", "")
+    for change in found:
+        verdict = Text("slower", style="bold red") if change.slower else Text(change.reason)
+        table.add_row(change.node, _shaded(change.ratio.value), figures.interval(change.ratio), verdict)
+    said = sweep_words.slower_than_before(margin)
+    return Group(table, Text(said), Text())
+
+
+def pairs(ratios: Mapping[Pair, float], found: Blame) -> RenderableType:
+    """The matrix as far as it fits, then what is slow in it and what can't be told."""
+    nodes = in_order({node for pair in ratios for node in pair})
+    parts: list[RenderableType] = []
+    if len(nodes) <= _MOST_COLUMNS:
+        parts += [Text("all-reduce, of the median pair", style="bold"), _matrix(nodes, ratios)]
+    elif len(nodes) <= _MOST_ROWS:
+        parts += [
+            Text("all-reduce, hundredths of the median pair, at most 99", style="bold"),
+            *_triangle(nodes, ratios),
+        ]
+    parts += [
+        Text(f"slow {kind}: {sweep_words.who(slow)}", style="bold red")
+        for kind, slow in sweep_words.blamed(found)
+    ]
+    return Group(*parts, *(Text(f"not told: {line}") for line in found.untold), Text())
+
+
+def columns(first: str, *headings: str, title: str | None = None) -> Table:
+    """An empty table of figures: all columns to the right, but the first and one without a heading."""
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
+    table.add_column(first)
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading else "left")
+    return table
+
+
+def _matrix(nodes: Sequence[str], ratios: Mapping[Pair, float]) -> Table:
+    table = columns("", *nodes)
+    for a in nodes:
+        cells = [_ratio(ratios, a, b) for b in nodes]
+        table.add_row(a, *(Text("·") if cell is None else _shaded(cell) for cell in cells))
+    return table
+
+
+def _triangle(nodes: Sequence[str], ratios: Mapping[Pair, float]) -> list[Text]:
+    """Each pair once, in three characters; columns have the rows' numbers."""
+    lines = []
+    for at, a in enumerate(nodes, start=1):
+        line = Text(f"{at:3}", no_wrap=True, overflow="ellipsis")
+        for b in nodes[: at - 1]:
+            cell = _ratio(ratios, a, b)
+            line.append(
+                "  ·" if cell is None else f"{min(100 * cell, 99):3.0f}", "" if cell is None else _style(cell)
+            )
+        lines.append(line.append(f" {a}"))
+    return [*lines, Text(" " * 3 + "".join(f"{at:3}" for at in range(1, len(nodes))), no_wrap=True)]
+
+
+def _ratio(ratios: Mapping[Pair, float], a: str, b: str) -> float | None:
+    return ratios.get((a, b), ratios.get((b, a)))
+
+
+def _shaded(ratio: float) -> Text:
+    return Text(f"{ratio:.3f}", style=_style(ratio))
+
+
+def _style(ratio: float) -> str:
+    return next(style for least, style in _SHADES if ratio >= least)

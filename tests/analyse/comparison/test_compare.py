@@ -1,0 +1,448 @@
+"""The first verdict: what it rests on, what it says, and that it is right as often as stated."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy import stats
+
+from assay import store
+from assay.analyse.comparison.compare import compare, decide, hold_against
+from assay.analyse.comparison.groups import group
+from assay.analyse.statistics import intervals
+from assay.cli import compare as compare_command
+from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
+from assay.records import Comparison, Estimate, Measurement, Result, RunState, to_plain
+from stated_runs import metrics, result, side
+
+MARGIN = 0.02
+
+
+def verdict(a: Sequence[Result], b: Sequence[Result], **options: object) -> Comparison:
+    """The one comparison of two sides that share one point."""
+    found = compare(a, b, **{"margin": MARGIN, "names": ("A", "B"), "metrics": metrics(), **options})  # type: ignore[arg-type]
+    assert len(found) == 1
+    return found[0]
+
+
+# The interval --------------------------------------------------------------------------------------------
+
+
+def test_the_unpaired_interval_is_that_of_scipys_welch_test_on_logarithms() -> None:
+    a, b = [100.0, 103.0, 99.0, 101.5], [96.0, 97.5, 99.5, 99.0]
+    theirs = stats.ttest_ind(np.log(b), np.log(a), equal_var=False).confidence_interval(0.95)
+    found = verdict(side(a, session="s1"), side(b, system="b", session="s2"))
+    assert found.method == "welch"
+    assert (found.ratio.low, found.ratio.high) == pytest.approx((math.exp(theirs.low), math.exp(theirs.high)))
+    assert found.ratio.value == pytest.approx(stats.gmean(b) / stats.gmean(a))
+
+
+def test_the_paired_interval_is_that_of_scipys_paired_test_on_logarithms() -> None:
+    a, b = [100.0, 110.0, 120.0, 130.0], [99.0, 108.0, 121.0, 127.0]
+    theirs = stats.ttest_rel(np.log(b), np.log(a)).confidence_interval(0.95)
+    found = verdict(side(a), side(b, system="b"))
+    assert found.method == "paired"
+    assert (found.ratio.low, found.ratio.high) == pytest.approx((math.exp(theirs.low), math.exp(theirs.high)))
+    assert found.n == (4, 4)
+
+
+def test_the_smallest_visible_difference_is_the_half_width_of_the_interval() -> None:
+    found = verdict(side([100, 102, 101], session="s1"), side([100, 103, 99], system="b", session="s2"))
+    assert found.ratio.high is not None
+    assert found.smallest_visible == pytest.approx(found.ratio.high / found.ratio.value - 1)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"session": "2026-03-02T100000Z"}, {"interleaved": False}, {"suite_digest": "other"}],
+    ids=["another session", "not interleaved", "another suite"],
+)
+def test_sides_that_did_not_share_shuffled_blocks_are_not_paired(changed: dict[str, object]) -> None:
+    a, b = [100.0, 110.0, 120.0], [101.0, 111.0, 121.0]
+    found = verdict(side(a), side(b, system="b", **changed))
+    assert found.method == "welch"
+    assert "not-interleaved" in {doubt.code for doubt in found.doubts}
+
+
+def test_a_run_repeated_after_its_block_is_no_pair_and_counts_unpaired() -> None:
+    a, b = side([100.0, 110.0, 120.0]), side([101.0, 111.0, 121.0], system="b")
+    b[0] = replace(b[0], run=replace(b[0].run, outside_block=True))
+    found = verdict(a, b)
+    assert (found.method, found.n) == ("welch", (3, 3))
+    assert "outside-block" in {doubt.code for doubt in found.doubts}
+
+
+def test_the_method_is_never_chosen_by_width() -> None:
+    against = side([100.0, 90.0, 110.0, 95.0])
+    paired_wider = verdict(against, side([90.0, 100.0, 95.0, 110.0], system="b"))
+    paired_narrower = verdict(against, side([100.1, 90.2, 110.0, 95.1], system="b"))
+    assert paired_wider.method == paired_narrower.method == "paired"
+    assert paired_wider.smallest_visible is not None
+    assert paired_wider.smallest_visible > 10 * (paired_narrower.smallest_visible or 1)
+
+
+def test_a_block_that_lacks_a_side_is_left_out_of_the_pairs_and_counted() -> None:
+    b = side([101.0, 112.0, 119.0, 131.0], system="b")
+    b[1] = result(None, system="b", block=2, state=RunState.FAILED, cause="rank 0 exited 1")
+    found = verdict(side([100.0, 110.0, 120.0, 130.0]), b)
+    assert found.n == (3, 3)
+    assert found.mean_a == pytest.approx(stats.gmean([100, 120, 130]))
+    assert {"dropped-blocks", "failed-runs-left-out"} <= {doubt.code for doubt in found.doubts}
+
+
+def test_pairs_are_matched_by_block_whatever_the_order_of_the_results() -> None:
+    a, b = side([100.0, 110.0, 120.0]), side([101.0, 112.0, 119.0], system="b")
+    assert verdict(a, b) == verdict(a, [b[2], b[0], b[1]])
+
+
+def test_blocks_of_several_shared_sessions_are_pairs_of_their_own_session() -> None:
+    def both(values: Sequence[float], system: str) -> list[Result]:
+        return side(values[:2], system=system, session="s1") + side(values[2:], system=system, session="s2")
+
+    found = verdict(both([100, 101, 200, 202], "a"), both([99, 101, 198, 201], "b"))
+    assert (found.method, found.n) == ("paired", (4, 4))
+    assert found.smallest_visible is not None
+    assert found.smallest_visible < 0.02
+
+
+# What can't be decided -----------------------------------------------------------------------------------
+
+
+def test_one_run_a_side_is_undecided_without_an_interval_and_says_why() -> None:
+    found = verdict(side([100.0]), side([50.0], system="b"))
+    assert (found.verdict, found.ratio.low, found.ratio.high, found.method) == ("undecided", None, None, "")
+    assert found.ratio.value == pytest.approx(0.5)
+    assert "one " in found.reason
+    assert found.smallest_visible is None
+
+
+def test_one_run_on_one_side_only_is_undecided_too() -> None:
+    found = verdict(side([100.0], session="s1"), side([50.0, 51.0, 49.0], system="b", session="s2"))
+    assert found.verdict == "undecided"
+    assert "A has one run only" in found.reason
+
+
+@pytest.mark.parametrize("session", ["2026-03-01T100000Z", "another"], ids=["paired", "welch"])
+def test_values_without_any_spread_give_no_verdict(session: str) -> None:
+    found = verdict(side([10.0] * 5), side([11.0] * 5, system="b", session=session))
+    assert found.verdict == "undecided"
+    assert found.ratio.low is None
+    assert "resolution" in found.reason
+    assert "identical-values" in {doubt.code for doubt in found.doubts}
+
+
+def test_equal_seeds_that_give_equal_values_in_every_block_are_equivalent() -> None:
+    found = verdict(side([5.0, 6.0, 7.0]), side([5.0, 6.0, 7.0], system="b"))
+    assert (found.verdict, found.ratio.low, found.ratio.high) == ("equivalent", 1.0, 1.0)
+
+
+def test_rounding_of_logarithms_is_no_spread() -> None:
+    found = verdict(
+        side([0.1 * 3] * 4, session="s1"), side([0.30000000000000004] * 4, system="b", session="s2")
+    )
+    assert found.verdict == "undecided"
+
+
+def test_a_value_that_is_not_above_zero_has_no_interval_and_says_so() -> None:
+    found = verdict(side([1.0, 0.0, 2.0]), side([1.0, 1.0, 2.0], system="b"))
+    assert (found.verdict, found.ratio.low) == ("undecided", None)
+    assert "not above 0" in found.reason
+
+
+def test_a_mean_of_zero_has_no_ratio_and_is_named_as_left_out() -> None:
+    a, b = side([0.0, 0.0]), side([1.0, 2.0], system="b")
+    assert compare(a, b, margin=MARGIN, names=("A", "B"), metrics=metrics()) == ()
+    [(point, why)] = hold_against(a, b, margin=MARGIN, names=("A", "B"), metrics=metrics()).left_out
+    assert (point.metric, why) == ("throughput", "a mean that is not above 0 has no ratio")
+
+
+def test_failed_runs_never_count_and_never_as_a_number() -> None:
+    bad = side([1.0, 1.0, 1.0], system="b", problems=["loss became nan"])
+    assert compare(side([100.0] * 3), bad, margin=MARGIN, names=("A", "B"), metrics=metrics()) == ()
+    [(_, why)] = hold_against(
+        side([100.0] * 3), bad, margin=MARGIN, names=("A", "B"), metrics=metrics()
+    ).left_out
+    assert why == "no run of B has it"
+
+
+def test_a_run_on_both_sides_is_an_error() -> None:
+    a = side([100.0, 101.0])
+    with pytest.raises(InputError, match="on both sides"):
+        compare(a, a[:1], margin=MARGIN, names=("A", "B"), metrics=metrics())
+
+
+# The verdict ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "better", "expected"),
+    [
+        (0.99, 1.01, "higher", "equivalent"),
+        (1 / 1.02, 1.02, "higher", "equivalent"),
+        (1.001, 1.019, "higher", "equivalent"),
+        (1.001, 1.021, "higher", "faster"),
+        (1.03, 1.05, "higher", "faster"),
+        (1.03, 1.05, "lower", "slower"),
+        (0.90, 0.95, "higher", "slower"),
+        (0.90, 0.95, "lower", "faster"),
+        (0.979, 0.999, "lower", "faster"),
+        (0.97, 1.05, "higher", "undecided"),
+        (0.999, 1.03, "higher", "undecided"),
+        (0.90, 0.95, None, "undecided"),
+        (0.99, 1.01, None, "equivalent"),
+    ],
+)
+def test_the_verdict_follows_from_the_interval_and_the_margin(
+    low: float, high: float, better: str | None, expected: str
+) -> None:
+    found, reason = decide(Estimate(1.0, low, high, 10, ""), MARGIN, better)  # type: ignore[arg-type]
+    assert found == expected
+    assert "margin" in reason or "declared" in reason
+
+
+def test_reasons_say_whether_the_difference_is_beyond_the_margin() -> None:
+    _, beyond = decide(Estimate(1.04, 1.03, 1.05, 10, ""), MARGIN, "higher")
+    _, perhaps = decide(Estimate(1.02, 1.005, 1.05, 10, ""), MARGIN, "higher")
+    assert "by more than the margin" in beyond
+    assert "perhaps within" in perhaps
+
+
+def test_the_same_runs_give_the_same_verdict_bit_for_bit() -> None:
+    a, b = side([100.0, 103.0, 99.0]), side([101.0, 99.0, 98.0], system="b")
+    assert verdict(a, b) == verdict(list(a), list(b))
+
+
+# Points --------------------------------------------------------------------------------------------------
+
+
+def test_units_that_differ_by_a_prefix_are_compared_and_others_are_not() -> None:
+    a = side([11000.0, 11100.0], unit="MB/s")
+    assert verdict(a, side([11.0, 11.1], system="b", unit="GB/s")).ratio.value == pytest.approx(1.0)
+    assert (
+        compare(a, side([1.0, 2.0], system="b", unit="s"), margin=MARGIN, names=("A", "B"), metrics=metrics())
+        == ()
+    )
+
+
+def test_labels_swept_parameters_shape_and_benchmark_tell_points_apart() -> None:
+    a = side([1.0, 2.0])
+    for other in ({"labels": {"size": 8}}, {"varied": {"size": 8}}, {"shape": "2x1"}, {"benchmark": "other"}):
+        assert (
+            compare(
+                a, side([1.0, 2.0], system="b", **other), margin=MARGIN, names=("A", "B"), metrics=metrics()
+            )
+            == ()
+        )
+
+
+def test_a_metric_printed_twice_by_a_run_counts_once_as_its_geometric_mean() -> None:
+    again = Measurement("throughput", 400.0, "images/s", {}, "rank-0.log", 9)
+    [found] = group([result(100.0, more=[again])], metrics()).values()
+    assert found.values == pytest.approx([200.0])
+
+
+def test_points_come_by_benchmark_then_declared_metric_then_size() -> None:
+    extra = [Measurement(name, 1.0, "s", {}, "rank-0.log", 9) for name in ("aaa", "zzz")]
+    runs = [
+        result(1.0, benchmark=benchmark, shape=shape, labels={"size": size}, block=block, more=extra)
+        for block, (benchmark, shape, size) in enumerate(
+            product(("z", "a"), ("16x1", "2x1"), (1024, 64)), start=1
+        )
+    ]
+    points = [found.point for found in group(runs, metrics()).values()]
+    assert [(p.benchmark, p.metric, p.shape, p.labels.get("size")) for p in points][:6] == [
+        ("a", "throughput", "2x1", 64),
+        ("a", "throughput", "2x1", 1024),
+        ("a", "throughput", "16x1", 64),
+        ("a", "throughput", "16x1", 1024),
+        ("a", "aaa", "2x1", None),
+        ("a", "aaa", "16x1", None),
+    ]
+
+
+# What the statistics promise -----------------------------------------------------------------------------
+
+Sampler = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
+
+
+def _normal(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
+    return np.log(100 + rng.normal(0, 2, size))
+
+
+def _lognormal(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
+    return rng.normal(0, 0.3, size)
+
+
+def _t3(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
+    return 0.01 * rng.standard_t(3, size)
+
+
+def _inside(interval: intervals.LogInterval, truth: float) -> bool:
+    assert interval.half is not None
+    return abs(interval.centre - truth) <= interval.half
+
+
+@pytest.mark.parametrize("n", [3, 5, 10])
+@pytest.mark.parametrize("sample", [_normal, _lognormal, _t3], ids=["normal", "lognormal", "t3"])
+def test_the_interval_covers_the_true_ratio_in_94_to_985_of_1000(sample: Sampler, n: int) -> None:
+    rng, sets = np.random.default_rng(20260301 + n), 8000
+    a, b = sample(rng, (sets, n)).tolist(), sample(rng, (sets, n)).tolist()
+    covered = sum(_inside(intervals.welch(x, y), 0.0) for x, y in zip(a, b, strict=True)) / sets
+    assert 0.94 <= covered <= 0.985
+
+
+@pytest.mark.parametrize("spread", [0.003, 0.01, 0.03, 0.1])
+@pytest.mark.parametrize(("few", "many"), [(2, 10), (2, 50), (3, 10), (4, 5)])
+def test_unequal_numbers_keep_94_per_cent_whichever_side_is_noisier(
+    few: int, many: int, spread: float
+) -> None:
+    rng, sets = np.random.default_rng(7), 3000
+    a, b = spread * rng.normal(size=(sets, few)), 0.01 * rng.normal(size=(sets, many))
+    covered = np.mean(
+        [_inside(intervals.welch(x, y), 0.0) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+    )
+    assert covered >= 0.94 - 3 * math.sqrt(0.94 * 0.06 / sets)
+
+
+def test_of_unequal_numbers_degrees_are_welchs_where_the_few_are_noisier() -> None:
+    many = [0.0, 0.01, -0.01, 0.02, -0.02, 0.0]
+    quiet, noisy = intervals.welch([0.0, 0.001], many), intervals.welch([0.0, 1.0], many)
+    usual = stats.ttest_ind(many, [0.0, 1.0], equal_var=False)
+    assert noisy.degrees == pytest.approx(usual.df)
+    assert quiet.degrees is not None
+    assert quiet.degrees < 1.4 < stats.ttest_ind(many, [0.0, 0.001], equal_var=False).df
+
+
+@pytest.mark.parametrize(
+    "n", [3, pytest.param(5, marks=pytest.mark.long), pytest.param(10, marks=pytest.mark.long)]
+)
+def test_no_difference_is_called_faster_or_slower_in_at_most_55_of_1000(n: int) -> None:
+    """Through the whole comparison; a margin of nearly nothing, so that only the interval protects."""
+    rng, sets, called = np.random.default_rng(n), 1500, 0
+    for values in np.exp(rng.normal(0, 0.02, (sets, 2, n))).tolist():
+        found = verdict(side(values[0]), side(values[1], system="b", session="s2"), margin=1e-6)
+        called += found.verdict in ("faster", "slower")
+    three_errors = 3 * math.sqrt(0.05 * 0.95 / sets)
+    assert called / sets <= 0.05 + three_errors
+    assert called, "a test at 5 % that never errs is not one at 5 %"
+
+
+def test_a_difference_of_the_margin_is_called_equivalent_in_at_most_55_of_1000() -> None:
+    rng, sets, wrong = np.random.default_rng(3), 1500, 0
+    for values in (rng.normal(0, 0.004, (sets, 2, 5))).tolist():
+        a, b = np.exp(values[0]).tolist(), (1.02 * np.exp(values[1])).tolist()
+        wrong += verdict(side(a), side(b, system="b", session="s2")).verdict == "equivalent"
+    assert wrong / sets <= 0.055
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [3, 5, 10])
+def test_under_drift_blocks_hold_what_back_to_back_runs_do_not(n: int) -> None:
+    """A drift of one spread up and down over the session, which the shuffle spreads over both sides."""
+    rng, sets = np.random.default_rng(n), 20_000
+    drift = np.linspace(-1, 1, 2 * n)
+    noise = rng.normal(size=(sets, 2 * n)) + drift
+    back_to_back = [intervals.welch(row[:n], row[n:]) for row in noise.tolist()]
+    first = rng.integers(0, 2, size=(sets, n)).astype(bool)
+    left, right = noise[:, 0::2], noise[:, 1::2]
+    a, b = np.where(first, left, right), np.where(first, right, left)
+    blocks = [
+        intervals.paired(list(zip(x, y, strict=True))) for x, y in zip(a.tolist(), b.tolist(), strict=True)
+    ]
+    covered_blocks = sum(_inside(interval, 0.0) for interval in blocks) / sets
+    covered_back_to_back = sum(_inside(interval, 0.0) for interval in back_to_back) / sets
+    assert 0.94 <= covered_blocks <= 0.985
+    assert covered_back_to_back < 0.90
+
+
+# The command ---------------------------------------------------------------------------------------------
+
+
+def _stored(tmp_path: object, runs: Sequence[Result]) -> list[str]:
+    store.update(tmp_path, runs)  # type: ignore[arg-type]
+    return ["--runs", str(tmp_path)]
+
+
+def test_the_command_prints_the_documented_json(tmp_path: object) -> None:
+    where = _stored(tmp_path, side([100.0, 101.0, 99.0]) + side([100.2, 101.1, 99.1], system="b"))
+    ran = CliRunner().invoke(compare_command.command, ["suite:a", "suite:b", "--json", *where])
+    document = json.loads(ran.stdout)
+    assert document["schema"] == "assay.compare/1"
+    [found] = document["comparisons"]
+    assert found["points"] == {"benchmark": "train", "shape": "1x1", "labels": {}}
+    assert found["n"] == [3, 3]
+    assert found["ratio"]["low"] < found["ratio"]["value"] < found["ratio"]["high"]
+    assert (found["metric"], found["unit"], found["margin"], found["verdict"]) == (
+        "throughput", "images/s", 0.02, "equivalent",
+    )  # fmt: skip
+    assert ran.exit_code == EXIT_OK
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        ([100.0, 101.0, 99.0], EXIT_OK),
+        ([90.0, 91.0, 89.0], EXIT_WORSE),
+        ([100.0, 70.0, 130.0], EXIT_UNDECIDED),
+    ],
+)
+def test_the_exit_code_tells_the_verdict(
+    tmp_path: object, values: list[float], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assay.read.metrics", metrics())
+    where = _stored(tmp_path, side([100.1, 101.0, 99.1]) + side(values, system="b"))
+    ran = CliRunner().invoke(compare_command.command, ["suite:a", "suite:b", *where])
+    assert ran.exit_code == code, ran.output
+
+
+def test_one_reference_holds_its_systems_against_the_first(tmp_path: object) -> None:
+    where = _stored(tmp_path, side([100.0, 101.0, 99.0]) + side([100.2, 101.1, 99.1], system="b"))
+    ran = CliRunner().invoke(compare_command.command, ["suite", *where])
+    assert "b against a" in ran.output
+
+
+def test_a_side_of_several_systems_is_refused_with_a_name_to_type(tmp_path: object) -> None:
+    where = _stored(tmp_path, side([1.0, 2.0]) + side([1.0, 2.0], system="b"))
+    ran = CliRunner().invoke(compare_command.command, ["suite:a", "suite", *where])
+    assert isinstance(ran.exception, InputError)
+    assert "suite:a" in str(ran.exception)
+
+
+def test_nothing_in_common_says_what_failed(tmp_path: object) -> None:
+    failed = side([None, None], system="b", state=RunState.FAILED, cause="rank 0 exited 127")
+    where = _stored(tmp_path, side([1.0, 2.0]) + failed)
+    ran = CliRunner().invoke(compare_command.command, ["suite:a", "suite:b", *where])
+    assert isinstance(ran.exception, InputError)
+    assert "2 of 2 runs gave no result (rank 0 exited 127)" in str(ran.exception)
+
+
+@pytest.mark.parametrize("margin", ["0", "100%", "-2%", "a lot"])
+def test_a_margin_that_is_none_is_refused(tmp_path: object, margin: str) -> None:
+    ran = CliRunner().invoke(compare_command.command, ["a", "b", "--margin", margin, "--runs", str(tmp_path)])
+    assert ran.exit_code == 2
+
+
+def test_figures_too_far_apart_for_an_interval_in_numbers_are_undecided_and_written() -> None:
+    a = side([1.0, 1e80], system="a", interleaved=False)
+    b = side([1.0, 1.1], system="b", interleaved=False)
+    [found] = compare(a, b, margin=0.02, names=("a", "b"), metrics=metrics())
+    assert found.verdict == "undecided"
+    assert (found.ratio.low, found.ratio.high, found.smallest_visible) == (None, None, None)
+    assert "beyond any number" in found.reason
+    assert json.dumps(to_plain(found), allow_nan=False)
+
+
+def test_a_ratio_with_a_zero_on_one_side_is_one_of_arithmetic_means_on_both() -> None:
+    a, b = [10.0, 20.0, 30.0, 40.0, 50.0], [0.0, 20.0, 30.0, 40.0, 50.0]
+    found = verdict(side(a, interleaved=False), side(b, system="b", interleaved=False))
+    assert (found.mean_a, found.mean_b) == (30.0, 28.0)
+    assert found.ratio.value == pytest.approx(28 / 30)
+    assert found.verdict == "undecided"
+    assert "the means and their ratio are arithmetic ones" in found.reason

@@ -1,0 +1,172 @@
+"""Verdicts on a loaded machine: who wanted more CPUs lost more to the same neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from assay.analyse.comparison.compare import compare
+from assay.analyse.comparison.gate import judge
+from assay.analyse.comparison.lost_time import allowing_for
+from assay.analyse.comparison.obstacles import more_runs_may_decide
+from assay.analyse.expectations.requirements import decide as decide_requirement
+from assay.analyse.statistics.families import corrected
+from assay.records import Better, Comparison, Estimate, NodeCounts, Result
+from assay.report.sentences import sentences
+from assay.report.sentences import undecided as undecided_words
+from assay.report.sentences.recommendation import advised
+from stated_runs import metrics, side
+
+ALONE = NodeCounts(elapsed_s=10.0, cpus=2, busy_cpu_s=10.0, job_cpu_s=9.99, stolen_cpu_s=0.0, cpu_wait_s=0.1)
+# Four busy competitors on two CPUs: two threads got 0.52 CPUs, one thread 0.61
+TWO_THREADS = replace(ALONE, busy_cpu_s=18.6, job_cpu_s=5.2, cpu_wait_s=9.9)
+ONE_THREAD = replace(ALONE, busy_cpu_s=19.3, job_cpu_s=6.1, cpu_wait_s=9.8)
+
+
+def runs(values: Sequence[float], node: NodeCounts, **which: str) -> list[Result]:
+    found = side(values, **which)
+    return [replace(result, run=replace(result.run, nodes=(node,))) for result in found]
+
+
+def compared(a: list[Result], b: list[Result], better: Better | None = "higher") -> Comparison:
+    [found] = compare(a, b, margin=0.02, names=("two-threads", "one-thread"), metrics=metrics(better))
+    return found
+
+
+def with_lost(cpu_wait_s: float) -> NodeCounts:
+    """A run that may have lost a tenth of this many seconds of its ten."""
+    return replace(ALONE, busy_cpu_s=19.0, job_cpu_s=15.0, cpu_wait_s=cpu_wait_s)
+
+
+FAST, SLOW = [38.0, 39.0, 38.5, 39.5, 38.2], [10.0, 10.2, 9.9, 10.1, 10.0]
+
+
+def test_neighbours_that_one_side_felt_more_do_not_reverse_a_verdict() -> None:
+    found = compared(runs(SLOW, TWO_THREADS), runs(FAST, ONE_THREAD, system="b"))
+    assert found.ratio.low is not None
+    assert found.ratio.low > 3
+    assert (found.verdict, found.by_margin, found.runs_needed) == ("undecided", False, None)
+    lost = "others had CPUs that two-threads may have waited for 93 % of its run, and one-thread 97 %"
+    assert lost in found.reason
+    assert found.reason.endswith("run again alone")
+    assert judge(found).answer == "undecided"
+    assert {c.verdict for c in corrected([found, found])} == {"undecided"}
+
+
+def test_the_same_figures_without_neighbours_are_decided() -> None:
+    found = compared(runs(SLOW, ALONE), runs(FAST, ALONE, system="b"))
+    assert (found.verdict, found.lost_to_others) == ("faster", (0.0, 0.0))
+
+
+def test_the_headline_and_the_sentence_say_it() -> None:
+    asked = sentences.questions([compared(runs(SLOW, TWO_THREADS), runs(FAST, ONE_THREAD, system="b"))])
+    said = sentences.headline(asked)
+    assert said.startswith("one-thread against two-threads: undecided in the one comparison made. ")
+    assert "That may be biased: " in said
+    assert "busy-neighbours" in said
+    answer = sentences.answer(asked[0])
+    assert answer.startswith("Undecided whether one-thread is as fast as two-threads")
+    assert (
+        "others had CPUs that two-threads may have waited for 93 % of its run, and one-thread 97 %" in answer
+    )
+
+
+def test_beside_such_a_load_nothing_says_what_more_runs_can_show() -> None:
+    found = compared(runs(SLOW, TWO_THREADS), runs(FAST, ONE_THREAD, system="b"))
+    (line,) = undecided_words.lines([found])
+    assert line == (
+        "undecided train throughput: others had CPUs that two-threads may have waited for 93 % of its run, "
+        "and one-thread 97 %: more runs beside such a load decide nothing"
+    )
+    assert not more_runs_may_decide(found)
+    advice = advised([found])
+    assert advice.action == "Run again alone"
+    assert advice.sentence.startswith("The one comparison is undecided; others had CPUs")
+    asked = sentences.questions([found])
+    assert sentences.resolution(asked) == ""
+    assert "can show" not in sentences.evidence(asked[0])
+
+
+def test_a_wait_is_never_more_than_the_whole_time() -> None:
+    late = replace(TWO_THREADS, cpu_wait_s=10.2)  # the kernel's stamps are a little apart from the keeper's
+    found = compared(runs(SLOW, late), runs(FAST, late, system="b"))
+    (doubt,) = (doubt for doubt in found.doubts if doubt.code == "busy-neighbours")
+    assert "waited for a CPU 100 % of the time" in doubt.evidence
+
+
+def test_more_runs_may_decide_where_the_interval_reaches_beyond_what_was_lost() -> None:
+    values = [100.0, 100.1, 99.9, 100.05, 99.95]
+    a, b = with_lost(0.5), with_lost(0.5)  # 5 % each, where the margin is 2 %
+    assert not more_runs_may_decide(compared(runs(values, a), runs(values[::-1], b, system="b")))
+    wide = compared(runs(values, a), runs([80.0, 120.0, 99.0, 110.0, 90.0], b, system="b"))
+    assert more_runs_may_decide(wide)
+    assert undecided_words.why([wide]).endswith("run again alone")
+
+
+@pytest.mark.parametrize(
+    ("lost_s", "better", "verdict"),
+    [
+        ((1.0, 0.1), "higher", "undecided"),  # A, a tenth slower, may have lost that tenth
+        ((0.1, 1.0), "higher", "faster"),  # B lost, and is faster even so
+        ((0.5, 0.1), "higher", "faster"),
+        ((1.0, 0.1), "lower", "slower"),  # of a time: the loss of A makes B look better
+        ((0.1, 1.0), "lower", "undecided"),
+        ((3.0, 3.0), "higher", "undecided"),
+    ],
+)
+def test_a_small_loss_stretches_the_interval_towards_the_side_that_lost(
+    lost_s: tuple[float, float], better: Better, verdict: str
+) -> None:
+    a, b = (with_lost(seconds) for seconds in lost_s)
+    values = [100.0, 101.0, 99.0, 100.5, 99.5]
+    found = compared(runs(values, a), runs([v * 1.08 for v in values[::-1]], b, system="b"), better)
+    assert (found.verdict, judge(found).answer == "undecided") == (verdict, verdict == "undecided")
+
+
+def test_equal_sides_are_not_called_equivalent_beside_neighbours() -> None:
+    values = [100.0, 100.1, 99.9, 100.05, 99.95]
+    for seconds, verdict in ((0.1, "equivalent"), (0.5, "undecided")):
+        node = with_lost(seconds)
+        found = compared(runs(values, node), runs(values[::-1], node, system="b"))
+        assert found.verdict == verdict
+
+
+def test_a_host_that_withholds_cpus_counts_like_neighbours() -> None:
+    withheld = replace(ALONE, stolen_cpu_s=4.0)
+    found = compared(runs(SLOW, withheld), runs(FAST, ALONE, system="b"))
+    assert found.verdict == "undecided"
+    assert found.lost_to_others == (pytest.approx(0.3984), 0.0)
+
+
+def test_a_quota_is_part_of_the_side_and_leaves_its_verdict() -> None:
+    quota = replace(ALONE, quota_cores=0.5, periods=100, throttled_periods=90, throttled_s=10.0)
+    found = compared(runs(SLOW, quota), runs(FAST, ALONE, system="b"))
+    assert found.verdict == "faster"
+    assert "cpu-throttled" in sentences.headline(sentences.questions([found]))
+
+
+def test_a_metric_without_a_direction_is_stretched_both_ways() -> None:
+    stretched = allowing_for((0.1, 0.0), Estimate(1.0, 0.99, 1.01, 5, ""), None)
+    assert (stretched.low, stretched.high) == (pytest.approx(0.891), pytest.approx(1.01 / 0.9))
+
+
+@pytest.mark.parametrize(
+    ("relation", "needed", "lost", "verdict"),
+    [
+        (">=", 99.0, 0.9, "holds"),  # they meet it even so
+        (">=", 110.0, 0.0, "fails"),
+        (">=", 110.0, 0.1, "undecided"),  # alone it may be 101 / 0.9
+        (">=", 120.0, 0.1, "fails"),
+        (">=", 120.0, 0.3, "undecided"),
+        ("<=", 101.0, 0.9, "holds"),
+        ("<=", 92.0, 0.1, "undecided"),
+        ("<=", 80.0, 0.1, "fails"),
+    ],
+)
+def test_a_requirement_fails_only_where_it_would_fail_alone(
+    relation: str, needed: float, lost: float, verdict: str
+) -> None:
+    estimate = Estimate(100.0, 99.0, 101.0, 5, "images/s", 0.9)
+    assert decide_requirement(estimate, relation, needed, lost)[0] == verdict  # type: ignore[arg-type]

@@ -1,0 +1,243 @@
+"""Doubts about what happened on the nodes while the runs ran: what raises each, what must not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.analyse.comparison.groups import group
+from assay.analyse.doubts import Case, Side, of
+from assay.analyse.doubts.meanwhile import time_to_neighbours
+from assay.launch.kept import joined
+from assay.launch.local.launcher import LocalLauncher
+from assay.launch.local.options import LocalSystem
+from assay.records import Doubt, Estimate, JobState, JobStatus, NodeCounts, Provenance, Result
+from launcher_contract import job, python, run
+from stated_runs import metrics, result
+
+QUIET = NodeCounts(
+    elapsed_s=10.0,
+    cpus=2,
+    busy_cpu_s=19.03,
+    stolen_cpu_s=0.0,
+    cpu_wait_s=2.0,
+    memory_wait_s=0.0,
+    job_cpu_s=19.0,
+    job_major_faults=0,
+    quota_cores=None,
+    swapped_in_bytes=0,
+    swapped_out_bytes=0,
+    heat_events=0,
+    heat_s=0.0,
+)
+TROUBLES: dict[str, dict[str, Any]] = {
+    "cpu-throttled": {"quota_cores": 1.5, "periods": 100, "throttled_periods": 60, "throttled_s": 4.75},
+    "busy-neighbours": {"job_cpu_s": 12.0},
+    "stolen-time": {"stolen_cpu_s": 1.0},
+    "heat-throttled": {"heat_events": 7, "heat_s": 3.0},
+    "swapping": {"swapped_in_bytes": 8 << 20, "memory_wait_s": 0.5},
+}
+BELOW: dict[str, dict[str, Any]] = {
+    "cpu-throttled": {"quota_cores": 1.5, "periods": 100, "throttled_periods": 2, "throttled_s": 0.1},
+    "busy-neighbours": {"job_cpu_s": 18.9},
+    "stolen-time": {"stolen_cpu_s": 0.1},
+    "heat-throttled": {"heat_events": 1, "heat_s": 0.05},
+    "swapping": {"swapped_in_bytes": 8 << 20, "memory_wait_s": 0.05},
+}
+
+
+def runs(
+    *nodes: Sequence[NodeCounts], system: str = "a", facts: dict[str, Any] | None = None
+) -> list[Result]:
+    """One run for each of these lists of nodes."""
+    found = []
+    for block, counts in enumerate(nodes, start=1):
+        made = result(100 + 0.1 * block, block=block, system=system)
+        provenance = None if facts is None else Provenance((facts,))
+        found.append(Result(replace(made.run, nodes=tuple(counts)), made.reading, provenance))
+    return found
+
+
+def raised(*sides: Sequence[Result], margin: float | None = None) -> dict[str, Doubt]:
+    """The doubts about these sides' only points, by code."""
+    found = []
+    for name, results in zip("AB", sides, strict=False):
+        [at] = group(results, metrics()).values()
+        found.append(Side(name, at))
+    return {d.code: d for d in of(Case(tuple(found), Estimate(1.0, None, None, 3, ""), margin))}
+
+
+@pytest.mark.parametrize("code", TROUBLES)
+def test_each_trouble_raises_its_own_doubt_alone(code: str) -> None:
+    met = runs(*[[replace(QUIET, **TROUBLES[code])]] * 3)
+    assert set(TROUBLES) & set(raised(met)) == {code}
+
+
+@pytest.mark.parametrize("code", BELOW)
+def test_less_than_half_of_the_margin_raises_nothing(code: str) -> None:
+    met = runs(*[[replace(QUIET, **BELOW[code])]] * 3)
+    assert not set(TROUBLES) & set(raised(met, margin=0.02))
+    assert set(TROUBLES) & set(raised(met, margin=0.001)) == {code}
+
+
+def test_runs_that_nobody_counted_raise_nothing() -> None:
+    unknown = NodeCounts(elapsed_s=10.0, cpus=2)
+    assert not set(TROUBLES) & set(raised(runs([], [unknown], [])))
+
+
+def test_one_troubled_run_of_many_is_weighed_by_what_it_does_to_the_mean() -> None:
+    troubled = [replace(QUIET, job_cpu_s=18.0)]  # 5 % of the CPUs
+    assert "busy-neighbours" in raised(runs(troubled, [QUIET], [QUIET]))
+    assert "busy-neighbours" not in raised(runs(troubled, *[[QUIET]] * 9))
+
+
+def test_of_a_runs_nodes_the_worst_counts() -> None:
+    troubled = replace(QUIET, **TROUBLES["stolen-time"])
+    found = raised(runs([QUIET, QUIET, troubled]))["stolen-time"]
+    assert "1 s of CPU time in 10 s" in found.evidence
+
+
+def ended(**counted: Any) -> JobStatus:
+    return JobStatus(JobState.SUCCEEDED, nodes=(replace(QUIET, job_cpu_s=9.5, **counted),))
+
+
+def test_pods_of_one_job_on_one_node_are_no_neighbours_of_each_other() -> None:
+    together = joined([ended(cpu_set="boot 0-1"), ended(cpu_set="boot 0-1")]).nodes
+    assert [node.beside_cpu_s for node in together] == [9.5, 9.5]
+    assert "busy-neighbours" not in raised(runs(together, together, together))
+    for apart in ("boot 2-3", "another-boot 0-1"):
+        lone = joined([ended(cpu_set="boot 0-1"), ended(cpu_set=apart)]).nodes
+        assert [node.beside_cpu_s for node in lone] == [0.0, 0.0]
+        assert "busy-neighbours" in raised(runs(lone, lone, lone))
+
+
+def test_neighbours_of_one_side_are_told_from_neighbours_of_both() -> None:
+    busy, quiet = [[replace(QUIET, job_cpu_s=12.0)]] * 3, [[QUIET]] * 3
+    one = raised(runs(*quiet), runs(*busy, system="b"))["busy-neighbours"].evidence
+    assert "B: other processes contended for 20 % of the CPU time over 3 runs" in one
+    assert "others used 0.7 of 2 CPUs and the job 1.2; some task waited for a CPU 20 % of the time" in one
+    assert one.endswith("; A: 0 %; what A met hardly matters, what B met may have slowed it")
+    both = raised(runs(*busy), runs(*busy, system="b"))["busy-neighbours"].evidence
+    assert both.endswith("both sides met it, and either may have lost more by it")
+    more = [[replace(QUIET, job_cpu_s=2.0)]] * 3
+    unlike = raised(runs(*busy), runs(*more, system="b"))["busy-neighbours"].evidence
+    assert unlike.endswith("both sides met it, and either may have lost more by it")  # a count is no loss
+    unknown = raised(runs(*busy), runs([], [], system="b"))["busy-neighbours"].evidence
+    assert unknown.endswith("of B nothing was counted")
+    hot, cool = [replace(QUIET, heat_events=1, heat_s=None)], [QUIET]
+    uncounted = raised(runs(hot, hot), runs(cool, cool, system="b"))["heat-throttled"].evidence
+    assert uncounted.endswith("what B met hardly matters, what A met may have slowed it")
+    assert "either may have lost more" in raised(runs(hot), runs(hot, system="b"))["heat-throttled"].evidence
+
+
+def test_neighbours_on_idle_cpus_for_which_nobody_waited_raise_nothing() -> None:
+    idle = replace(QUIET, cpus=64, job_cpu_s=80.0, busy_cpu_s=160.0)
+    assert "busy-neighbours" in raised(runs([idle]))
+    assert "busy-neighbours" not in raised(runs([replace(idle, cpu_wait_s=0.01)]))
+    assert "busy-neighbours" in raised(runs([replace(idle, cpu_wait_s=None)]))
+
+
+def test_neighbours_of_a_job_that_leaves_most_cpus_idle_raise_nothing_where_queues_were_short() -> None:
+    """A node of 64 CPUs whose kernel counts no pressure: others use half a CPU, and nobody waits for one."""
+    gpu_node = replace(QUIET, cpus=64, job_cpu_s=80.0, busy_cpu_s=90.0, cpu_wait_s=None)
+    assert "busy-neighbours" in raised(runs([gpu_node]))
+    assert "busy-neighbours" not in raised(runs([replace(gpu_node, queue_wait_s=0.05)]))
+
+
+def test_the_time_that_a_job_may_have_waited_is_the_least_of_what_the_kernel_counts() -> None:
+    busy = replace(QUIET, busy_cpu_s=19.036, job_cpu_s=12.0, cpu_wait_s=None)
+    assert time_to_neighbours(busy) == pytest.approx(0.7)  # others' time: two threads may wait for one
+    assert time_to_neighbours(replace(busy, cpu_wait_s=6.0)) == pytest.approx(0.6)
+    assert time_to_neighbours(replace(busy, queue_wait_s=5.0)) == pytest.approx(0.5)
+    assert time_to_neighbours(replace(busy, cpus=4, busy_cpu_s=19.072)) == pytest.approx(0.4768)
+    assert time_to_neighbours(replace(busy, job_cpu_s=None)) is None
+
+
+def test_a_short_run_is_not_blamed_for_the_kernels_coarse_counting() -> None:
+    short = replace(QUIET, elapsed_s=0.5, busy_cpu_s=1.0, job_cpu_s=0.96, cpu_wait_s=None)
+    assert "busy-neighbours" not in raised(runs([short]))
+
+
+def test_slow_downs_that_are_counted_but_not_timed() -> None:
+    assert "heat-throttled" in raised(runs([replace(QUIET, heat_events=1, heat_s=None)]))
+
+
+def test_swap_without_a_count_of_the_waiting() -> None:
+    read_back = {"memory_wait_s": None, "swapped_in_bytes": 8 << 20}  # 2,048 pages, 0.2 s of 10 s
+    assert "swapping" in raised(runs([replace(QUIET, **read_back)]))
+    assert "swapping" not in raised(runs([replace(QUIET, memory_wait_s=5.0)]))
+
+
+def test_what_was_counted_stands_in_place_of_what_was_feared() -> None:
+    facts = {"host": "n", "cpu.logical": 2, "cpu.allowed": 2, "cpu.quota": 1.0, "load.1min": 9.0}
+    feared = runs([], [], facts=facts)
+    assert {"cpu-quota", "busy-machine"} <= set(raised(feared))
+    counted = replace(QUIET, quota_cores=1.0, periods=100, throttled_periods=0, throttled_s=0.0)
+    assert not {"cpu-quota", "busy-machine", *TROUBLES} & set(raised(runs([counted], [counted], facts=facts)))
+
+
+def test_heat_between_runs_is_no_matter_where_none_was_counted_while_they_ran() -> None:
+    cool, hot = ({"host": "n", "cpu.throttled_count_now": count} for count in (5, 19))
+    feared = [runs([], facts=cool)[0], runs([], [], facts=hot)[1]]
+    assert "clock-changed" in raised(feared)
+    counted = [runs([QUIET], facts=cool)[0], runs([QUIET], [QUIET], facts=hot)[1]]
+    assert not {"clock-changed", *TROUBLES} & set(raised(counted))
+
+
+# Real troubles -------------------------------------------------------------------------------------------
+
+BUSY = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
+
+
+def counted_while_busy(spool: Path) -> tuple[NodeCounts, ...]:
+    """What a job of one busy rank tells, started as this process is now."""
+    status, streams = run(LocalLauncher(LocalSystem(), spool), job(python(BUSY.format(1.0))))
+    assert status.state is JobState.SUCCEEDED, (status, streams)
+    return status.nodes
+
+
+@contextmanager
+def this_process_in(group: Path) -> Iterator[None]:
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+    try:
+        yield
+    finally:
+        (group.parent / "cgroup.procs").write_text(str(os.getpid()))
+
+
+@contextmanager
+def this_process_on(cpus: set[int]) -> Iterator[None]:
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def test_a_real_quota_is_doubted(a_tenth_of_a_core: Path, tmp_path: Path) -> None:
+    with this_process_in(a_tenth_of_a_core):
+        nodes = counted_while_busy(tmp_path)
+    evidence = raised(runs(nodes))["cpu-throttled"].evidence
+    assert "periods of 0.1 cores" in evidence
+    assert "cpu-throttled" not in raised(runs(counted_while_busy(tmp_path)))
+
+
+def test_a_real_neighbour_on_the_only_cpu_is_doubted(tmp_path: Path) -> None:
+    with this_process_on({min(os.sched_getaffinity(0))}):
+        neighbour = subprocess.Popen([sys.executable, "-I", "-S", "-c", BUSY.format(60)])
+        try:
+            nodes = counted_while_busy(tmp_path)
+        finally:
+            neighbour.kill()
+            neighbour.wait()
+    evidence = raised(runs(nodes))["busy-neighbours"].evidence
+    assert "of 1 CPU and" in evidence

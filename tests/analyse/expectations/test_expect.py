@@ -1,0 +1,131 @@
+"""Absolute requirements: an acceptance test that is right as often as stated."""
+
+from __future__ import annotations
+
+import io
+import math
+
+import numpy as np
+import pytest
+from rich.console import Console, RenderableType
+from scipy import stats
+
+from assay.analyse.expectations.requirements import check, decide
+from assay.analyse.statistics.sequential import nominal_p
+from assay.records import Estimate, Expectation, Requirement, Result, RunState
+from assay.report.terminal.verdicts import requirements
+from stated_runs import metrics, result, side
+
+
+def printed(what: RenderableType) -> str:
+    """What a wide terminal shows."""
+    console = Console(width=200, file=io.StringIO(), record=True)
+    console.print(what)
+    return console.export_text()
+
+
+def held(results: list[Result], value: float, relation: str = ">=", unit: str = "images/s") -> Requirement:
+    """The one requirement on the throughput of these runs."""
+    wanted = Expectation("throughput", relation, value, unit, f"{relation} {value} {unit}")  # type: ignore[arg-type]
+    [found] = check(results, {"train": [wanted]}, metrics=metrics())
+    return found
+
+
+def test_the_bounds_are_one_sided_95_percent_t_bounds_on_logarithms() -> None:
+    values = [100.0, 104.0, 98.0, 101.0]
+    low, high = stats.ttest_1samp(np.log(values), 0).confidence_interval(0.90)
+    estimate = held(side(values), 50).estimate
+    assert estimate is not None
+    assert (estimate.low, estimate.high) == pytest.approx((math.exp(low), math.exp(high)))
+    assert (estimate.n, estimate.confidence) == (4, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("relation", "needed", "expected"),
+    [
+        (">=", 98.9, "holds"),
+        (">=", 99.0, "holds"),
+        (">=", 100.0, "undecided"),
+        (">=", 101.0, "undecided"),
+        (">=", 101.1, "fails"),
+        ("<=", 101.1, "holds"),
+        ("<=", 101.0, "holds"),
+        ("<=", 100.0, "undecided"),
+        ("<=", 99.0, "undecided"),
+        ("<=", 98.9, "fails"),
+    ],
+)
+def test_the_verdict_is_by_the_unfavourable_bound(relation: str, needed: float, expected: str) -> None:
+    found, reason = decide(Estimate(100.0, 99.0, 101.0, 5, "images/s", 0.9), relation, needed)  # type: ignore[arg-type]
+    assert found == expected
+    assert "bound" in reason
+
+
+def test_one_run_decides_nothing_and_says_so() -> None:
+    found = held([result(1000.0)], 1.0)
+    assert (found.verdict, found.reason) == ("undecided", "one run has no spread: no bound")
+
+
+def test_another_unit_of_the_same_kind_is_understood() -> None:
+    runs = side([11.2, 11.3, 11.25], unit="GB/s")
+    assert held(runs, 11000, unit="MB/s").verdict == "holds"
+
+
+def test_a_point_whose_runs_all_failed_is_undecided_and_not_forgotten() -> None:
+    found = held(side([None, None], state=RunState.FAILED), 1.0)
+    assert (found.verdict, found.estimate, found.point.shape) == ("undecided", None, "1x1")
+
+
+def test_it_is_held_at_every_point_and_system() -> None:
+    runs = [
+        r
+        for system in "ab"
+        for shape, value in (("1x1", 100.0), ("2x1", 10.0))
+        for r in side([value, value * 1.001], system=system, shape=shape)
+    ]
+    wanted = Expectation("throughput", ">=", 50.0, "images/s", ">= 50 images/s")
+    found = check(runs, {"train": [wanted]}, metrics=metrics())
+    assert [(r.system, r.point.shape, r.verdict) for r in found] == [
+        ("a", "1x1", "holds"),
+        ("a", "2x1", "fails"),
+        ("b", "1x1", "holds"),
+        ("b", "2x1", "fails"),
+    ]
+
+
+def test_a_system_exactly_at_the_requirement_is_passed_and_failed_in_at_most_55_of_1000_each() -> None:
+    rng, sets = np.random.default_rng(11), 2000
+    verdicts = [held(side(v), 1.0).verdict for v in np.exp(rng.normal(0, 0.02, (sets, 5))).tolist()]
+    for wrong in ("holds", "fails"):
+        assert 0.035 <= verdicts.count(wrong) / sets <= 0.065  # type: ignore[arg-type]
+
+
+LOOKS = (3, 5, 8, 12, 20)
+
+
+def test_runs_that_were_looked_at_are_held_by_the_plans_repeated_interval_which_says_so() -> None:
+    values = [100.0, 104.0, 98.0, 101.0, 99.0]
+    level = 1 - nominal_p(20, paired=True)
+    low, high = stats.ttest_1samp(np.log(values), 0).confidence_interval(level)
+    found = held(side(values, looks=LOOKS), 90)
+    assert found.estimate is not None
+    assert (found.estimate.low, found.estimate.high) == pytest.approx((math.exp(low), math.exp(high)))
+    assert found.estimate.confidence == level
+    assert "a 98.7 % interval, so that 95 % hold over all looks, at 3, 5, 8, 12 and 20 runs" in found.reason
+    assert "98.7 % intervals, so that 95 % hold over all looks" in printed(requirements([found]))
+    assert "over all looks" not in held(side(values), 90).reason
+
+
+def test_a_plan_of_one_look_needs_no_surer_bounds() -> None:
+    assert held(side([100.0, 104.0, 98.0], looks=(3,)), 90) == held(side([100.0, 104.0, 98.0]), 90)
+
+
+def test_a_system_at_the_requirement_is_passed_or_failed_at_any_look_in_at_most_5_of_100_sequences() -> None:
+    rng, sets = np.random.default_rng(12), 250
+    called = {"looked at": 0, "as if not": 0}
+    for values in np.exp(rng.normal(0, 0.02, (sets, LOOKS[-1]))).tolist():
+        for name, looks in (("looked at", LOOKS), ("as if not", ())):
+            verdicts = {held(side(values[:n], looks=looks), 1.0).verdict for n in LOOKS}
+            called[name] += bool(verdicts & {"holds", "fails"})
+    assert 0.01 <= called["looked at"] / sets <= 0.09  # three standard errors about 5 %
+    assert called["as if not"] / sets > 0.2

@@ -1,0 +1,230 @@
+"""Logs of other programs, recognised by their lines and imported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import test_deeplearningexamples
+import test_gpu_burn
+import test_horovod
+import test_iperf3
+import test_nccl_tests
+import test_nvbandwidth
+import test_param_comms
+import test_perftest
+import test_timm
+from click.testing import CliRunner, Result
+from pydantic import ValidationError
+
+from assay.cli import assay
+from assay.cli.import_ import TOOLS as ASKABLE
+from assay.logs.tools import TOOLS, tools_of
+from assay.records import Reading
+from assay.workloads import WORKLOADS
+
+EXAMPLES = {
+    "nccl-tests": (test_nccl_tests.V2_13, json.dumps(test_nccl_tests.report())),
+    "perftest": (test_perftest.MIB, test_perftest.LATENCY, test_perftest.JSON, test_perftest.UNQUOTED),
+    "iperf3": (test_iperf3.report(test_iperf3.TCP), test_iperf3.report({}, error="refused")),
+    "param-comms": (test_param_comms.HEAD + test_param_comms.ROW, test_param_comms.PAIRS),
+    "nvbandwidth": (test_nvbandwidth.V0_2, test_nvbandwidth.V0_8, json.dumps(test_nvbandwidth.report())),
+    "gpu-burn": (test_gpu_burn.LOG, test_gpu_burn.POWERED),
+    "horovod": (test_horovod.LOG, test_horovod.ON_CPUS),
+    "timm": (test_timm.OLD, test_timm.NEW, test_timm.BENCHMARK),
+    "deeplearningexamples": (
+        test_deeplearningexamples.LOG,
+        test_deeplearningexamples.DEFAULTS,
+        test_deeplearningexamples.JSON,
+    ),
+}
+ALL = [(tool, text) for tool, texts in EXAMPLES.items() for text in texts]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(assay, [*words])
+
+
+def take(*words: str) -> dict[str, Any]:
+    done = run("import", *words, "--json")
+    assert done.exit_code == 0, done.output
+    [session] = json.loads(done.stdout)["sessions"]
+    return dict(session)
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    return list(json.loads(run("export", name, "--json").stdout))
+
+
+def test_every_tool_is_recognised_and_can_be_asked_for() -> None:
+    assert set(EXAMPLES) == set(TOOLS)
+    assert set(ASKABLE) == set(TOOLS)
+
+
+@pytest.mark.parametrize(("tool", "text"), ALL, ids=[tool for tool, _ in ALL])
+def test_a_log_is_recognised_by_what_stands_in_it_and_by_no_other_tool(tool: str, text: str) -> None:
+    log = Path("log.txt")
+    log.write_text(text)
+    assert [found.name for found in tools_of(log)] == [tool]
+
+
+@pytest.mark.parametrize(("tool", "text"), [(tool, texts[0]) for tool, texts in EXAMPLES.items()])
+def test_an_imported_log_is_kept_with_its_figures_in_base_units(tool: str, text: str) -> None:
+    Path("one.log").write_text(text)
+    session = take("one.log", "--name", "kept")
+    assert (session["runs"], session["failed"]) == (1, [])
+    assert f"one.log: taken for a log of {tool}; lines not understood: 0" in session["notes"]
+    assert {row["unit"] for row in rows("kept")} <= {
+        "B/s",
+        "s",
+        "",
+        "FLOP/s",
+        "C",
+        "messages/s",
+        "images/s",
+        "samples/s",
+    }
+    assert take("one.log", "--name", "kept")["added"] is False
+
+
+def test_a_torn_row_of_a_table_is_named_with_its_line(here: Path) -> None:
+    (here / "one.log").write_text(test_nccl_tests.both_ways(1.75, 3, (2, 0, 0.2)))
+    [note] = [note for note in take("one.log", "--name", "torn")["notes"] if "not taken" in note]
+    assert note.startswith("one.log: line 6: ")
+
+
+def test_two_systems_logs_are_compared() -> None:
+    for system, rate in (("ethernet", 400.0), ("infiniband", 432.8)):
+        for number in range(1, 6):
+            worker = rate / 4 + number / 100
+            total = f"Total img/sec on 4 GPU(s): {4 * worker:.2f} +-4.9"
+            text = test_horovod.LOG.replace("Total img/sec on 4 GPU(s): 432.8 +-4.9", total)
+            Path(f"{system}-{number}.log").write_text(
+                text.replace("Img/sec per GPU: 108.2", f"Img/sec per GPU: {worker:.2f}")
+            )
+        logs = [f"{system}-{number}.log" for number in range(1, 6)]
+        take(*logs, "--name", "fabric", "--system", system, "--shape", "2x2")
+    told = json.loads(run("compare", "fabric:ethernet", "fabric:infiniband", "--json").stdout)
+    [claim] = [c for c in told["comparisons"] if c["metric"] == "throughput"]
+    assert claim["verdict"] == "faster"
+    assert {row["shape"] for row in rows("fabric")} == {"2x2"}
+
+
+def test_several_figures_of_one_run_become_the_one_that_counts() -> None:
+    Path("burn.log").write_text(test_gpu_burn.LOG)
+    take("burn.log", "--name", "burnt")
+    found = {(row["metric"], json.dumps(row["labels"])): row["value"] for row in rows("burnt")}
+    assert found["flop_rate", '{"gpu": 0}'] == pytest.approx((4801e9 + 4837e9) / 2)
+    assert found["temperature", '{"gpu": 0}'] == 62
+    Path("dll.log").write_text(test_deeplearningexamples.LOG)
+    take("dll.log", "--name", "trained")
+    [rate] = [row["value"] for row in rows("trained") if row["metric"] == "train.compute_ips"]
+    assert rate == 3101.2, "the summary's, not the last step's"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (test_gpu_burn.LOG.replace("GPU 1: OK", "GPU 1: FAULTY"), "GPU 1 is faulty"),
+        (
+            test_perftest.MIB
+            + test_perftest.MIB.replace("11030.45", "5515.22").replace("0.176487", "0.088244"),
+            "several runs",
+        ),
+        (
+            test_horovod.LOG + test_horovod.LOG.replace("108.2 ", "54.1 ").replace("432.8", "216.4"),
+            "several runs",
+        ),
+        (json.dumps(test_nccl_tests.report())[:-40], "was the test cut off"),
+    ],
+)
+def test_a_log_that_is_no_result_is_kept_without_figures_and_says_why(text: str, cause: str) -> None:
+    Path("one.log").write_text(text)
+    [failure] = take("one.log", "--name", "kept", "--format", "auto")["failed"]
+    assert cause in failure["cause"]
+    assert rows("kept") == []
+
+
+def test_a_torn_row_is_told() -> None:
+    Path("one.log").write_text(
+        test_perftest.HEAD + test_perftest.ROW.replace("11030.45", "1.4") + test_perftest.ROW
+    )
+    assert (
+        "one.log: taken for a log of perftest; lines not understood: 1"
+        in take("one.log", "--name", "kept")["notes"]
+    )
+
+
+def test_a_file_of_two_programs_is_refused_until_one_is_said() -> None:
+    Path("both.log").write_text(test_horovod.LOG + test_param_comms.HEAD + test_param_comms.ROW)
+    done = run("import", "both.log", "--name", "kept")
+    assert "param-comms and horovod; say with --format which to read" in str(done.exception)
+    assert take("both.log", "--name", "kept", "--format", "horovod")["failed"] == []
+
+
+def test_a_folder_is_no_programs_log() -> None:
+    Path("folder").mkdir()
+    done = run("import", "folder", "--name", "kept", "--format", "perftest")
+    assert "name the files of the folder" in str(done.exception)
+
+
+def test_a_log_that_follows_mlperfs_rules_is_mlperfs(tmp_path: Path) -> None:
+    log = tmp_path / "one.log"
+    log.write_text(test_deeplearningexamples.LOG + ":::MLLOG {}\n")
+    assert tools_of(log) == []
+
+
+# As what `command` reads ---------------------------------------------------------------------------------
+
+
+def command(reader: str, metric: str, unit: str, text: str) -> Reading:
+    log = Path("rank-0.log")
+    log.write_text(text)
+    metrics = {metric: {"reader": reader, "unit": unit}}
+    params = WORKLOADS["command"].params(argv=["true"], metrics=metrics)
+    return WORKLOADS["command"].read({log.name: log}, params)
+
+
+@pytest.mark.parametrize(
+    ("reader", "metric", "unit", "text", "value"),
+    [
+        ("horovod", "throughput", "images/s", test_horovod.LOG, 432.8),
+        ("timm", "throughput", "samples/s", test_timm.NEW + test_timm.OLD, 4182.58),
+        ("timm", "step_time", "ms", test_timm.BENCHMARK, 0.5611),
+        ("deeplearningexamples", "train.compute_ips", "images/s", test_deeplearningexamples.LOG, 3101.2),
+    ],
+)
+def test_a_suite_that_runs_the_program_reads_its_lines(
+    reader: str, metric: str, unit: str, text: str, value: float
+) -> None:
+    reading = command(reader, metric, unit, text)
+    assert [found.value for found in reading.measurements] == pytest.approx([value])
+    assert reading.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("unit", "text", "words"),
+    [
+        ("s", test_deeplearningexamples.LOG, "is in 'images/s', expected 's'"),
+        ("images/s", test_deeplearningexamples.STEP, "did not come to its end"),
+    ],
+)
+def test_a_run_that_broke_or_another_unit_is_a_problem_and_no_figure(
+    unit: str, text: str, words: str
+) -> None:
+    reading = command("deeplearningexamples", "train.compute_ips", unit, text)
+    assert any(words in problem for problem in reading.problems)
+    assert reading.measurements == ()
+
+
+def test_a_metric_that_the_program_has_not_is_said_when_the_suite_is_read() -> None:
+    with pytest.raises(ValidationError, match="the reader timm gives throughput"):
+        command("timm", "speed", "samples/s", "")

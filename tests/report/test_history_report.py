@@ -1,0 +1,105 @@
+"""A history's page and its words: the worst step first, how sure it is, and what else changed there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+import made_results
+from assay.analyse.history import Entry, Step, histories
+from assay.records import Estimate, Result
+from assay.report.charts.history import history as chart
+from assay.report.page import history as history_page
+from assay.report.sentences import history
+from assay.report.sentences.history import Change, Told, told
+from made_results import nightly
+
+FALL = [1.0] * 7 + [0.9] * 6
+RISE = [1.0] * 7 + [1.1] * 6
+
+
+def made(results: Sequence[Result], changes: Sequence[Change] = ()) -> list[Told]:
+    def changed(_old: Entry, _new: Entry) -> Sequence[Change]:
+        return changes
+
+    return [told(one, changed) for one in histories(results, "throughput", metrics=made_results.metrics)]
+
+
+def step(value: float, low: float | None, high: float | None) -> Step:
+    return Step(3, 4, 4, 4, Estimate(value, low, high, 8, ""), None)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        ((0.892, 0.890, 0.894), "−10.8 % (−11.0 to −10.6 %)"),
+        ((1.117, 1.02, 1.22), "+12 % (+2 to +22 %)"),
+        ((1.0003, 1.0001, 1.0005), "+0.03 % (+0.01 to +0.05 %)"),
+        ((1.5, None, None), "+50.0 %"),
+    ],
+)
+def test_a_step_is_told_to_the_digit_that_its_interval_carries(
+    ratio: tuple[float, float | None, float | None], words: str
+) -> None:
+    assert history.size(step(*ratio)) == words
+
+
+def test_the_first_sentence_names_the_worst_step_though_a_better_one_is_larger() -> None:
+    both = made([*nightly(FALL), *nightly([1.0] * 7 + [1.4] * 6, system="there")])
+    assert re.fullmatch(
+        r"On here resnet50 throughput on 1 worker stepped by −\d.* %\), worse, with the session of "
+        r"2026-03-08 \d\d:\d\d UTC\. 1 more step among 2 histories\.",
+        history.lead(both),
+    )
+
+
+def test_no_step_and_too_few_sessions_are_told_apart() -> None:
+    assert history.lead(made(nightly([1.0] * 8))) == "No step of throughput in 1 history."
+    assert history.lead(made(nightly([1.0] * 3))) == (
+        "No step of throughput can be told: 3 sessions; steps can be told from 6 on."
+    )
+
+
+def test_of_many_histories_those_are_counted_that_show_a_step_falsely() -> None:
+    few = made(nightly([1.0] * 8))
+    assert history.false_alarms(few) == ""
+    assert history.false_alarms(few * 40).endswith("of these 40 about 2")
+
+
+def test_the_chart_holds_every_session_level_and_step_and_says_them_in_words() -> None:
+    [one] = made(nightly(FALL))
+    drawn = chart(one.history)
+    data = drawn.spec["datasets"]
+    assert len(data["sessions"]) == 13
+    assert [(level["x"], level["until"]) for level in data["levels"]] == [(-0.5, 6.5), (6.5, 12.5)]
+    [row] = data["steps"]
+    assert row["way"] == "worse"
+    assert row["low"] < data["levels"][1]["value"] < row["high"]
+    assert history.size(one.history.steps[0]) in drawn.words
+
+
+def test_without_a_step_the_chart_is_sessions_and_their_level() -> None:
+    [one] = made(nightly([1.0] * 8))
+    data = chart(one.history).spec["datasets"]
+    assert "steps" not in data
+    assert len(data["levels"]) == 1
+
+
+def test_the_page_leads_with_histories_that_fell_and_names_what_changed() -> None:
+    change = Change("env.NCCL_DEBUG", "WARN", "</script>INFO")
+    both = made([*nightly(RISE, system="a-riser"), *nightly(FALL, system="faller")], [change])
+    page = history_page.html(both, "assay history throughput")
+    body = page[page.index("<main>") :]
+    assert body.index("faller") < body.index("a-riser")
+    assert "<code>env.NCCL_DEBUG</code> WARN → &lt;/script&gt;INFO" in body
+    assert "assay history throughput</code>" in body
+
+
+def test_histories_beyond_those_drawn_stand_in_the_table() -> None:
+    many = made(nightly([1.0] * 8)) * (history_page.MOST_CHARTS + 3)
+    page = history_page.html(many, "assay history throughput")
+    assert page.count("<figure") == history_page.MOST_CHARTS
+    assert "3 more histories stand in the table only" in page
+    assert page.count('<th scope="row">resnet50 throughput on 1 worker</th>') == len(many)

@@ -1,0 +1,62 @@
+"""What the nodes' kernels counted while runs ran, as `assay show` tells it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from assay.cli import assay
+from assay.records import NodeCounts, Result
+from assay.report.sentences.nodes import words
+from assay.workloads import WORKLOADS
+from script_workload import SCRIPT
+from stated_runs import result
+
+
+def with_nodes(*nodes: NodeCounts) -> Result:
+    made = result()
+    return replace(made, run=replace(made.run, nodes=nodes))
+
+
+def test_what_was_counted_is_told_and_what_was_not_is_not() -> None:
+    node = NodeCounts(elapsed_s=10.0, cpus=2, busy_cpu_s=19.036, job_cpu_s=12.0, stolen_cpu_s=0.0)
+    line = words([with_nodes(node)])
+    assert line == "while they ran (mean): the job used 1.2 of 2 CPUs, others 0.7, withheld by the host 0 %"
+
+
+def test_means_are_over_the_nodes_that_counted() -> None:
+    two = [NodeCounts(elapsed_s=10.0, cpus=8, job_cpu_s=cpu_s) for cpu_s in (20.0, 60.0)]
+    swapped = NodeCounts(
+        elapsed_s=10.0, cpus=8, swapped_in_bytes=4096, memory_wait_s=1.0, job_major_faults=12
+    )
+    line = words([with_nodes(*two), with_nodes(swapped)])
+    assert line is not None
+    assert "the job used 4 of 8 CPUs" in line
+    assert "waiting for swap 10 % of the time" in line
+    assert line.endswith("12 pages waited for from the disk")
+
+
+def test_runs_that_nobody_counted_have_no_words() -> None:
+    assert words([with_nodes()]) is None
+    assert words([with_nodes(NodeCounts(elapsed_s=1.0, cpus=1))]) is None
+
+
+def test_show_tells_what_a_real_run_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(WORKLOADS, "script", SCRIPT)
+    monkeypatch.chdir(tmp_path)
+    asked = {"suite": "demo", "workload": "script", "params": {"code": "print('v', 100)"}, "repeats": 1}
+    Path("suite.yaml").write_text(json.dumps({**asked, "systems": ["local"]}))
+    command = CliRunner()
+    ran = command.invoke(assay, ["run", "suite.yaml"])
+    assert ran.exit_code == 0, ran.output
+    assert "while they ran (mean): the job used" in " ".join(
+        command.invoke(assay, ["show", "demo"]).stdout.split()
+    )
+    [run] = json.loads(command.invoke(assay, ["show", "demo", "--json"]).stdout)["runs"]
+    [node] = run["nodes"]
+    assert node["job_cpu_s"] > 0
+    assert node["elapsed_s"] > 0

@@ -1,0 +1,202 @@
+"""What is shown while a suite runs is true, short and safe to print."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_rundir import header, plan, trial
+
+from assay.cli.progress import Lines, Screen
+from assay.records import Measurement, Output, RankExit, Reading, Rendered, Result, Run, RunState, Shape
+from assay.run.last_words import last_line, last_lines, own_cause
+from assay.run.pace import LastFigure, Pace, figure_of
+from assay.rundir import session as rundir
+from assay.workloads import WORKLOADS
+from script_workload import SCRIPT
+
+MLLOG = ':::MLLOG {{"time_ms": 1, "key": "{key}", "value": {value}, "metadata": {metadata}}}\n'
+
+
+def run_of(name: str, seconds: float, shape: str = "1x1", benchmark: str = "digits") -> Run:
+    tried = replace(trial(name), shape=Shape.parse(shape), benchmark=benchmark)
+    return Run(
+        schema=1,
+        assay_version="0",
+        id=f"demo/s/{name}",
+        suite="demo",
+        suite_digest="s1",
+        plan_digest="p1",
+        session="s",
+        interleaved=False,
+        trial=tried,
+        attempt=1,
+        token="t",
+        state=RunState.FINISHED,
+        created_at=0.0,
+        started_at=100.0,
+        ended_at=100.0 + seconds,
+    )
+
+
+def test_time_left_is_the_mean_of_the_kind_and_of_all_where_the_kind_is_new() -> None:
+    runs = [run_of("a1", 10), run_of("a2", 20), run_of("b1", 60, "2x1"), run_of("a3", 0)]
+    new = run_of("c1", 0, benchmark="other")
+    pace = Pace(plan(*(r.trial for r in (*runs, new))), [])
+    assert pace.left_s(0) is None
+    for run in runs[:3]:
+        pace.settled(run)
+    assert (pace.done, pace.total) == (3, 5)
+    assert pace.left_s(0) == pytest.approx(15 + 30)  # a3 like a1 and a2; the new kind like all three
+    assert pace.left_s(12) == pytest.approx(33)
+    assert pace.left_s(1000) == 0
+
+
+def test_a_run_until_decided_takes_at_most_so_long_and_so_long_to_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(WORKLOADS, "command", SCRIPT)
+    runs = [run_of(f"a{block}", 10) for block in range(1, 6)]
+    trials = [replace(r.trial, block=at, params={"code": "x"}) for at, r in enumerate(runs, start=1)]
+    decided = replace(plan(*trials), looks=(3, 5))
+    said = io.StringIO()
+    for done, look, left in ((1, 3, 40), (3, 5, 20)):
+        session = rundir.create(tmp_path / str(done), header(), decided, {})
+        screen = Screen(session, decided, runs[:done], stream=said)
+        screen.trial_began(trials[done], 1, adopted=False)
+        line = screen._running_line().plain
+        screen.close()
+        assert line.startswith(f"[{done + 1}/≤5] block {done + 1} ")
+        times = re.search(
+            rf"about 0:(\d\d) to the look after block {look}, at most about 0:(\d\d) left", line
+        )
+        assert times is not None
+        assert 10 < int(times[1]) <= 20
+        assert left - 10 < int(times[2]) <= left
+    assert "5 trials at most, looked at after 3, 5 blocks" in said.getvalue()
+
+
+def test_the_last_figure_is_found_however_the_stream_is_cut() -> None:
+    line = MLLOG.format(key="throughput", value=812.34, metadata='{"unit": "images/s", "rank": 0}')
+    for size in (1, 7, 1000):
+        figure = LastFigure("throughput", "images/s")
+        for at in range(0, len(line), size):
+            figure.feed(Output("rank-0", line[at : at + size].encode()))
+        assert figure.text == "812.3 images/s"
+
+
+def test_the_last_figure_ignores_other_ranks_other_metrics_and_damaged_lines() -> None:
+    figure = LastFigure("throughput", "images/s")
+    unit = '{"unit": "images/s"}'
+    for stream, text in [
+        ("rank-1", MLLOG.format(key="throughput", value=1, metadata=unit)),
+        ("rank-0", MLLOG.format(key="loss", value=1, metadata=unit)),
+        ("rank-0", MLLOG.format(key="tracked_stats", value='{"loss": "low"}', metadata="{}")),
+        ("rank-0", MLLOG.format(key="tracked_stats", value="3", metadata="[]")),
+        ("rank-0", ":::MLLOG {\n:::MLLOG []\nthroughput 5\n"),
+        ("rank-0", "x" * 200_000),
+    ]:
+        figure.feed(Output(stream, text.encode()))
+    assert figure.text == ""
+    stats = MLLOG.format(key="tracked_stats", value='{"throughput": 7.5}', metadata='{"step": 1}')
+    figure.feed(Output("rank-0", ("\n" + stats).encode()))
+    assert figure.text == "7.5 images/s"
+    stats = MLLOG.format(
+        key="tracked_stats", value='{"accuracy": 0.98765, "\\u001b[2Jloss": 2}', metadata="{}"
+    )
+    figure.feed(Output("rank-0", stats.encode()))
+    assert figure.text == "accuracy 0.9877, [2Jloss 2"
+
+
+def test_a_runs_figure_is_the_mean_of_its_windows_at_the_last_labels() -> None:
+    def measured(value: float, **labels: int) -> Measurement:
+        return Measurement("busbw", value, "B/s", labels, "rank-0.log", 1)
+
+    run = run_of("a", 1)
+    reading = Reading((measured(1e9, size=8), measured(2e9, size=16), measured(8e9, size=16)))
+    assert figure_of(Result(run, reading), "busbw") == "4 GB/s at size=16"
+    assert figure_of(Result(run, reading), "other") == ""
+
+
+def attempt_with(root: Path, log: bytes) -> rundir.Attempt:
+    session = rundir.create(root, header(), plan(), {})
+    attempt, _ = session.begin(trial(), "t", Rendered("", {}, {}))
+    attempt.append("rank-0", b"rank 0\n")
+    attempt.append("rank-1", log)
+    return attempt
+
+
+def test_the_last_lines_are_those_of_the_rank_that_failed_first(tmp_path: Path) -> None:
+    attempt = attempt_with(tmp_path, b"".join(b"line %d\n\n" % i for i in range(20_000)))
+    exits = (RankExit(0, None, "TERM"), RankExit(1, 7, first=True))
+    shown = last_lines(attempt, exits)
+    assert shown == [f"line {i}" for i in range(19_990, 20_000)]
+    assert last_lines(attempt, ()) == ["rank 0"]
+
+
+def test_what_our_own_program_said_last_is_the_cause_and_its_figures_are_no_part_of_it(
+    tmp_path: Path,
+) -> None:
+    figures = b':::MLLOG {"key": "loss"}\n' * 20
+    failed = (RankExit(1, 1, first=True),)
+    attempt = attempt_with(
+        tmp_path / "own", b"warned\n" + figures[:50] + b"a.py: rank 1: disk is full\n" + b"\n"
+    )
+    assert last_lines(attempt, failed) == ["warned", "a.py: rank 1: disk is full"]
+    assert own_cause(last_line(attempt, failed)) == "disk is full"
+    assert own_cause(last_line(attempt, ())) == "", "rank 0 said nothing of the kind"
+    attempt = attempt_with(tmp_path / "only figures", figures)
+    assert len(last_lines(attempt, failed)) == 1, "how far it came"
+    assert own_cause(last_line(attempt, failed)) == ""
+
+
+def test_a_program_that_came_to_its_end_has_no_last_words(tmp_path: Path) -> None:
+    attempt, _ = rundir.create(tmp_path, header(), plan(), {}).begin(trial(), "t", Rendered("", {}, {}))
+    attempt.append("rank-0", b':::MLLOG {"key": "result_validity", "value": "INVALID"}\n')
+    assert last_lines(attempt, (RankExit(0, 0),)) == []
+    assert len(last_lines(attempt, ())) == 1, "lost: how far it came"
+
+
+def test_what_a_program_printed_can_not_steer_the_terminal(tmp_path: Path) -> None:
+    attempt = attempt_with(tmp_path, b"\x1b[2J\x1b]0;owned\x07 \xff[red]x[/red]\t.\n" + b"y" * 10_000)
+    shown = last_lines(attempt, (RankExit(1, 1, first=True),))
+    assert "\x1b" not in "".join(shown)
+    assert "\x07" not in "".join(shown)
+    assert all(len(line) <= 200 for line in shown)
+
+
+@pytest.mark.parametrize("kind", [Lines, Screen])
+def test_each_trial_is_one_line_and_a_failure_shows_its_end(
+    tmp_path: Path, kind: type[Lines], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setitem(WORKLOADS, "command", SCRIPT)
+    session = rundir.create(tmp_path, header(), plan(), {})
+    attempt, run = session.begin(trial(), "t", Rendered("", {}, {}))
+    attempt.append("rank-0", b"[bold]it broke\n")
+    said = io.StringIO()
+    progress = kind(session, plan(), [], stream=said)
+    progress.trial_began(replace(trial(), params={"code": "x"}), 1, adopted=True)
+    progress.printed(Output("rank-0", b"x"))
+    progress.waited("")
+    for _ in range(2):
+        progress.waited("no node can take it")
+    failed = replace(run, state=RunState.FAILED, cause="rank 0 exited 7", started_at=0.0, ended_at=1.5)
+    progress.trial_ended(Result(failed, Reading()), attempt, settled=False)
+    done = replace(failed, state=RunState.FINISHED)
+    measured = Measurement("time_to_train", 90.0, "s", {}, "rank-0.log", 1)
+    progress.trial_ended(Result(done, Reading((measured,))), attempt, settled=True)
+    progress.close()
+    lines = [line.rstrip() for line in said.getvalue().splitlines() if line.strip()]
+    for expected in (
+        f"{session.id}: 1 trial",
+        "[1/1] digits-1x1-r01: taken over from an Assay that was stopped",
+        "[1/1] waits: no node can take it",
+        "[1/1] digits-1x1-r01  FAILED: rank 0 exited 7; it will be tried again",
+        "        | [bold]it broke",
+        "[1/1] digits-1x1-r01  90 s  1.5 s",
+    ):
+        assert lines.count(expected) == 1
