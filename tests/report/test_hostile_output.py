@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -104,3 +106,79 @@ def test_what_a_killed_import_left_is_not_judged_until_it_is_whole(runs: Path, t
     imported(tmp_path)
     whole = CliRunner().invoke(assay, ["compare", "table", "--runs", str(runs)])
     assert "faster" in whole.output
+
+
+ENCODINGS = [
+    {"PYTHONIOENCODING": "latin-1"},
+    {"PYTHONIOENCODING": "ascii"},
+    {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+]
+HELP_OF_EACH = """\
+import sys
+from assay.cli import COMMANDS, main
+for name in COMMANDS:
+    sys.argv = ["assay", name, "--help"]
+    try:
+        main()
+    except SystemExit as ended:
+        assert not ended.code, name
+"""
+
+
+def said(words: list[str | Path], terminal: Mapping[str, str]) -> tuple[int, str, str]:
+    """Exit code, output and error of a command on a terminal of that encoding."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))}
+    done = subprocess.run(words, capture_output=True, env=clean | terminal, check=False)
+    return done.returncode, done.stdout.decode("latin-1"), done.stderr.decode("latin-1")
+
+
+@pytest.mark.parametrize("terminal", ENCODINGS, ids=["latin-1", "ascii", "C"])
+def test_what_the_terminal_can_not_show_is_replaced_and_ends_no_command(
+    terminal: dict[str, str], tmp_path: Path
+) -> None:
+    header, *rows = TABLE.splitlines()
+    table = "\n".join([f"{header},place", *(f"{row},λ × …" for row in rows)])
+    (tmp_path / "table.csv").write_text(table, encoding="utf-8")
+    runs = ["--runs", tmp_path / "runs"]
+    for words in (
+        ["import", tmp_path / "table.csv", *runs],
+        ["list", *runs],
+        ["show", "table", *runs],
+        ["compare", "table", *runs],
+        ["report", "table", *runs, "-o", tmp_path / "page.html"],
+        ["report", "table", *runs, "-o", tmp_path / "page.md"],
+        ["export", "table", *runs],
+        ["explain"],
+        ["schema", "suite"],
+        ["stack", "containerfile", "resnet50"],
+    ):
+        code, output, error = said([ASSAY, *words], terminal)
+        assert code == 0, (words, error)
+        assert "Error" not in error, words
+        assert output or error, words
+    for words in (["doctor"], ["compare", "λ …", "table", *runs], ["plan", tmp_path / "none λ.yaml"]):
+        code, output, error = said([ASSAY, *words], terminal)
+        assert "UnicodeEncodeError" not in error, words
+    code, output, error = said([sys.executable, "-c", HELP_OF_EACH], terminal)
+    assert (code, error) == (0, "")
+    assert output.count("Usage:") > 20
+
+
+@pytest.mark.parametrize("terminal", ENCODINGS, ids=["latin-1", "ascii", "C"])
+def test_json_is_whole_on_any_terminal(terminal: dict[str, str], tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text(TABLE.replace("images/s", "λ/s"), encoding="utf-8")
+    runs = imported(tmp_path)
+    code, output, error = said([ASSAY, "show", "table", "--json", "--runs", runs], terminal)
+    assert code == 0, error
+    assert '"unit": "λ/s"' in json.dumps(json.loads(output), ensure_ascii=False)
+
+
+@pytest.mark.parametrize("terminal", ENCODINGS, ids=["latin-1", "ascii", "C"])
+def test_no_encoding_of_the_terminal_brings_secrets_or_controls_to_it(terminal: dict[str, str]) -> None:
+    token = "hf_" + "aB3" * 12
+    code, output, error = said([ASSAY, "explain", f"{token}\x1b[2J"], terminal)
+    assert code == EXIT_INPUT
+    assert token not in output + error
+    assert "\x1b" not in output + error
+    assert "(redacted)" in error

@@ -9,6 +9,7 @@ import importlib
 import os
 import signal
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import NoReturn, TextIO, cast
 
@@ -115,6 +116,8 @@ def main() -> NoReturn:
     if sys.stdout is None or sys.stderr is None:  # closed by whoever started this
         nowhere = Path(os.devnull).open("w")  # noqa: SIM115  (as long as this process)
         sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
+    if isinstance(sys.stdout, TextIOWrapper):  # standard error escapes what its encoding lacks
+        sys.stdout.reconfigure(errors="replace")
     if any(word in COMMANDS for word in sys.argv[1:]):  # the list of commands holds no secret, and is quick
         _hide_secrets()
     if 0 < (columns := _columns()) < NARROWEST:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 
 import click
 
 from assay.cli.options import RUNS, form_of
-from assay.cli.without_secrets import output as writing
+from assay.cli.without_secrets import write_bytes
 from assay.units import counted
 
 _ENDINGS = {".csv": "csv", ".parquet": "parquet", ".json": "json"}
@@ -59,6 +58,4 @@ def command(runs: tuple[str, ...], form: str | None, as_json: bool, output: Path
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "measurements"
         export(*runs, output=file, format=chosen, runs=runs_dir)
-        with writing():
-            sys.stdout.buffer.write(file.read_bytes())
-            sys.stdout.buffer.flush()
+        write_bytes(file.read_bytes())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -89,5 +90,6 @@ SINCE = click.option(
 
 
 def echo_json(value: Any) -> None:
-    """One JSON document on standard output; plain data only."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    """One JSON document on standard output; plain data only. What an encoding lacks is escaped, not lost."""
+    whole = sys.stdout.encoding.lower().startswith("utf")
+    click.echo(json.dumps(value, indent=2, ensure_ascii=not whole, allow_nan=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
@@ -44,7 +45,18 @@ class WithoutSecrets:
             self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:
+        if name == "buffer":  # click writes past this stream where it finds one and the encoding is ASCII
+            raise AttributeError(name)
         return getattr(self._stream, name)
+
+
+def write_bytes(data: bytes) -> None:
+    """Write what is no text to standard output, unchanged. Raises as `output` does."""
+    stream = sys.stdout._stream if isinstance(sys.stdout, WithoutSecrets) else sys.stdout
+    with output():
+        stream.flush()
+        stream.buffer.write(data)
+        stream.buffer.flush()
 
 
 @contextmanager

@@ -102,7 +102,7 @@ class BatchLauncher(ABC, Generic[System]):
                 start_timeout_s=self.system.startup,
             )
             script = kept.directory / "job.sh"
-            script.write_text(self.script(job, NAME + job.token))
+            script.write_text(self.script(job, NAME + job.token), encoding="utf-8")
             try:
                 number = self.queue.submit(kept.directory, script)
             except (LaunchError, HostError):

@@ -69,13 +69,13 @@ class Collected:
         Raises LaunchError where they did not come.
         """
         if (self.directory / "unkept").exists():
-            raise LaunchError((self.directory / "unkept").read_text())
+            raise LaunchError((self.directory / "unkept").read_text(encoding="utf-8"))
         return outputs.written(self.directory / "files", patterns, {}, 1 << 30)
 
     def note_unkept(self, why: Sequence[str]) -> None:
         """Files that were to come did not."""
         if why:
-            (self.directory / "unkept").write_text("; ".join(why))
+            (self.directory / "unkept").write_text("; ".join(why), encoding="utf-8")
 
     # The job as a whole
 
@@ -91,7 +91,7 @@ class Collected:
     def status(self) -> JobStatus | None:
         """How it ended, once that is settled."""
         try:
-            return from_json(JobStatus, (self.directory / "status.json").read_text())
+            return from_json(JobStatus, (self.directory / "status.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
 
@@ -99,7 +99,7 @@ class Collected:
         """Keep how it ended; whole or not at all."""
         self.create()
         beside = self.directory / "status.part"
-        beside.write_text(to_json(status))
+        beside.write_text(to_json(status), encoding="utf-8")
         beside.replace(self.directory / "status.json")
 
     def remove(self) -> None:
