@@ -250,3 +250,12 @@ def test_mistakes_raise_the_commands_own_words(runs: Path, tmp_path: Path) -> No
         assay.score(tmp_path, round="v31")
     with pytest.raises(InputError, match="no such file or folder"):
         assay.score(tmp_path / "nothing")
+
+
+def test_what_commands_print_of_files_is_asked_without_them(tmp_path: Path) -> None:
+    assert api.schema("suite")["properties"]["suite"]
+    file = api.containerfile("matmul", accelerator="cpu")
+    said = CliRunner().invoke(command_line, ["stack", "containerfile", "matmul"])
+    assert file.text == said.stdout
+    with pytest.raises(InputError, match="none"):
+        api.openstack(tmp_path / "none.yaml")

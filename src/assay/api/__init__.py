@@ -16,20 +16,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from assay.api.checkups import doctor
     from assay.api.comparisons import compare, rank
+    from assay.api.container_files import containerfile
     from assay.api.curves import scale
     from assay.api.details import show
     from assay.api.differences import diff
     from assay.api.explanations import explain
     from assay.api.exports import export
     from assay.api.gates import gate
+    from assay.api.grants import rbac, smoke
     from assay.api.histories import history
     from assay.api.imports import import_
     from assay.api.indexes import index
     from assay.api.leftovers import clean
+    from assay.api.machines import openstack
     from assay.api.plans import plan
     from assay.api.preparations import prepare
     from assay.api.reports import report
     from assay.api.runs import run
+    from assay.api.schemas import schema
     from assay.api.scores import score
     from assay.api.starters import init
     from assay.api.submissions import submit
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "clean": "assay.api.leftovers",
     "compare": "assay.api.comparisons",
+    "containerfile": "assay.api.container_files",
     "diff": "assay.api.differences",
     "doctor": "assay.api.checkups",
     "every_system": "assay.api.systems",
@@ -51,15 +56,19 @@ _MODULES = {
     "index": "assay.api.indexes",
     "init": "assay.api.starters",
     "make_suite": "assay.run.request",
+    "openstack": "assay.api.machines",
     "plan": "assay.api.plans",
     "prepare": "assay.api.preparations",
     "rank": "assay.api.comparisons",
+    "rbac": "assay.api.grants",
     "read_suite": "assay.run.request",
     "report": "assay.api.reports",
     "run": "assay.api.runs",
     "scale": "assay.api.curves",
+    "schema": "assay.api.schemas",
     "score": "assay.api.scores",
     "show": "assay.api.details",
+    "smoke": "assay.api.grants",
     "submit": "assay.api.submissions",
     "sweep": "assay.api.sweeps",
     "system_named": "assay.api.systems",
@@ -67,6 +76,7 @@ _MODULES = {
 __all__ = [
     "clean",
     "compare",
+    "containerfile",
     "diff",
     "doctor",
     "every_system",
@@ -78,15 +88,19 @@ __all__ = [
     "index",
     "init",
     "make_suite",
+    "openstack",
     "plan",
     "prepare",
     "rank",
+    "rbac",
     "read_suite",
     "report",
     "run",
     "scale",
+    "schema",
     "score",
     "show",
+    "smoke",
     "submit",
     "sweep",
     "system_named",

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from assay.api.systems import kubernetes_options
 from assay.cli import options
 from assay.cli.openstack import openstack
 from assay.cli.prepare import prepare
 from assay.cli.smoke import smoke
 from assay.cli.systems import SYSTEMS
-
-if TYPE_CHECKING:
-    from assay.launch.kubernetes.options import KubernetesSystem
 
 
 @click.group()
@@ -54,21 +49,18 @@ def rbac(system: str | None, systems_file: Path | None, doctor: bool, as_json: b
     \b
     Exit codes: 0 printed; 4 no such system, or no kubeconfig that says its namespace.
     """
-    from assay.launch.kubernetes import rbac
+    from assay.api.grants import rbac as granted
     from assay.launch.kubernetes.manifests import as_yaml
 
-    chosen = kubernetes_options(system, systems_file)
-    namespace = _namespace(chosen)
-    made = rbac.objects(chosen.kind, namespace, doctor=doctor)
+    rights = granted(system, systems=systems_file, doctor=doctor)
     if as_json:
-        told = (*rbac.TOLD_IN_NAMESPACE, *rbac.TOLD_OF_CLUSTER) if doctor else ()
-        rights = {"rights": [*map(asdict, rbac.needed(chosen.kind))], "optional": [*map(asdict, told)]}
-        options.echo_json({"schema": "assay.rbac/1", "namespace": namespace, **rights, "objects": made})
+        document = {
+            "schema": "assay.rbac/1",
+            "namespace": rights.namespace,
+            "rights": [*map(asdict, rights.needed)],
+            "optional": [*map(asdict, rights.optional)],
+            "objects": rights.objects,
+        }
+        options.echo_json(document)
     else:
-        click.echo(as_yaml(made), nl=False)
-
-
-def _namespace(system: KubernetesSystem) -> str:
-    from assay.launch.kubernetes.connection import connect
-
-    return system.namespace or connect(system.context).namespace
+        click.echo(as_yaml(rights.objects), nl=False)

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from assay.cli import options
-from assay.errors import InputError
-
-if TYPE_CHECKING:
-    from assay.cluster.openstack.machines import Machines
 
 
 @click.command()
@@ -41,10 +36,11 @@ def openstack(file: Path, form: str, as_json: bool) -> None:
     \b
     Exit codes: 0 printed; 4 the file can't be used.
     """
+    from assay.api.machines import openstack as machines
     from assay.cluster.openstack import commands, flavor, heat, nova
     from assay.launch.kubernetes.manifests import as_yaml
 
-    wanted = _read(file)
+    wanted = machines(file)
     if as_json:
         specs = {"extra_specs": flavor.extra_specs(wanted), "image": flavor.image_properties(wanted)}
         nova_conf = {"controllers": nova.controllers(wanted), "hosts": nova.hosts(wanted)}
@@ -61,16 +57,3 @@ def openstack(file: Path, form: str, as_json: bool) -> None:
         "nova": lambda: nova.text(wanted),
     }
     click.echo(shown[form](), nl=False)
-
-
-def _read(path: Path) -> Machines:
-    """The file's machines. Raises InputError with every finding and its line."""
-    from assay.cluster.openstack.machines import Machines
-    from assay.suite import document
-    from assay.suite.findings import checked
-
-    file = document.read(path)
-    wanted, problems = (None, []) if file.problems else checked(Machines, file.data, file.where)
-    if wanted is None:
-        raise InputError([*file.problems, *problems])
-    return wanted

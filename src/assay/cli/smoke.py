@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from assay.api.systems import kubernetes_options
 from assay.cli import options
 from assay.cli.systems import SYSTEMS
 
@@ -33,28 +32,19 @@ def smoke(system: str | None, systems_file: Path | None, validate: bool, as_json
     Exit codes: 0 printed; 4 no such system; 5 the cluster can't be asked, or refuses one.
     """
     import sys
-    import tempfile
 
+    from assay.api.grants import smoke as smoke_pods
     from assay.errors import EXIT_ENVIRONMENT, EXIT_OK
-    from assay.launch.kubernetes.doctor import smoke as pods
-    from assay.launch.kubernetes.doctor.look import look
-    from assay.launch.kubernetes.launcher import KubernetesLauncher
 
-    shown, refused = [], []
-    for chosen, job in pods.jobs(look(kubernetes_options(system, systems_file))):
-        with tempfile.TemporaryDirectory() as spool:
-            launcher = KubernetesLauncher(chosen, Path(spool))
-            launcher.choose(job.shape)
-            shown.append({"name": job.trial_id, "manifests": launcher.render(job).command})
-            told = launcher.check(job) if validate else ()
-            refused += [
-                f"{job.trial_id}: {one.part}: {one.refusal}" for one in told if one.refusal is not None
-            ]
+    pods = smoke_pods(system, systems=systems_file, validate=validate)
+    refused = [f"{pod.name}: {refusal}" for pod in pods for refusal in pod.refusals]
     if as_json:
-        document = {"schema": "assay.smoke/1", "validated": validate, "pods": shown, "refused": refused}
-        options.echo_json(document)
+        shown = [{"name": pod.name, "manifests": pod.manifests} for pod in pods]
+        options.echo_json(
+            {"schema": "assay.smoke/1", "validated": validate, "pods": shown, "refused": refused}
+        )
     else:
-        click.echo("---\n".join(one["manifests"] for one in shown), nl=False)
+        click.echo("---\n".join(pod.manifests for pod in pods), nl=False)
         for line in refused:
             click.echo(f"# refused: {line}")
     sys.exit(EXIT_ENVIRONMENT if refused else EXIT_OK)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,24 +65,13 @@ def containerfile(
     \b
     Exit codes: 0 printed; 4 a part is unknown, or the parts do not fit.
     """
-    from assay.stacks.containerfile import containerfile as written
-    from assay.stacks.stack import choose
+    from assay.api.container_files import containerfile as made
 
-    stack = choose(workload, base=base, accelerator=accelerator, framework=framework, mpi=mpi)
-    text = written(stack, _command(stack))
+    file = made(workload, base=base, accelerator=accelerator, framework=framework, mpi=mpi)
     if as_json:
-        options.echo_json({"schema": "assay.stack/1", **_parts(stack), "containerfile": text})
+        options.echo_json({"schema": "assay.stack/1", **_parts(file.stack), "containerfile": file.text})
     else:
-        click.echo(text, nl=False)
-
-
-def _command(stack: Stack) -> str:
-    """The command line that makes this stack, every default said."""
-    words = ["assay", "stack", "containerfile", stack.workload, "--base", stack.system.written]
-    words += ["--accelerator", stack.accelerator]
-    if stack.framework is not None:
-        words += ["--framework", f"torch=={stack.framework.version}"]
-    return shlex.join([*words, *(["--mpi"] if stack.mpi else [])])
+        click.echo(file.text, nl=False)
 
 
 def _parts(stack: Stack) -> dict[str, Any]:

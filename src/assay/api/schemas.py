@@ -1,0 +1,18 @@
+"""What may stand in a user's files, as JSON Schemas."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+
+def schema(file: Literal["suite", "systems"]) -> dict[str, Any]:
+    """The JSON Schema of suite.yaml or systems.yaml, as `assay schema FILE`."""
+    from assay.cluster.components import PARTS
+    from assay.launch import SYSTEM_MODELS
+    from assay.suite.schema import suite_schema, systems_schema
+    from assay.workloads import WORKLOADS
+
+    if file == "systems":
+        return systems_schema(SYSTEM_MODELS, PARTS)
+    models = {name: workload.params for name, workload in WORKLOADS.items()}
+    return suite_schema(models, {name: workload.about for name, workload in WORKLOADS.items()})
