@@ -12,6 +12,7 @@ from dataclasses import dataclass
 _PREFIX = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_LEAST_PLAIN, _MOST_PLAIN = 1e-12, 1e15  # a smaller or a larger figure is written with an exponent
 _QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*$")
 
 
@@ -105,15 +106,29 @@ def margin_of(written: str | float) -> float:
 
 
 def significant(value: float, digits: int) -> str:
-    """Plain decimals, never an exponent: this many significant digits, and always all before the point.
+    """A number with this many significant digits, always all before the point; an exponent as in `fixed`.
 
-    >>> significant(1812.4, 2), significant(0.01234, 3), significant(99.6, 2), significant(9999.7, 4)
-    ('1,812', '0.0123', '100', '10,000')
+    >>> significant(1812.4, 2), significant(0.01234, 3), significant(9999.7, 4), significant(1e-320, 4)
+    ('1,812', '0.0123', '10,000', '1e-320')
     """
     if not value or not math.isfinite(value):
         return f"{value:g}"
-    text = f"{value:,.{max(0, digits - 1 - exponent(value, digits))}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    number, sign, power = fixed(value, digits - 1 - exponent(value, digits)).partition("e")
+    return (number.rstrip("0").rstrip(".") if "." in number else number) + sign + power
+
+
+def fixed(value: float, decimals: int) -> str:
+    """A number with this many decimals; with an exponent where it would have more digits than anybody counts.
+
+    decimals  below 0 the last digits before the point don't count: only a figure with an exponent lacks them
+
+    >>> fixed(1812.44, 1), fixed(1812.44, -2), fixed(1.26e-320, 321), fixed(1e300, -297)
+    ('1,812.4', '1,812', '1.3e-320', '1.000e300')
+    """
+    if not value or not math.isfinite(value) or _LEAST_PLAIN <= abs(value) < _MOST_PLAIN:
+        return f"{value:,.{max(decimals, 0)}f}"
+    digits = max(decimals + exponent(value, 1), 0)
+    return f"{value:.{digits}e}".replace("e+", "e")
 
 
 def exponent(value: float, digits: int) -> int:

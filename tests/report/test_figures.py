@@ -112,3 +112,35 @@ def test_an_interval_that_is_what_is_left_of_rounding_has_no_endless_digits() ->
 def test_a_ratio_of_many_digits_is_said_to_be_beyond_what_anybody_reads() -> None:
     beyond = Estimate(3.2, 1e-21, 5e13, 4, "")
     assert figures.interval(beyond) == "<0.0000001 to >10,000,000"
+
+
+EXTREME = st.floats(-320, -13).map(lambda power: 10.0**power) | st.floats(16, 300).map(lambda p: 10.0**p)
+
+
+@given(EXTREME, WIDTHS, UNITS)
+def test_a_figure_beyond_what_anybody_counts_has_an_exponent(value: float, width: float, unit: str) -> None:
+    found = estimate(value, width, unit)
+    for text in (
+        figures.ratio_value(found),
+        figures.measured(found)[0].partition(" ")[0],
+        figures.column([value], "")[1][0],
+        significant(value, 4),
+        human(value, "x").partition(" ")[0],
+    ):
+        assert len(text) <= MOST_DIGITS + 12, text
+        assert number(text) > 0
+    assert math.isclose(number(significant(value, 4)), value, rel_tol=0.002) or value < 1e-305
+    assert "nan" not in figures.interval(found)
+    assert len(figures.interval(found)) <= 2 * MOST_DIGITS + 30
+
+
+def test_an_exponent_is_written_short() -> None:
+    assert figures.column([1e-320], "")[1] == ["1.000e-320"]
+    assert figures.column([1e300, 1.234e300], "x/s") == ("x/s", ["1.000e300", "1.234e300"])
+    assert significant(1e-320, 4) == "1e-320"
+    assert significant(-1.5e16, 4) == "-1.5e16"
+    assert human(1e300, "images/s") == "1e300 images/s"
+    text, interval, _ = figures.measured(Estimate(1e300, 0.9e300, 1.1e300, 5, "x"))
+    assert (text, interval) == ("1.0000e300 x", "9.000e299 to 1.1000e300")
+    assert significant(999_999_999_999_999, 4) == "999,999,999,999,999"
+    assert significant(1e-12, 4) == "0.000000000001"

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.records import Comparison, Doubt, Estimate, Point, Scalar, Shape
-from assay.units import exponent, factor, significant
+from assay.units import exponent, factor, fixed, significant
 
 _PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
 NONE = "–"  # where the runs allow no interval, or there is no figure
 _TIMES = (("h", 7200.0, 3600.0), ("min", 120.0, 60.0), ("s", 1.0, 1.0), ("ms", 1e-3, 1e-3), ("µs", 0.0, 1e-6))
 _WIDEST_COLUMN = 100.0  # figures of a larger spread have their own decimals
 _LARGEST = 10_000_000  # of the ends of an interval that reaches beyond it and its inverse
+_FEWEST_DECIMALS = -400  # where no interval asks for any: fewer than the largest float has
 MOST_DIGITS = 12  # a narrower interval is what is left of rounding
 
 
@@ -44,7 +45,7 @@ def scale_of(values: Sequence[float], unit: str) -> Scale:
         return Scale(shown, per_unit, None)
     shown, per_unit = _fitting_unit(least, unit)
     digits = 3 if most > 10 * least else 4
-    return Scale(shown, per_unit, max(0, digits - 1 - exponent(least * per_unit, digits)))
+    return Scale(shown, per_unit, digits - 1 - exponent(least * per_unit, digits))
 
 
 def column(values: Sequence[float], unit: str, halves: Sequence[float | None] = ()) -> tuple[str, list[str]]:
@@ -61,7 +62,7 @@ def column(values: Sequence[float], unit: str, halves: Sequence[float | None] = 
         return scale.unit, [_alone(v, w) for v, w in zip(shown, widths, strict=True)]
     wanted = max(scale.decimals, *map(_decimals, widths))
     decimals = max(scale.decimals, min(wanted, MOST_DIGITS - 1 - exponent(max(map(abs, shown)), MOST_DIGITS)))
-    return scale.unit, [f"{value:,.{decimals}f}" for value in shown]
+    return scale.unit, [fixed(value, decimals) for value in shown]
 
 
 def half_width(estimate: Estimate) -> float | None:
@@ -96,16 +97,16 @@ def _fitting_unit(size: float, unit: str) -> tuple[str, float]:
 
 
 def _decimals(half: float | None) -> int:
-    """Decimals that show two significant digits of half an interval; below 0 where it is that wide."""
-    return 1 - exponent(half, 2) if half else 0
+    """Decimals that show two significant digits of half an interval; below 0 where it is wide, or none."""
+    return 1 - exponent(half, 2) if half and math.isfinite(half) else _FEWEST_DECIMALS
 
 
 def _alone(value: float, half: float | None) -> str:
     """A figure by itself: four significant digits, more where its interval is narrower."""
     if not value:
         return "0"
-    decimals = max(3 - exponent(value, 4), min(_decimals(half), MOST_DIGITS - 1 - exponent(value, 4)), 0)
-    return f"{value:,.{decimals}f}"
+    decimals = max(3 - exponent(value, 4), min(_decimals(half), MOST_DIGITS - 1 - exponent(value, 4)))
+    return fixed(value, decimals)
 
 
 def ratio(estimate: Estimate) -> str:
@@ -178,7 +179,8 @@ def share(estimate: Estimate) -> str:
     low, high = low * 100, high * 100
     decimals = max(_interval_decimals(value, low, high), 0)
     value, low, high = (round(end, decimals) + 0.0 for end in (value, low, high))  # no −0
-    return f"{value:.{decimals}f} % ({low:.{decimals}f} to {high:.{decimals}f} %)"
+    shown, low_end, high_end = (fixed(end, decimals) for end in (value, low, high))
+    return f"{shown} % ({low_end} to {high_end} %)"
 
 
 def _ratio_digits(estimate: Estimate) -> int:
@@ -204,7 +206,7 @@ def _number(value: float, decimals: int) -> str:
     """With these decimals, or so many more that two significant digits are left of a small one."""
     if value:
         decimals = max(decimals, 1 - exponent(value, 2))
-    return f"{round(value, decimals):,.{max(decimals, 0)}f}"
+    return fixed(round(value, decimals), decimals)
 
 
 def measured(estimate: Estimate | None) -> tuple[str, str, str]:

@@ -8,7 +8,7 @@ from assay.analyse.expectations.references import HALF, Reference, matching, wor
 from assay.analyse.expectations.shares import accelerator_name, arithmetic_of, number_format
 from assay.analyse.statistics.ratio import mean
 from assay.records import Shape
-from assay.units import convert, factor, human
+from assay.units import convert, factor, fixed, human
 
 _ARITHMETIC, _MEMORY = "flop_rate", "bandwidth"
 BEYOND = 1.05  # published figures hold evaluation, and a few runs of others: a little more is no wonder
@@ -78,7 +78,7 @@ def _above_published(side: Side) -> str:
     if each <= BEYOND * best.each:
         return ""
     return (
-        f"{each:,.0f} {side.group.point.unit} on one accelerator, where the fastest known is "
+        f"{fixed(each, 0)} {side.group.point.unit} on one accelerator, where the fastest known is "
         f"{best.each:,.0f} ({best.what}; {best.source})"
     )
 
@@ -93,8 +93,8 @@ def far_below_reference(case: Case) -> str | None:
         each = _each(side)
         if each < least.each / 2:
             return (
-                f"{side.name}: {each:,.0f} {side.group.point.unit} on one accelerator, and so the MFU, is "
-                f"{each / least.each:.0%} of the slowest published ({least.each:,.0f}: {least.what}; "
+                f"{side.name}: {fixed(each, 0)} {side.group.point.unit} on one accelerator, and so the MFU, "
+                f"is {each / least.each:.0%} of the slowest published ({least.each:,.0f}: {least.what}; "
                 f"{least.source})"
             )
     return None

@@ -11,7 +11,7 @@ from assay.records import Estimate, Price, Result, Shape
 from assay.report import figures
 from assay.report.contents.contents import Contents, Summary
 from assay.report.tables import Body, Row, Table
-from assay.units import significant
+from assay.units import fixed, significant
 
 
 @dataclass(frozen=True)
@@ -128,4 +128,4 @@ def _cells(cost: Cost) -> tuple[str, ...]:
 
 
 def _money(amount: float) -> str:
-    return f"{amount:,.2f}" if amount >= 1 else f"{significant(amount, 2)}"
+    return fixed(amount, 2) if amount >= 1 else f"{significant(amount, 2)}"
