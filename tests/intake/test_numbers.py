@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import random
@@ -10,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
@@ -335,6 +337,31 @@ def test_a_round_trip_through_export_gives_the_same_comparison(
     ]
     assert told[0] == told[1]
     assert len(told[0]) == 2
+
+
+FORMULAS = ["=1+1", "+1", "-2+3", "@SUM(A1)", "\tx", "\rx", "'=1", "''@x", "'plain", "plain"]
+
+
+def test_no_text_of_an_exported_table_is_a_formula_and_each_comes_back(tmp_path: Path) -> None:
+    results = [
+        result(-1.5, unit=unit, metric=f"{unit} of it", labels={"way": unit}, block=number)
+        for number, unit in enumerate(FORMULAS, 1)
+    ]
+    sheet = exported(tmp_path / "runs", results, tmp_path / "e.csv")
+    with sheet.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["value"] for row in rows} == {"-1.5"}
+    texts = {cell for row in rows for name, cell in row.items() if name != "value"}
+    assert not [text for text in texts if text[:1] in tuple("=+-@\t\r")]
+    assert {"'=1+1", "'-2+3", "'\tx", "''=1", "'plain", "plain"} <= texts
+    back = load(sheet).rows
+    assert [row.unit for row in back] == FORMULAS
+    assert [row.metric for row in back] == [f"{unit} of it" for unit in FORMULAS]
+    assert [row.labels["way"] for row in back] == FORMULAS
+    for ending in ("json", "parquet"):
+        file = exported(tmp_path / "runs", results, tmp_path / f"e.{ending}")
+        kept = duckdb.sql(f"SELECT unit FROM '{file}' ORDER BY block").fetchall()
+        assert [unit for (unit,) in kept] == FORMULAS
 
 
 def test_a_run_at_other_labels_lacks_nothing(tmp_path: Path) -> None:

@@ -39,6 +39,10 @@ def command(runs: tuple[str, ...], form: str | None, as_json: bool, output: Path
     how the runs were ordered and what the kernels counted). Runs without a result have no rows.
     `assay import` takes such a CSV in again.
 
+    In CSV, a text that a spreadsheet would take for a formula (its first character is =, +, -, @, a tab or
+    the end of a line) begins with an apostrophe, which `assay import` removes. Numbers stay numbers, and
+    JSON and Parquet have the texts unchanged.
+
     \b
     Examples:
       assay export quickstart -o quickstart.parquet

@@ -6,6 +6,7 @@ of JSON; and `suite`, `file` and `line` say where a figure came from, not what i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -18,6 +19,8 @@ _ALL: Final = (
     *("system", "benchmark", "workload", "shape", "metric", "unit", "run", "suite", "session", "block"),
     *("value", "labels", "file", "line", "better", "started_at", "conditions"),
 )
+
+_KEPT_AS_TEXT = re.compile(r"\A'(?='*[-=+@\t\r\n])")  # so that no spreadsheet takes it for a formula
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ def as_sheet(cells: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Scalar
 
     Raises ValueError, with the column's name, where a cell is none that `assay export` writes.
     """
+    cells = {name: _KEPT_AS_TEXT.sub("", text) for name, text in cells.items()}
     said = {name: text for name, text in cells.items() if name not in _ALL}
     said |= {name: cells[name] for name in ("system", "shape", "metric", "unit", "session", "value")}
     said |= {name: cells.get(name, "") for name in ("better", "started_at")}

@@ -20,6 +20,13 @@ _COUNTS = "state = 'finished' AND cause = ''"  # what analyse takes for a replic
 
 
 _CONDITIONS = ("interleaved", "outside_block", "looks", "nodes")  # of a run, as `logs/exported.py` reads them
+_TEXTS = (
+    *("system", "benchmark", "workload", "shape", "metric", "unit", "run", "suite", "session"),
+    *("labels", "file", "better", "started_at", "conditions"),
+)
+# What a spreadsheet would take for a formula gets an apostrophe, and so does what has one there already, so
+# that `logs/exported.py` gives each text back. https://owasp.org/www-community/attacks/CSV_Injection
+_AS_TEXT = r"CASE WHEN regexp_matches({0}, '^''*[-=+@\t\r\n]') THEN '''' || {0} ELSE {0} END AS {0}"
 _DECLARED = """
     CREATE TEMP TABLE declared AS
     SELECT unnest(?::VARCHAR[]) AS suite, unnest(?::VARCHAR[]) AS session, unnest(?::VARCHAR[]) AS benchmark,
@@ -103,7 +110,8 @@ def export(
 
     declared  what the workloads say of the metrics, each once
 
-    Runs that did not give a result have no rows. Raises HostError where the file can't be written.
+    In CSV a text that a spreadsheet would take for a formula begins with an apostrophe. Runs that did not
+    give a result have no rows. Raises HostError where the file can't be written.
     """
     import duckdb
 
@@ -126,7 +134,15 @@ def export(
         index.execute(f"CREATE TEMP TABLE exported AS {query}", [list(ids)])
         row = index.execute("SELECT count(*) FROM exported").fetchone()
         try:
-            index.execute(f"COPY (FROM exported) TO '{quoted}' ({options[form]})")
+            index.execute(f"COPY ({_content(form)}) TO '{quoted}' ({options[form]})")
         except duckdb.IOException as error:
             raise HostError(f"{path}: can't be written ({str(error).splitlines()[0]})") from error
     return int(row[0]) if row else 0
+
+
+def _content(form: Format) -> str:
+    """The rows as a file of this format has them."""
+    if form != "csv":
+        return "FROM exported"
+    texts = ", ".join(_AS_TEXT.format(name) for name in _TEXTS)
+    return f"SELECT * REPLACE ({texts}) FROM exported"  # noqa: S608 - our own columns
