@@ -131,6 +131,7 @@ def keep(spec: Spec, directory: Path, node: int) -> dict[str, Any]:
         spec["grace_s"],
         spec["max_output_bytes"],
         lambda: write_whole(directory / "asked.json", {"at": time.time()}),
+        heed_late=True,
     )
     met = between(before, look())
     return {**outcome(state, cause, job, probe), "node": met, "streams": digests(directory / "streams")}
@@ -318,4 +319,5 @@ def asked() -> argparse.Namespace:
 if __name__ == "__main__":
     args = asked()
     number = int(os.environ[args.node_from]) if args.node_from else 0
-    sys.exit(main(args.directory, detach=args.detach, node=number))
+    code = main(args.directory, detach=args.detach, node=number)
+    os._exit(code)  # all is written, and whoever waits for the job need not wait for the interpreter's end

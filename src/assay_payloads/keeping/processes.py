@@ -22,7 +22,8 @@ WAKING = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 PR_SET_PDEATHSIG = 1
 LOOK_EVERY_S, LOOK_AGAIN_S = 0.25, 0.02  # at the size of logs, at most and at least: a look costs 20 µs
 FASTEST_BYTES_PER_S = 2e9  # that programs print, into the page cache
-ALL_ASKED_S, JUST_ASKED_S = 0.2, 0.02  # from SIGTERM to the first process of a job until the last has it
+ALL_ASKED_S = 0.2  # from a batch system's SIGTERM to the first process of a job until the last has it
+JUST_ASKED_S = 0.005  # the same of whoever signals all in one loop, as init does
 BATCH_SYSTEMS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")  # what they set in a job
 KILL_WAIT_S = 5.0  # SIGKILL needs no consent; what is left then hangs in the kernel (a driver, a dead NFS)
 USUAL_MEANING = {126: "a program could not be executed", 127: "a program was not found"}
@@ -68,12 +69,15 @@ class Processes:
         grace_s: float,
         max_output_bytes: int | None = None,
         note_asked: Callable[[], None] = lambda: None,
+        *,
+        heed_late: bool = False,
     ) -> tuple[str, str]:
         """Wait for the end or make it: state and cause. Afterwards nothing of them runs.
 
         note_asked  called where this process was asked to end, before it ends them
+        heed_late   whether they may have ended because they were asked to, and this process is yet to be
         """
-        state, cause = self._watch(timeout_s, max_output_bytes)
+        state, cause = self._watch(timeout_s, max_output_bytes, heed_late)
         if state == "cancelled":
             note_asked()
         self.never_ran = self._reported()
@@ -108,13 +112,13 @@ class Processes:
             if pid in self.running:
                 self.ended[self.running.pop(pid)] = status
 
-    def _watch(self, timeout_s: float, max_output_bytes: int | None) -> tuple[str, str]:
+    def _watch(self, timeout_s: float, max_output_bytes: int | None, heed_late: bool) -> tuple[str, str]:
         """How they end; notes how long they ran."""
         while True:
             self.reap()
             self.duration_s = time.monotonic() - self.began
             failed = [rank for rank, status in self.ended.items() if status != 0]
-            if (failed or not self.running) and asked_to_end(self.ended.values()):
+            if heed_late and (failed or not self.running) and asked_to_end(self.ended.values()):
                 return "cancelled", "cancelled"
             if failed:
                 self.first_failed = failed[0]

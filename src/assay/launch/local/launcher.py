@@ -20,7 +20,7 @@ from assay.launch import processes, sent, shown, spool
 from assay.launch.kept import KeptJob
 from assay.launch.launcher import Leftover
 from assay.launch.local.options import LocalSystem
-from assay.records import Handle, Job, JobStatus, Output, Rendered
+from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered
 
 KILL_PATIENCE_S = 10.0
 
@@ -92,8 +92,7 @@ class LocalLauncher:
                 kept,
                 runs=lambda: keeper is not None and keeper.runs(),
                 pause=pause,
-                # ranks die with their keeper, what they started may not
-                end_rest=lambda: self._kill_rest(handle.token),
+                end_rest=lambda: self._end_rest(job),
             )
 
     def status(self, handle: Handle) -> JobStatus:
@@ -138,6 +137,12 @@ class LocalLauncher:
     def _handle(self, token: str) -> Handle | None:
         keeper = self.jobs.job(token).keeper()
         return None if keeper is None else Handle(self.name, token, asdict(keeper))
+
+    def _end_rest(self, job: KeptJob) -> None:
+        """Ranks die with their keeper, what they started may not; one that succeeded has left nothing."""
+        ended = job.ended()
+        if ended is None or ended.state is not JobState.SUCCEEDED or ended.cause:
+            self._kill_rest(job.directory.name)
 
     def _kill_rest(self, token: str) -> None:
         left = processes.kill_with_variable("ASSAY_TOKEN", token, KILL_PATIENCE_S)
