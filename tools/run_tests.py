@@ -3,6 +3,10 @@
     python tools/run_tests.py          all but those marked `long`
     python tools/run_tests.py --all    all of them
 
+A cluster and a batch system are used where ASSAY_TEST_KUBECONFIG and ASSAY_TEST_SLURM name one. SSH servers
+and containers are started where ASSAY_REQUIRE names them or all tests run: they take as long as all the rest.
+Tests of a service that is absent run among the others, where each is skipped with its reason.
+
 A part that takes a piece of a cluster or of the network away starts after the parts that need it. A part
 that runs in the background prints its output when all have ended. A test that failed is then run once more,
 alone: on a busy machine a cluster can miss its deadlines. It has failed if it fails alone as well. If it
@@ -13,14 +17,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 from xml.etree import ElementTree
@@ -28,6 +33,9 @@ from xml.etree import ElementTree
 SOME_FAILED = 1  # pytest's exit code; those above it report trouble of pytest's own
 MAX_UNSTABLE = 2  # tests of one run that may fail next to others and pass alone
 CACHE = Path(".pytest_cache")
+HOSTS = ("ssh", "podman")  # what the tests start on this machine themselves
+SERVICES = ("kubernetes", "slurm", *HOSTS)  # markers of tests that need one of them
+NO_TEST = "(long and not long)"
 
 
 @dataclass
@@ -35,27 +43,30 @@ class Part:
     """Tests that run in one pytest.
 
     tests    an expression of markers
+    needs    services without any of which it has no tests
     at_once  files at the same time; the tests of a file share a namespace, a data set, a fork server
-    after    parts that have to end before this one starts, whatever their result
-    output   receives what it prints; None prints it at once
+    after    names of parts that have to end before this one starts, whatever their result
+    shown    at once; what the others print stands in their logs and is shown when all have ended
     """
 
     name: str
     tests: str
+    needs: Collection[str] = ()
     at_once: int = 0
-    after: Sequence[Future[int]] = ()
-    output: IO[bytes] | None = field(default_factory=tempfile.TemporaryFile)
+    after: Collection[str] = ()
+    shown: bool = False
     wall_s: float = 0.0
     cpu_s: float = 0.0
 
-    def run(self) -> int:
+    def run(self, earlier: Iterable[Future[int]]) -> int:
         """The exit code, after the parts before it have ended."""
-        for earlier in self.after:
-            earlier.result()
+        wait(earlier)
         for file in (self._report, self._failures):
             file.unlink(missing_ok=True)
         report = f"--junit-xml={self._report}"
-        return self._pytest("--dist", "loadfile", "-n", str(self.at_once), report, output=self.output)
+        CACHE.mkdir(exist_ok=True)
+        with nullcontext() if self.shown else self._log.open("wb") as output:
+            return self._pytest("--dist", "loadfile", "-n", str(self.at_once), report, output=output)
 
     def run_failed_alone(self) -> tuple[int, list[str]]:
         """The exit code of the failed tests when they run alone, and those of them that pass."""
@@ -66,9 +77,8 @@ class Part:
 
     def show(self) -> None:
         """Print the output that was kept."""
-        if self.output is not None:
-            self.output.seek(0)
-            print(f"\n{self.name}:", self.output.read().decode(errors="replace"), flush=True)
+        if not self.shown:
+            print(f"\n{self.name}:", self._log.read_text(errors="replace"), flush=True)
 
     def counts(self) -> Counter[str]:
         """How many tests passed, failed and were skipped when they ran next to others."""
@@ -85,6 +95,10 @@ class Part:
     @property
     def _report(self) -> Path:
         return CACHE / f"{self.name}.xml"
+
+    @property
+    def _log(self) -> Path:
+        return CACHE / f"{self.name}.log"
 
     @property
     def _failures(self) -> Path:
@@ -105,30 +119,57 @@ class Part:
         return process.returncode
 
 
-def run_parts(choose: str) -> tuple[list[Part], list[int]]:
-    """All parts and their exit codes; `choose` formats the expression of a part's tests."""
-    with ThreadPoolExecutor() as pool:
-        cluster = Part("cluster", choose.format("kubernetes and not disruptive"), at_once=3)
-        slurm = Part("slurm", choose.format("slurm and not (kubernetes or torch or disruptive)"))
-        hosts = Part(
-            "hosts", choose.format("(ssh or podman) and not (slurm or kubernetes or torch or disruptive)")
-        )
-        apart = "kubernetes or slurm or ssh or podman or torch or disruptive"
-        others = Part("others", choose.format(f"not ({apart})"), at_once=2, output=None)
-        ended = [pool.submit(part.run) for part in (cluster, slurm, hosts, others)]
-        # a training takes a core, which tests that time something cannot spare; some trainings use the hosts
-        trainings = Part(
-            "trainings",
-            choose.format("torch and not (kubernetes or disruptive)"),
+def parts_of(chosen: str, absent: Collection[str]) -> list[Part]:
+    """The parts that have tests to run, those that others wait for first.
+
+    chosen  formats the expression of a part's tests
+    absent  services that are absent: whatever else they need, their tests are in no part of that service
+    """
+    parts = [
+        Part("cluster", "kubernetes and not disruptive", ["kubernetes"], at_once=3),
+        Part("slurm", "slurm and not (kubernetes or torch or disruptive)", ["slurm"]),
+        Part("hosts", "(ssh or podman) and not (slurm or kubernetes or torch or disruptive)", HOSTS),
+        Part(
+            "others",
+            "not (kubernetes or slurm or ssh or podman or torch or disruptive)",
             at_once=2,
-            after=ended[1:],
-            output=None,
-        )
-        cluster_broken = Part("cluster-broken", choose.format("kubernetes and disruptive"), after=ended[:1])
-        hosts_slowed = Part("hosts-slowed", choose.format("disruptive and not kubernetes"), after=ended[:3])
-        later = (trainings, cluster_broken, hosts_slowed)
-        ended += [pool.submit(part.run) for part in later]
-        return [cluster, slurm, hosts, others, *later], [future.result() for future in ended]
+            shown=True,
+        ),
+        # a training takes a core, which tests that time something cannot spare; some trainings use the hosts
+        Part(
+            "trainings",
+            "torch and not (kubernetes or disruptive)",
+            at_once=2,
+            after=["slurm", "hosts", "others"],
+            shown=True,
+        ),
+        Part("cluster-broken", "kubernetes and disruptive", ["kubernetes"], after=["cluster"]),
+        Part("hosts-slowed", "disruptive and not kubernetes", SERVICES, after=["cluster", "slurm", "hosts"]),
+    ]
+    without = [*absent, *(["disruptive"] if {*SERVICES} <= {*absent} else [])]
+    for part in parts:
+        for marker in without:
+            part.tests = re.sub(rf"\b{marker}\b", NO_TEST, part.tests)
+        part.tests = chosen.format(part.tests)
+    return [part for part in parts if not part.needs or not {*part.needs} <= {*absent}]
+
+
+def absent_services(everything: bool) -> set[str]:
+    """Services that this run has not, or leaves out for the time that they take."""
+    named = {"kubernetes": "ASSAY_TEST_KUBECONFIG", "slurm": "ASSAY_TEST_SLURM"}
+    absent = {marker for marker, variable in named.items() if not os.environ.get(variable)}
+    required = os.environ.get("ASSAY_REQUIRE", "").split(",")
+    return absent if everything or not {*HOSTS}.isdisjoint(required) else absent | {*HOSTS}
+
+
+def run(parts: Iterable[Part]) -> list[int]:
+    """The exit codes of the parts, which run next to each other."""
+    ended: dict[str, Future[int]] = {}
+    with ThreadPoolExecutor() as pool:
+        for part in parts:
+            earlier = [ended[name] for name in part.after if name in ended]
+            ended[part.name] = pool.submit(part.run, earlier)
+        return [future.result() for future in ended.values()]
 
 
 def main() -> int:
@@ -136,7 +177,13 @@ def main() -> int:
     everything = "--all" in sys.argv[1:]
     if everything:  # and more examples of each property: tests/conftest.py reads it
         os.environ["ASSAY_TEST_EXAMPLES"] = "many"
-    parts, codes = run_parts("{}" if everything else "({}) and not long")
+    absent = absent_services(everything)
+    if absent.issuperset(HOSTS):
+        os.environ["ASSAY_LEAVE_OUT"] = ",".join(HOSTS)
+    # hundreds of processes import the same files: compile them once
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    parts = parts_of("{}" if everything else "({}) and not long", absent)
+    codes = run(parts)
     for part in parts:
         part.show()
     counts = sum((part.counts() for part in parts), Counter[str]())

@@ -110,7 +110,7 @@ def test_the_first_metric_is_what_every_version_prints() -> None:
 def directory(tmp_path: Path) -> Path:
     """Where one works, with two active ports and one that is down; skips where none can be shown."""
     able = os.geteuid() == 0 and shutil.which("unshare") is not None
-    require("ssh", able, "needs root and unshare, to show ports below /sys")
+    require("mount-namespaces", able, "needs root and unshare, to show ports below /sys")
     write_ports(tmp_path / "sys", mlx5_0="4: ACTIVE", mlx5_1="1: DOWN", mlx5_2="4: ACTIVE")
     return tmp_path
 
