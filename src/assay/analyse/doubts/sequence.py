@@ -15,6 +15,7 @@ from assay.analyse.doubts.case import Case, CaseDoubtKind, counted, percent
 from assay.analyse.doubts.detection import POWER, shown_at
 from assay.analyse.doubts.succession import Succession
 from assay.analyse.statistics import trouble
+from assay.analyse.statistics.intervals import constant
 
 FALSE_ALARM = 0.05
 LEVEL = FALSE_ALARM / 4  # of each of the four
@@ -134,6 +135,8 @@ def two_modes(case: Case) -> str | None:
     """
     looked_at = () if case.is_count else case.successions
     for sequence in looked_at:
+        if constant(sequence.logs):
+            continue
         seen = _within_sessions(sequence, trouble.modes, unrounded=True)
         if seen is None or seen[1] > LEVEL / len(looked_at):
             continue
@@ -179,6 +182,8 @@ def one_far_off(case: Case) -> str | None:
     """
     looked_at = () if case.is_count else case.successions
     for sequence in looked_at:
+        if constant(sequence.logs):
+            continue
         found = trouble.far_off(sequence.unrounded, sequence.lengths)
         if found is None or found.probability > LEVEL / len(looked_at):
             continue

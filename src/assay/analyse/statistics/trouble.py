@@ -33,12 +33,13 @@ def drift(logs: Sequence[float]) -> tuple[float, float] | None:
 
     None below three runs, and where all are alike. t test of the slope, n − 2 degrees of freedom.
     """
-    import numpy as np
-    from scipy.special import stdtr
-
     n = len(logs)
     if n < FEWEST_FOR_DRIFT or constant(logs):
         return None
+
+    import numpy as np
+    from scipy.special import stdtr
+
     t = np.arange(n) - (n - 1) / 2
     x = np.asarray(logs) - np.mean(logs)
     slope = float(x @ t / (t @ t))
@@ -58,12 +59,13 @@ def lag1(logs: Sequence[float]) -> tuple[float, float] | None:
     too thin (1.9 % in place of 1.25 % at n = 5), and there is next to nothing to see.
     Source: von Neumann, Annals of Mathematical Statistics 12 (1941) 367-395.
     """
-    import numpy as np
-    from scipy.special import betainc
-
     n = len(logs)
     if n < FEWEST_FOR_DEPENDENCE or constant(logs):
         return None
+
+    import numpy as np
+    from scipy.special import betainc
+
     x = np.asarray(logs) - np.mean(logs)
     ratio = float(np.sum(np.diff(x) ** 2) / (x @ x))
     least = 4 * math.sin(math.pi / (2 * n)) ** 2
@@ -96,12 +98,13 @@ def far_off(logs: Sequence[float], lengths: Sequence[float] = ()) -> FarOff | No
     Largest deleted residual, n − 2 degrees of freedom (n − 3 beside a line), times n (Bonferroni).
     Source: Grubbs, Technometrics 11 (1969) 1-21; Cook and Weisberg, Residuals and Influence (1982) 2.2.
     """
-    import numpy as np
-    from scipy.special import stdtr
-
     n, fitted = len(logs), 1 + varies(lengths)
     if n < (3 if fitted == 1 else FEWEST_BESIDE_LINE) or constant(logs):
         return None
+
+    import numpy as np
+    from scipy.special import stdtr
+
     x, leverage = _residuals(logs, lengths)
     free = np.maximum(1 - leverage, ROUNDING)
     off = np.where(free > 1e-9, x / free, 0.0)  # a run that alone has its length lies on the line
@@ -154,11 +157,12 @@ def modes(logs: Sequence[float], lengths: Sequence[float] = ()) -> tuple[Modes, 
 
     A spread of none gives an infinite gap.
     """
-    import numpy as np
-
     n, worth = len(logs), len(logs) - varies(lengths)
     if worth < FEWEST_FOR_MODES or constant(logs):
         return None
+
+    import numpy as np
+
     left = _residuals(logs, lengths)[0]
     if float(np.ptp(left)) < ROUNDING:
         return None
