@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.redact.data import redacted, redacted_json, redacted_yaml, secrets_in
+from assay.redact.data import parted, redacted, redacted_json, redacted_yaml, secrets_in
 from assay.redact.known import forget, known_values, learn_values, text
 from assay.redact.names import is_secret_name
 from assay.redact.shapes import REDACTED
@@ -29,6 +29,8 @@ __all__ = [
 ]
 
 
-def learn(data: Any) -> None:
-    """Know the secrets that this data names."""
-    learn_values(secrets_in(data))
+def learn(data: Any) -> Any:
+    """The data without its secrets, which are known from now on."""
+    clean, secrets = parted(data)
+    learn_values(secrets)
+    return clean

@@ -22,14 +22,19 @@ def redacted(value: Any) -> Any:
 
     A table under such a key is no secret itself: its own keys decide (`token_rate: {unit: tokens/s}`).
     """
-    return _clean(value, [])
+    return parted(value)[0]
 
 
 def secrets_in(value: Any) -> frozenset[str]:
     """The values that `redacted` takes out for certain and that are long enough to look for elsewhere."""
+    return parted(value)[1]
+
+
+def parted(value: Any) -> tuple[Any, frozenset[str]]:
+    """What `redacted` and `secrets_in` give, in one pass."""
     found: list[str] = []
-    _clean(value, found)
-    return frozenset(filter(known.is_distinctive, found))
+    clean = _clean(value, found)
+    return clean, frozenset(filter(known.is_distinctive, found))
 
 
 def _clean(value: Any, found: list[str]) -> Any:

@@ -7,7 +7,7 @@ with the length of the text, whatever the text is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from assay.redact.assigned import assigned
 
@@ -80,11 +80,11 @@ _SURROUNDED: tuple[tuple[str, str], ...] = (
     ),  # netrc
     ("wandb login ", r"wandb login (?:--\S{1,40} ){0,4}(?P<secret>[a-f0-9]{40}(?![a-f0-9]))"),
 )
-_SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    *((part, re.compile(f"{_START}(?P<secret>{shape}){_END}")) for part, shape in _TOKENS),
-    *((part, re.compile(shape)) for part, shape in _SURROUNDED),
+_SHAPES: tuple[tuple[bytes, re.Pattern[str]], ...] = (
+    *((part.encode(), re.compile(f"{_START}(?P<secret>{shape}){_END}")) for part, shape in _TOKENS),
+    *((part.encode(), re.compile(shape)) for part, shape in _SURROUNDED),
 )
-_IN_A_URL = tuple(shape for part, shape in _SHAPES if part == "://")
+_IN_A_URL = tuple((part, shape) for part, shape in _SHAPES if part == b"://")
 
 
 def hidden(text: str) -> str:
@@ -94,8 +94,7 @@ def hidden(text: str) -> str:
     'postgres://me:(redacted)@db/x sha256:9f86d081884c7d65'
     """
     lower = _lower(text)
-    shaped = (span for part, shape in _SHAPES for span in _found(part, shape, text, lower))
-    spans = sorted([*shaped, *assigned(text, lower)])
+    spans = sorted([*_found(_SHAPES, text, lower), *assigned(text, lower)])
     if not spans:
         return text
     pieces, end = [], 0
@@ -109,9 +108,8 @@ def hidden(text: str) -> str:
 def named_in(text: str) -> Iterator[str]:
     """The secrets that a name or a URL gives away, alone: other texts may have them without it."""
     lower = _lower(text)
-    for shape in _IN_A_URL:
-        yield from (text[begin:end] for begin, end in _found("://", shape, text, lower))
-    yield from (text[begin:end] for begin, end in assigned(text, lower))
+    for begin, end in (*_found(_IN_A_URL, text, lower), *assigned(text, lower)):
+        yield text[begin:end]
 
 
 def _lower(text: str) -> bytes:
@@ -119,12 +117,11 @@ def _lower(text: str) -> bytes:
     return text.encode("ascii", "replace").lower()
 
 
-def _found(part: str, shape: re.Pattern[str], text: str, lower: bytes) -> Iterator[Span]:
-    literal, at = part.encode(), 0
-    while (at := lower.find(literal, at)) >= 0:
-        match = shape.match(text, at)
-        if match is None:
-            at += len(literal)
-        else:
-            yield match.span("secret")
-            at = match.end()
+def _found(shapes: Iterable[tuple[bytes, re.Pattern[str]]], text: str, lower: bytes) -> Iterator[Span]:
+    for part, shape in shapes:
+        at = lower.find(part) if part in lower else -1
+        while at >= 0:
+            match = shape.match(text, at)
+            if match is not None:
+                yield match.span("secret")
+            at = lower.find(part, match.end() if match is not None else at + len(part))

@@ -126,8 +126,7 @@ def without_secrets(record: Any) -> Any:
     for part in (plain, plain.get("trial", {}), plain.get("rendered", {}), *plain.get("trials", ())):
         for key in ("params", "varied", "nodes", "env", "command_line"):
             if key in part:
-                redact.learn(part[key])
-                part[key] = redact.redacted(part[key])
+                part[key] = redact.learn(part[key])
     return plain
 
 
