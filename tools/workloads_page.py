@@ -12,9 +12,10 @@ from typing import get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from assay.readers.training import training_metrics
 from assay.units import human
 from assay.workloads import WORKLOADS, Workload
-from assay.workloads.training import TrainingParams, training_metrics
+from assay.workloads.training import TrainingParams
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "workloads.md"
 
@@ -59,7 +60,7 @@ def _section(workload: Workload, common: type[BaseModel] | None) -> Iterator[str
     yield f"\n### {workload.name}"
     yield f"{workload.about[0].upper()}{workload.about[1:]}.\n"
     yield inspect.cleandoc(workload.params.__doc__ or "")
-    flops = workload.flops(workload.params()) if common else None
+    flops = workload.reader.flops(workload.params()) if common else None
     if flops is not None:
         yield f"\nTraining takes {human(flops, 'FLOP')} for each {workload.sample}, as the defaults have it."
     if changed:

@@ -120,7 +120,7 @@ def job_of(trial: Trial, token: str) -> Job:
 
 def metrics_of(workloads: Mapping[str, Workload] = WORKLOADS) -> MetricsOf:
     """What `suite.load` wants as `metrics`: a workload's name and parameters → what it reports."""
-    return lambda name, params: workloads[name].metrics(workloads[name].params(**params))
+    return lambda name, params: workloads[name].reader.metrics(workloads[name].params(**params))
 
 
 def _chosen(suite: Suite, only: Sequence[str]) -> tuple[str, ...]:

@@ -5,25 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from assay.errors import InputError
+from assay.readers import IMPORTED, Reader
 from assay.records import Metric, Reading, Result, Run, RunState, digest_of, from_json, to_json
 from assay.redact import redacted, text
 from assay.rundir.session import Attempt
-from assay.workloads import WORKLOADS, Workload
-from assay.workloads.loadgen_log import LOADGEN
-from assay.workloads.mlperf_log import MLPERF
-from assay.workloads.numbers import NUMBERS
-from assay.workloads.tf_cnn_log import TF_CNN
-from assay.workloads.tool_log import TOOL_LOG
+from assay.workloads import WORKLOADS
 
-# Raised when a log would be read differently although its workload's reader stayed the same.
+# Raised when a log would be read differently although its reader stayed the same.
 READ_VERSION = 2
-_IMPORTED = {
-    w.name: w for w in (MLPERF, NUMBERS, LOADGEN, TF_CNN, TOOL_LOG)
-}  # not in WORKLOADS: a suite can't ask for them
-VERSIONS = digest_of([READ_VERSION, {w.name: w.version for w in (*WORKLOADS.values(), *_IMPORTED.values())}])
+_READERS = (*(workload.reader for workload in WORKLOADS.values()), *IMPORTED.values())
+VERSIONS = digest_of([READ_VERSION, {reader.name: reader.version for reader in _READERS}])
 """Of all readers: changes when any log may be read differently."""
 
 
@@ -58,50 +52,38 @@ def _without_secrets(made: Reading) -> Reading:
 
 def read(logs: Mapping[str, Path], run: Run) -> Reading:
     """What the logs of this run say, read anew."""
-    workload = _workload(run)
-    if workload is None:
+    reader = _reader(run)
+    if reader is None:
         return _unread(
             f"this Assay knows no workload {run.trial.workload!r} (the run is from {run.assay_version})"
         )
     try:
-        params = workload.params(**run.trial.params)
+        params = reader.params(**run.trial.params)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         return _unread(
-            f"its parameters are not those of this Assay's {workload.name} "
+            f"its parameters are not those of this Assay's {reader.name} "
             f"(the run is from {run.assay_version}): {name}: {first['msg']}"
         )
     if not logs:
         return _unread("it has no log")
     try:
-        return workload.read(logs, params)
+        return reader.read(logs, params)
     except InputError as error:
         return _unread(str(error))
 
 
 def metrics(run: Run) -> Mapping[str, Metric]:
-    """What the run's workload reports, by name, the primary one first; empty where it is not known."""
-    workload = _workload(run)
-    if workload is None:
-        return {}
-    try:
-        params = workload.params(**run.trial.params)
-    except ValidationError:  # `read` says it where it is looked for; here there is just nothing declared
-        return {}
-    return {metric.name: metric for metric in workload.metrics(params)}
+    """What the run reports, by name, the primary one first; empty where its reader is not known."""
+    known = _known(run)
+    return {metric.name: metric for metric in known[0].metrics(known[1])} if known else {}
 
 
 def flops(run: Run) -> float | None:
-    """FLOPs that a sample of the run's workload needs; None where unknown."""
-    workload = _workload(run)
-    if workload is None:
-        return None
-    try:
-        params = workload.params(**run.trial.params)
-    except ValidationError:  # `read` says it where it is looked for
-        return None
-    return workload.flops(params)
+    """FLOPs that a sample of the run needs; None where unknown."""
+    known = _known(run)
+    return known[0].flops(known[1]) if known else None
 
 
 def is_result(found: Result) -> bool:
@@ -114,15 +96,24 @@ def ranks(logs: Mapping[str, Path]) -> dict[str, Path]:
     return {name: path for name, path in logs.items() if not name.startswith("probe-")}
 
 
-def _workload(run: Run) -> Workload | None:
-    name = run.trial.workload
-    return WORKLOADS.get(name) or _IMPORTED.get(name)
+def _reader(run: Run) -> Reader | None:
+    workload = WORKLOADS.get(run.trial.workload)
+    return IMPORTED.get(run.trial.workload) if workload is None else workload.reader
+
+
+def _known(run: Run) -> tuple[Reader, BaseModel] | None:
+    """Its reader and parameters; None where this Assay hasn't both, which `read` reports."""
+    reader = _reader(run)
+    try:
+        return None if reader is None else (reader, reader.params(**run.trial.params))
+    except ValidationError:
+        return None
 
 
 def _key(logs: Mapping[str, Path], run: Run) -> str:
-    workload = _workload(run)
+    reader = _reader(run)
     sizes = {name: path.stat().st_size for name, path in logs.items()}
-    version = workload.version if workload else None
+    version = reader.version if reader else None
     return digest_of([READ_VERSION, version, run.trial.workload, redacted(run.trial.params), sizes])
 
 

@@ -20,9 +20,9 @@ from ruamel.yaml import YAML
 
 from assay.cli import assay
 from assay.logs.tf_cnn_benchmarks import cnn_run, is_cnn_log
+from assay.readers.printed import CNN
 from assay.records import Reading, from_json, to_json
 from assay.workloads import WORKLOADS
-from assay.workloads.printed import CNN
 from conftest import ROOT, SUPPORT
 
 EXAMPLES = ROOT / "examples"
@@ -225,7 +225,7 @@ def test_no_log_makes_the_reader_raise_or_give_a_figure_that_is_none(
     log.write_text("".join(pieces), errors="replace")
     names = {name: {"reader": "tf_cnn_benchmarks", "unit": unit} for name, (unit, _) in CNN.items()}
     params = WORKLOADS["command"].params(argv=["true"], metrics=names)
-    reading = WORKLOADS["command"].read({"rank-0.log": log}, params)
+    reading = WORKLOADS["command"].reader.read({"rank-0.log": log}, params)
     assert from_json(Reading, to_json(reading)) == reading
     assert all(math.isfinite(figure.value) for figure in reading.measurements)
 

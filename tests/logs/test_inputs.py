@@ -46,7 +46,7 @@ def test_lines_that_were_cut_are_counted_in_the_reading(tmp_path: Path) -> None:
     path = log(tmp_path / "rank-0.log", b"t=1\n" + b"x" * LONG + b"t=2\n" + b"y" * LONG)
     asked = {"argv": ["x"], "metrics": {"t": {"pattern": r"t=(?P<value>\d+)", "unit": "s"}}}
     workload = WORKLOADS["command"]
-    reading = workload.read({path.name: path}, workload.params(**asked))
+    reading = workload.reader.read({path.name: path}, workload.params(**asked))
     assert [m.value for m in reading.measurements] == [1.0]
     assert reading.cut_lines == 2
 
@@ -60,15 +60,15 @@ def test_a_flood_of_figures_is_a_problem_with_the_line_where_it_was_too_much(
     workload = WORKLOADS["command"]
     asked = workload.params(argv=["x"], metrics={"t": {"pattern": "t=(?P<value>[0-9.]+)"}})
     with pytest.raises(InputError, match=r"rank-0\.log:101: more than 100 figures"):
-        workload.read({"rank-0.log": path}, asked)
-    assert workload.read({"rank-0.log": log(path, b"t=1\n" * 100)}, asked).problems == ()
+        workload.reader.read({"rank-0.log": path}, asked)
+    assert workload.reader.read({"rank-0.log": log(path, b"t=1\n" * 100)}, asked).problems == ()
 
 
 def test_a_figure_that_a_cut_line_may_hold_is_missed_with_that_word(tmp_path: Path) -> None:
     path = log(tmp_path / "rank-0.log", b"x" * LONG + b"t=2\n")
     asked = {"argv": ["x"], "metrics": {"t": {"pattern": r"t=(?P<value>\d+)", "unit": "s"}}}
     workload = WORKLOADS["command"]
-    [problem] = workload.read({path.name: path}, workload.params(**asked)).problems
+    [problem] = workload.reader.read({path.name: path}, workload.params(**asked)).problems
     assert problem.endswith("; 1 line is longer than 2000 bytes and was searched that far")
 
 
@@ -85,7 +85,7 @@ metrics = {"t": {"pattern": r"t=(?P<value>\\d+)"}, "k": {"reader": "mllog"}}
 command = WORKLOADS["command"]
 tools.tools_of(path), list(mllog.EventReader(path)), nccl_debug.transports([path])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-reading = command.read({"rank-0.log": path}, command.params(argv=["x"], metrics=metrics))
+reading = command.reader.read({"rank-0.log": path}, command.params(argv=["x"], metrics=metrics))
 tools.tools_of(path), tf_cnn_benchmarks.cnn_run(path), nccl_tests.nccl_test(path)
 mlperf.training_run(path), timm.timm(path), horovod.horovod(path)
 list(mllog.EventReader(path)), nccl_debug.transports([path])

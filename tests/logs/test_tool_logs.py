@@ -190,7 +190,7 @@ def command(reader: str, metric: str, unit: str, text: str) -> Reading:
     log.write_text(text)
     metrics = {metric: {"reader": reader, "unit": unit}}
     params = WORKLOADS["command"].params(argv=["true"], metrics=metrics)
-    return WORKLOADS["command"].read({log.name: log}, params)
+    return WORKLOADS["command"].reader.read({log.name: log}, params)
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,9 @@ def test_what_nccl_did_is_read_beside_the_figures(tmp_path: Path) -> None:
     log = tmp_path / "rank-0.log"
     log.write_text("node-a:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/Socket/0\n")
     params = CollectivesParams(backend="nccl", mode="infiniband")
-    facts = COLLECTIVES.read({"rank-0.log": log}, params).facts
+    facts = COLLECTIVES.reader.read({"rank-0.log": log}, params).facts
     assert (facts["nccl_mode"], facts["nccl_links.sockets"]) == ("infiniband", 1)
-    assert "nccl_mode" not in COLLECTIVES.read({"rank-0.log": log}, CollectivesParams()).facts
+    assert "nccl_mode" not in COLLECTIVES.reader.read({"rank-0.log": log}, CollectivesParams()).facts
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_what_nccl_did_is_read_beside_the_figures(tmp_path: Path) -> None:
 def test_the_words_of_bus_bandwidth_are_those_of_the_operation(operation: str, factor: str) -> None:
     for workload in (COLLECTIVES, NCCL_TESTS):
         params = workload.params.model_validate({"operation": operation})
-        assert factor in workload.metrics(params)[0].about
+        assert factor in workload.reader.metrics(params)[0].about

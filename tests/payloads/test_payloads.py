@@ -108,7 +108,7 @@ def test_a_program_runs_on_one_and_two_ranks_and_its_log_is_a_whole_result(
     assert reading.skipped_lines == 0
     workload = WORKLOADS[name]
     assert {m.metric for m in reading.measurements} == {
-        metric.name for metric in workload.metrics(workload.params(**SMALL[name]))
+        metric.name for metric in workload.reader.metrics(workload.params(**SMALL[name]))
     }
     assert all(m.value > 0 for m in reading.measurements)
     stated = {"world_size": ranks, "device": "cpu", "backend": "gloo" if ranks > 1 else "none", "threads": 1}
@@ -335,7 +335,7 @@ def test_ranks_started_by_slurm_or_open_mpi_meet_as_well(tmp_path: Path, names: 
     ]
     assert [end(process)[0] for process in started] == [0, 0]
     params = WORKLOADS["allreduce"].params(payload_bytes=[8])
-    assert WORKLOADS["allreduce"].read(logs, params).problems == ()
+    assert WORKLOADS["allreduce"].reader.read(logs, params).problems == ()
 
 
 # Checks of results notice wrong results ------------------------------------------------------------------

@@ -87,14 +87,10 @@ def documented(title: str) -> Iterator[tuple[str, list[str]]]:
     """Each room of docs/architecture.md below this title with what it may know."""
     text = (ROOT / "docs" / "architecture.md").read_text()
     section = text.split(f"\n## {title}\n")[1].split("|---|---|---|\n")[1].split("\n\n")[0]
-    known: dict[str, list[str]] = {}
     for names, _, told in (row.strip("|").split("|") for row in section.splitlines()):
         words = [word.strip() for word in told.split(",")]
         words = [] if told.strip() in ("one another", "the nouns", "nothing") else words
-        if words[:1] and words[0].startswith("as "):
-            words = [*known[words[0].removeprefix("as ")], *words[1:]]
         for name in re.findall(r"`(\w+)(?:\.py|/)`", names):
-            known[name] = words
             yield name, sorted(words)
 
 

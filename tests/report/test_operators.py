@@ -8,12 +8,12 @@ from dataclasses import replace
 from test_report import plain
 
 import made_results
+from assay.readers.training import OPERATOR_TIME
 from assay.records import Measurement, Metric, Result, Run
 from assay.report.contents.contents import Contents, gather
 from assay.report.tables import tables
 from assay.report.terminal import operators
 from assay.report.terminal import runs as run_terminal
-from assay.workloads.training import OPERATOR_TIME
 
 TIMES = {"here": {"aten::mm": 0.004, "aten::copy_": 0.02}, "there": {"aten::mm": 0.03, "aten::add": 0.001}}
 

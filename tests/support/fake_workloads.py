@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from assay.readers import Reader
 from assay.records import Metric, Reading, Shape, Task, TaskFile
 from assay.workloads.workload import Workload
 
@@ -51,28 +52,24 @@ def _sweep_task(params: SweepParams, shape: Shape, seed: int) -> Task:
     return Task(("{python}", "sweep.py", *map(str, params.sizes)))
 
 
+def _reader(name: str, params: type[BaseModel], *metrics: Metric) -> Reader:
+    return Reader(name, params, lambda params: metrics, lambda logs, params: Reading())
+
+
 TRAIN = Workload(
-    name="train",
-    about="Trains.",
-    params=TrainParams,
-    metrics=lambda params: (
+    _reader(
+        "train",
+        TrainParams,
         Metric("throughput", "images/s", "higher", "Samples a second."),
         Metric("step_time", "s", "lower", "Seconds a step."),
     ),
-    sample="image",
-    flops=lambda params: None,
+    about="Trains.",
     task=_train_task,
-    read=lambda logs, params: Reading(),
 )
 SWEEP = Workload(
-    name="sweep",
+    _reader("sweep", SweepParams, Metric("busbw", "B/s", "higher", "Bus bandwidth.")),
     about="Moves bytes.",
-    params=SweepParams,
-    metrics=lambda params: (Metric("busbw", "B/s", "higher", "Bus bandwidth."),),
-    sample="",
-    flops=lambda params: None,
     task=_sweep_task,
-    read=lambda logs, params: Reading(),
 )
 WORKLOADS = {"train": TRAIN, "sweep": SWEEP}
 PARAMS = {name: workload.params for name, workload in WORKLOADS.items()}

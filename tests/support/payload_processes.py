@@ -156,4 +156,4 @@ def run_workload(
     ]
     for code, errors in [end(process) for process in started]:
         assert code == 0, errors
-    return workload.read(logs, asked)
+    return workload.reader.read(logs, asked)

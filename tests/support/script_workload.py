@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from assay.readers import Reader
 from assay.records import Measurement, Metric, Reading, Shape, Task
 from assay.workloads import WORKLOADS, Workload
 
@@ -34,14 +35,9 @@ def _read(logs: Mapping[str, Path], params: Script) -> Reading:
 
 
 SCRIPT = Workload(
-    name="script",
+    Reader("script", Script, lambda _: (Metric("v", "x/s", "higher", "what it printed"),), _read),
     about="A line of Python.",
-    params=Script,
-    metrics=lambda _: (Metric("v", "x/s", "higher", "what it printed"),),
-    sample="",
-    flops=lambda _: None,
     task=_task,
-    read=_read,
 )
 
 if __name__ == "__main__":  # `assay` with this workload, for tests that kill it

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from assay.readers.loadgen_log import LoadgenLogParams, metrics_of
 from assay.records import Measurement, Metric, Reading, Result, Run, RunState
-from assay.workloads.loadgen_log import LoadgenLogParams, metrics_of
 from stated_runs import result
 
 BOUND_S = 0.015

@@ -117,7 +117,7 @@ class TrainingContract(ABC):
         assert reading.training is not None
         assert reading.training.status == "success"
         workload = WORKLOADS[self.workload]
-        asked = workload.metrics(workload.params(**params))
+        asked = workload.reader.metrics(workload.params(**params))
         assert {m.metric for m in reading.measurements} == {metric.name for metric in asked}
         log = tmp_path / "learns" / "rank-0.log"
         assert findings(log, self.ruleset) == []

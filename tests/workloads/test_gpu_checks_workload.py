@@ -104,7 +104,7 @@ def test_each_nodes_figures_are_told_from_the_others(tmp_path: Path) -> None:
         logs[f"rank-{rank}.log"] = log = tmp_path / f"rank-{rank}.log"
         place = {"RANK": str(rank), "WORLD_SIZE": "2", "GROUP_RANK": str(rank)}
         assert end(start(list(task.argv), tmp_path, {**meeting, **place}, log)) == (0, "")
-    reading = NVBANDWIDTH.read(logs, params)
+    reading = NVBANDWIDTH.reader.read(logs, params)
     assert reading.problems == ()
     assert {(m.labels["node"], m.file) for m in reading.measurements} == {
         (0, "rank-0.log"),
@@ -115,6 +115,6 @@ def test_each_nodes_figures_are_told_from_the_others(tmp_path: Path) -> None:
 def test_without_a_report_there_is_no_result(tmp_path: Path) -> None:
     log = tmp_path / "rank-0.log"
     log.write_text(LOG)
-    reading = GPU_BURN.read({"rank-0.log": log}, GpuBurnParams())
+    reading = GPU_BURN.reader.read({"rank-0.log": log}, GpuBurnParams())
     assert reading.measurements == ()
     assert reading.problems

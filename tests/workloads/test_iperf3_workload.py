@@ -55,7 +55,7 @@ def begin(directory: Path, **given: Any) -> list[subprocess.Popen[str]]:
 
 def read(directory: Path) -> Reading:
     logs = {path.name: path for path in sorted(directory.glob("rank-?.log"))}
-    return IPERF3.read(logs, Iperf3Params())
+    return IPERF3.reader.read(logs, Iperf3Params())
 
 
 def test_each_direction_is_measured_with_retransmits_and_cpu_time(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_each_direction_is_measured_with_retransmits_and_cpu_time(tmp_path: Path
         (("direction", "both"), ("way", "1-to-0")),
     }
     assert all(m.value > 0 for m in reading.measurements if m.metric in ("bandwidth", "cores"))
-    assert {m.metric for m in reading.measurements} == {metric.name for metric in IPERF3.metrics(None)}
+    assert {m.metric for m in reading.measurements} == {metric.name for metric in IPERF3.reader.metrics(None)}
     assert reading.facts["num_streams"] == 2
     assert {m.file for m in reading.measurements} == {"rank-1.log"}
 

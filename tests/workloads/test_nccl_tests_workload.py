@@ -83,7 +83,7 @@ def test_it_is_started_with_its_sizes_and_all_gpus_and_its_table_is_read(tmp_pat
     assert done.returncode == 0, done.stderr
     assert "called: -b 8 -e 33554432 -f 2 -d float -n 20 -w 5 -c 1 -g 2" in done.stdout
     (tmp_path / "rank-0.log").write_text(done.stdout)
-    reading = NCCL_TESTS.read({"rank-0.log": tmp_path / "rank-0.log"}, params)
+    reading = NCCL_TESTS.reader.read({"rank-0.log": tmp_path / "rank-0.log"}, params)
     assert reading.problems == ()
     figures = {(m.metric, m.labels["buffers"]): m.value for m in reading.measurements}
     assert figures["busbw", "out-of-place"] == pytest.approx(300.51e9, rel=1e-3)
@@ -101,7 +101,7 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_wrong_values_are_a_failure_and_no_figure(tmp_path: Path) -> None:
     log = tmp_path / "rank-0.log"
     log.write_text(V2_13.replace("values : 0 OK", "values : 4 FAILED"))
-    reading = NCCL_TESTS.read({"rank-0.log": log}, NcclTestsParams())
+    reading = NCCL_TESTS.reader.read({"rank-0.log": log}, NcclTestsParams())
     assert reading.measurements == ()
     assert "4 values out of bounds" in reading.problems[0]
 

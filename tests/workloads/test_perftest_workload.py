@@ -99,8 +99,8 @@ def test_a_shape_without_two_ends_is_refused(shape: Shape) -> None:
 
 
 def test_the_first_metric_is_what_every_version_prints() -> None:
-    assert PERFTEST.metrics(PerftestParams())[0].name == "bandwidth"
-    assert PERFTEST.metrics(PerftestParams(program="ib_read_lat"))[0].name == "latency_median"
+    assert PERFTEST.reader.metrics(PerftestParams())[0].name == "bandwidth"
+    assert PERFTEST.reader.metrics(PerftestParams(program="ib_read_lat"))[0].name == "latency_median"
 
 
 # Two ends on this machine --------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def run(directory: Path, **given: Any) -> tuple[Reading, str]:
     port = free_port()
     ends = [start(argv, directory, torchrun(rank, 2, port), log) for rank, log in enumerate(logs.values())]
     errors = [end(process)[1] for process in ends]
-    return PERFTEST.read(logs, params), "".join(errors)
+    return PERFTEST.reader.read(logs, params), "".join(errors)
 
 
 def values(reading: Reading, metric: str) -> dict[tuple[Any, ...], float]:

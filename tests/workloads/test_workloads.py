@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from assay.errors import InputError
+from assay.readers import payload_log
 from assay.records import Metric, Reading, Shape, from_json, to_json
-from assay.workloads import WORKLOADS, payload_log
+from assay.workloads import WORKLOADS
 
 ONE = Shape(1, 1)
 ONE_PROCESS = ("disk", "inference", "llm-serving")  # workloads that are one process, whatever they drive
@@ -241,13 +242,13 @@ def test_parameters_survive_json_and_unknown_ones_are_refused(name: str) -> None
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_metrics_and_tasks_are_whole(name: str) -> None:
     workload, params = WORKLOADS[name], params_of(name)
-    metrics = workload.metrics(params)
+    metrics = workload.reader.metrics(params)
     assert len({metric.name for metric in metrics}) == len(metrics) > 0
     shape = ONE if name in ONE_PROCESS else Shape(1, 2)
     task = workload.task(params, shape, 5)
     assert task == workload.task(params, shape, 5)
     assert workload.name == name
-    assert bool(workload.sample) == (workload.flops(params) is not None)
+    assert bool(workload.sample) == (workload.reader.flops(params) is not None)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -305,7 +306,7 @@ def test_impossible_parameters_are_refused_with_what_would_do(
 
 
 def test_flops_of_a_resnet50_image_are_the_published_ones_and_grow_with_its_area() -> None:
-    flops = WORKLOADS["resnet50"].flops
+    flops = WORKLOADS["resnet50"].reader.flops
     assert flops(params_of("resnet50")) == pytest.approx(24.3e9)
     assert flops(params_of("resnet50", image_size=112)) == pytest.approx(24.3e9 / 4)
 
@@ -333,7 +334,7 @@ def training(tmp_path: Path, status: str | None, *figures: str) -> Reading:
         ]
     path = tmp_path / "rank-0.log"
     path.write_text("\n".join(log) + "\n")
-    return WORKLOADS["digits"].read({"rank-0.log": path}, params_of("digits"))
+    return WORKLOADS["digits"].reader.read({"rank-0.log": path}, params_of("digits"))
 
 
 def test_a_training_that_reached_its_target_gives_all_four_figures(tmp_path: Path) -> None:
@@ -368,7 +369,7 @@ def command(tmp_path: Path, text: str, **metrics: dict[str, Any]) -> Reading:
     path = tmp_path / "rank-0.log"
     path.write_text(text, newline="")
     params = params_of("command", metrics=metrics)
-    return WORKLOADS["command"].read({"rank-0.log": path}, params)
+    return WORKLOADS["command"].reader.read({"rank-0.log": path}, params)
 
 
 def test_a_pattern_gives_the_last_figure_and_all_of_them_as_a_series(tmp_path: Path) -> None:
@@ -396,7 +397,7 @@ def test_other_named_groups_are_labels_and_units_become_base_units(tmp_path: Pat
     asked = {"pattern": r"(?P<op>copy|triad): (?P<value>\S+) MB/s", "unit": "MB/s"}
     reading = command(tmp_path, "copy: 10 MB/s\ntriad: 12 MB/s\ncopy: 11 MB/s\n", bandwidth=asked)
     assert {m.labels["op"]: m.value for m in reading.measurements} == {"copy": 11e6, "triad": 12e6}
-    assert WORKLOADS["command"].metrics(params_of("command", metrics={"b": asked}))[0].unit == "B/s"
+    assert WORKLOADS["command"].reader.metrics(params_of("command", metrics={"b": asked}))[0].unit == "B/s"
 
 
 def test_a_metric_that_never_matches_is_a_problem_and_never_a_number(tmp_path: Path) -> None:
@@ -555,7 +556,7 @@ def test_a_training_by_mlperfs_rules_that_gave_up_is_a_problem_and_no_number(tmp
 
 
 def test_a_log_that_is_missing_is_a_problem(tmp_path: Path) -> None:
-    reading = WORKLOADS["command"].read({}, params_of("command", metrics={"t": IMAGES}))
+    reading = WORKLOADS["command"].reader.read({}, params_of("command", metrics={"t": IMAGES}))
     assert reading.problems == ("there is no rank-0.log: nothing printed to look for figures in",)
 
 
@@ -581,7 +582,7 @@ def test_no_output_of_a_program_makes_the_reader_raise(
         "time_to_train": RULES["time_to_train"],
         "k": {"reader": "mllog"},
     }
-    reading = WORKLOADS["command"].read({path.name: path}, params_of("command", metrics=asked))
+    reading = WORKLOADS["command"].reader.read({path.name: path}, params_of("command", metrics=asked))
     assert from_json(Reading, to_json(reading)) == reading
 
 

@@ -15,9 +15,9 @@ from assay.intake.training_logs import Asked, shape_of
 from assay.logs.inference_tree import run_in_tree
 from assay.logs.loadgen import logs_of
 from assay.logs.result_sets import system_facts
+from assay.readers.loadgen_log import LOADGEN, LoadgenLogParams, run_of
 from assay.records import InferenceRun, Run, RunState, Shape, digest_of
 from assay.rundir.files import safe_name, word
-from assay.workloads.loadgen_log import LOADGEN, LoadgenLogParams, run_of
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from assay.errors import InputError, Problem
 from assay.intake.imported import Imported, create, imported_run, imported_trial
 from assay.logs.exported import Conditions, Exported
 from assay.logs.numbers import Row, Table, load
+from assay.readers.numbers import FACTS, NUMBERS, direction
 from assay.records import Better, Run, RunState, digest_of
 from assay.rundir import session as rundir
 from assay.rundir.files import safe_name, word
-from assay.workloads.numbers import FACTS, NUMBERS, direction
 
 SHEET = "rows.csv"  # a run's log: the header of its sheet and its own rows
 

@@ -11,9 +11,9 @@ from assay.intake.content import sha256
 from assay.intake.imported import UNKNOWN, Imported, imported_run, imported_trial, keep_logs, numbered
 from assay.intake.training_logs import Asked
 from assay.logs.tf_cnn_benchmarks import cnn_run, devices_of
+from assay.readers.tf_cnn_log import TF_CNN, THROUGHPUT, TfCnnLogParams
 from assay.records import Run, RunState, Shape, digest_of
 from assay.rundir.files import word
-from assay.workloads.tf_cnn_log import TF_CNN, THROUGHPUT, TfCnnLogParams
 
 
 def import_cnn_logs(paths: Sequence[Path], asked: Asked) -> Imported:

@@ -12,9 +12,9 @@ from assay.intake.imported import UNKNOWN, Imported, imported_run, imported_tria
 from assay.intake.training_logs import Asked
 from assay.logs.figures import Found
 from assay.logs.tools import TOOLS
+from assay.readers.tool_log import TOOL_LOG, ToolLogParams
 from assay.records import Run, RunState, Shape, digest_of
 from assay.rundir.files import word
-from assay.workloads.tool_log import TOOL_LOG, ToolLogParams
 
 _NAMES = ("model", "test", "operation")  # facts that tell what was run from what else the program can
 _RANKS = ("ranks", "workers", "gpus")

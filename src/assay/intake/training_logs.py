@@ -16,11 +16,11 @@ from assay.intake.content import sha256
 from assay.intake.imported import UNKNOWN, Imported, create, imported_run, imported_trial
 from assay.logs.result_sets import ResultSet
 from assay.logs.stated_system import flat
+from assay.readers.mlperf_log import MLPERF, THROUGHPUT, TIME_PER_EPOCH, TIME_TO_TRAIN
 from assay.records import Provenance, Run, RunState, Scalar, Shape, TrainingRun, digest_of
 from assay.rundir import session as rundir
 from assay.rundir.files import safe_name, word
 from assay.rundir.session import Session
-from assay.workloads.mlperf_log import MLPERF, THROUGHPUT, TIME_PER_EPOCH, TIME_TO_TRAIN
 
 
 @dataclass(frozen=True)

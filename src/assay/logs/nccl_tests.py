@@ -14,11 +14,14 @@ Source: NVIDIA/nccl-tests, src/common.cu and src/util.cu, doc/PERFORMANCE.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
+from assay.errors import InputError
 from assay.inputs import Log, reading
+from assay.logs.figures import Figure, Found
 from assay.logs.nccl_agreement import agreeing, measured, ranks_of, torn_notes
 from assay.logs.nccl_json import of_json
 from assay.logs.nccl_rows import (
@@ -34,9 +37,20 @@ from assay.logs.nccl_rows import (
     problem,
     version,
 )
-from assay.records import Scalar
+from assay.records import Metric, Scalar
 
 __all__ = ["Device", "NcclTest", "Row", "Timing", "is_nccl_test", "nccl_test"]
+
+MARK: Final = re.compile(
+    rb"(?:#\s+(?:size|bytes)|\b(?:size\s+count|bytes\s+N)\s+type)\s[^\n]*algbw[^\n]*busbw"
+    rb"|\bCollective test starting: "
+    rb'|"args"\s*:\s*\[\s*"[^"\n]*_perf'
+)
+METRICS: Final = (
+    Metric("busbw", "B/s", "higher", "bus bandwidth, as nccl-tests define it", scales=False),
+    Metric("algbw", "B/s", "higher", "size over time", scales=False),
+    Metric("latency", "s", "lower", "of one operation", scales=False),
+)
 
 _HEADER = re.compile(
     r"(?:#\s+(?=size\s|bytes\s)|\b(?=(?:size\s+count|bytes\s+N)\s+type\s)).*\balgbw\b.*\bbusbw\b"
@@ -62,6 +76,36 @@ def nccl_test(path: Path) -> NcclTest:
     if not begins_as_json or table.rows:  # another program's line may come first
         return replace(table, cut=log.cut)
     return of_json(path)
+
+
+def nccl_tests(path: Path) -> Found:
+    """A log's figures, with what it says of itself. Raises InputError where there is no such file."""
+    try:
+        test = nccl_test(path)
+    except InputError as error:
+        if not path.is_file():
+            raise
+        return Found(problems=[problem.what for problem in error.problems])
+    found = Found(skipped=test.skipped, cut=test.cut, notes=test.notes)
+    found.problems += [test.problem] if test.problem else []
+    found.facts |= test.facts
+    found.facts |= {"operation": test.operation} if test.operation else {}
+    if test.devices and len(test.devices) == test.facts.get("ranks"):
+        found.facts["nodes"] = len({device.host for device in test.devices})
+    elif test.devices:
+        found.facts["ranks_listed"] = len(test.devices)
+    found.figures += figures(test)
+    return found
+
+
+def figures(test: NcclTest) -> Iterator[Figure]:
+    """Bandwidths and latency of each size, out of place and in place, where they were measured."""
+    for row in test.rows:
+        for place, way in (("out-of-place", row.out_of_place), ("in-place", row.in_place)):
+            if way is not None and way.algbw > 0:
+                labels: dict[str, Scalar] = {"payload_bytes": row.size_bytes, "buffers": place}
+                for metric, value in zip(METRICS, (way.busbw, way.algbw, way.time_s), strict=True):
+                    yield Figure(metric.name, value, labels, {}, row.line, metric.unit)
 
 
 def is_nccl_test(path: Path) -> bool:

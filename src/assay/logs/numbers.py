@@ -2,7 +2,7 @@
 
 `system`, `metric`, `run` and `value` must be there. `workload`, `shape`, `unit`, `session`, `better` and
 `started_at` are understood; every other column is a label that tells a figure from its siblings, but for
-those that say how the run was made (workloads/numbers.py, `FACTS`). A table of `assay export` is known by its
+those that say how the run was made (readers/numbers.py, `FACTS`). A table of `assay export` is known by its
 own columns (`exported`). Separated by commas, semicolons or tabs, whichever the header has most of.
 """
 

@@ -9,22 +9,21 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from assay.errors import InputError
 from assay.inputs import Log
 from assay.logs import (
     deeplearningexamples,
     gpu_burn,
     horovod,
     iperf3,
+    nccl_tests,
     nvbandwidth,
     param_comms,
     perftest,
     timm,
 )
 from assay.logs.figures import Figure, Found
-from assay.logs.nccl_tests import nccl_test
 from assay.logs.patterns import searcher
-from assay.records import Metric, Scalar
+from assay.records import Metric
 
 Pick = Callable[[Sequence[float]], float]
 _SAME: Final = 0.01  # server and client print one measurement, each as its own clock has it
@@ -62,48 +61,10 @@ def tools_of(path: Path) -> list[Tool]:
     return [tool for name, tool in TOOLS.items() if name not in unseen]
 
 
-# nccl-tests, which its workload reads with more care than figures alone ----------------------------------
-
-_NCCL_MARK: Final = re.compile(
-    rb"(?:#\s+(?:size|bytes)|\b(?:size\s+count|bytes\s+N)\s+type)\s[^\n]*algbw[^\n]*busbw"
-    rb"|\bCollective test starting: "
-    rb'|"args"\s*:\s*\[\s*"[^"\n]*_perf'
-)
-_NCCL_METRICS: Final = (
-    Metric("busbw", "B/s", "higher", "bus bandwidth, as nccl-tests define it", scales=False),
-    Metric("algbw", "B/s", "higher", "size over time", scales=False),
-    Metric("latency", "s", "lower", "of one operation", scales=False),
-)
-
-
-def _nccl_tests(path: Path) -> Found:
-    try:
-        test = nccl_test(path)
-    except InputError as error:
-        if not path.is_file():
-            raise
-        return Found(problems=[problem.what for problem in error.problems])
-    problems = [test.problem] if test.problem else []
-    found = Found(problems=problems, skipped=test.skipped, cut=test.cut, notes=test.notes)
-    found.facts |= test.facts
-    found.facts |= {"operation": test.operation} if test.operation else {}
-    if test.devices and len(test.devices) == test.facts.get("ranks"):
-        found.facts["nodes"] = len({device.host for device in test.devices})
-    elif test.devices:
-        found.facts["ranks_listed"] = len(test.devices)
-    for row in test.rows:
-        for place, way in (("out-of-place", row.out_of_place), ("in-place", row.in_place)):
-            if way is not None and way.algbw > 0:
-                labels: dict[str, Scalar] = {"payload_bytes": row.size_bytes, "buffers": place}
-                for metric, value in zip(_NCCL_METRICS, (way.busbw, way.algbw, way.time_s), strict=True):
-                    found.figures.append(Figure(metric.name, value, labels, {}, row.line, metric.unit))
-    return found
-
-
 TOOLS: Final[Mapping[str, Tool]] = {
     tool.name: tool
     for tool in (
-        Tool("nccl-tests", _NCCL_MARK, _nccl_tests, _NCCL_METRICS),
+        Tool("nccl-tests", nccl_tests.MARK, nccl_tests.nccl_tests, nccl_tests.METRICS),
         Tool("perftest", perftest.MARK, perftest.perftest, perftest.METRICS),
         Tool("iperf3", iperf3.MARK, iperf3.iperf3, iperf3.METRICS),
         Tool("param-comms", param_comms.MARK, param_comms.param_comms, param_comms.METRICS),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pydantic import ConfigDict
 
+from assay.readers.exchange import metrics
+from assay.readers.payload_log import payload_reader
 from assay.workloads import exchange
 from assay.workloads.exchange import ExchangeParams
 from assay.workloads.workload import Workload
-
-METRICS = exchange.metrics("all_reduce")
 
 
 class AllreduceParams(ExchangeParams):
@@ -23,13 +23,8 @@ class AllreduceParams(ExchangeParams):
 
 
 ALLREDUCE = Workload(
-    name="allreduce",
+    reader=payload_reader("allreduce", AllreduceParams, metrics("all_reduce")),
     about="sum values over all ranks: bus bandwidth and latency by payload size, checked",
-    params=AllreduceParams,
-    metrics=lambda _params: METRICS,
-    sample="",
-    flops=lambda _params: None,
     task=exchange.task,
-    read=lambda logs, _params: exchange.read(logs, "all_reduce"),
     timed_s=exchange.timed_s,
 )

@@ -10,9 +10,11 @@ from typing import Final, Literal
 from pydantic import ConfigDict, Field
 
 from assay.errors import InputError
+from assay.readers import Reader
+from assay.readers.exchange import Operation, metrics, read, read_with_links
 from assay.records import Reading, Shape, Task
 from assay.workloads import exchange
-from assay.workloads.exchange import NCCL_MODES, ExchangeParams, Operation
+from assay.workloads.exchange import NCCL_MODES, ExchangeParams
 from assay.workloads.workload import Workload
 
 # Open MPI's byte transfer layers; vader is shared memory's name in 4 and still one of its names in 5.
@@ -62,23 +64,19 @@ def _debug(backend: str) -> dict[str, str]:
 
 
 def _read(logs: Mapping[str, Path], params: CollectivesParams) -> Reading:
-    reading = exchange.read(logs, params.operation)
     if params.mode == "auto" or params.backend != "nccl":
-        return reading
-    used = exchange.used_between_ranks(logs)
-    facts = {**reading.facts, **exchange.transport_facts(used, params.mode)}
-    skipped = reading.skipped_lines + used.skipped
-    return replace(reading, facts=facts, skipped_lines=skipped, links=exchange.links(used, {}))
+        return read(logs, params.operation)
+    return read_with_links(logs, params.operation, params.mode)
 
 
 COLLECTIVES = Workload(
-    name="collectives",
+    reader=Reader(
+        "collectives",
+        CollectivesParams,
+        metrics=lambda params: metrics(params.operation),
+        read=_read,
+    ),
     about="an exchange between all ranks by torch.distributed or MPI: bandwidth and latency, checked",
-    params=CollectivesParams,
-    metrics=lambda params: exchange.metrics(params.operation),
-    sample="",
-    flops=lambda _params: None,
     task=_task,
-    read=_read,
     timed_s=exchange.timed_s,
 )

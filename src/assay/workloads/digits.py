@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
 from assay.errors import InputError
-from assay.logs.mlperf import training_run
-from assay.records import Metric, Reading, Shape, Task
-from assay.workloads import payload_log
-from assay.workloads.program import Params, program_task
+from assay.readers import Reader
+from assay.readers.reader import Params
+from assay.readers.training import read_to_target
+from assay.records import Metric, Reading, Shape, Task, TrainingRun
+from assay.workloads.program import program_task
 from assay.workloads.workload import Workload
 
 DATA = "assay_payloads/datasets/digits.csv.gz"
@@ -74,26 +74,24 @@ def _task(params: DigitsParams, shape: Shape, seed: int) -> Task:
 
 
 def _read(logs: Mapping[str, Path], params: DigitsParams) -> Reading:
-    if "rank-0.log" not in logs:
-        return payload_log.read(logs, _metrics(params))
-    training = training_run(logs["rank-0.log"])
-    if training.status == "success":
-        return replace(payload_log.read(logs, _metrics(params)), training=training)
-    reading = payload_log.read(logs, PER_EPOCH)  # what was trained was trained at some speed
-    reached = [accuracy for _, accuracy in training.evaluations]
-    best = f"the best was {max(reached):.4g}" if reached else "there was no evaluation"
-    problem = f"target accuracy {params.target:g} was not reached: {training.status}, {best}"
-    return replace(reading, training=training, problems=(problem, *reading.problems))
+    def no_result(training: TrainingRun) -> str:
+        reached = [accuracy for _, accuracy in training.evaluations]
+        best = f"the best was {max(reached):.4g}" if reached else "there was no evaluation"
+        return f"target accuracy {params.target:g} was not reached: {training.status}, {best}"
+
+    return read_to_target(logs, _metrics(params), no_result)
 
 
 DIGITS = Workload(
-    name="digits",
+    reader=Reader(
+        "digits",
+        DigitsParams,
+        _metrics,
+        _read,
+        version=2,
+        flops=lambda _params: TRAINING_FLOPS,
+    ),
     about="train a small network on handwritten digits to a target accuracy: time to train",
-    params=DigitsParams,
-    metrics=_metrics,
     sample="image",
-    flops=lambda _params: TRAINING_FLOPS,
     task=_task,
-    read=_read,
-    version=2,
 )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-
 from pydantic import ConfigDict, Field, model_validator
 
 from assay.errors import InputError
-from assay.records import Metric, Reading, Shape, Task
-from assay.workloads import payload_log
-from assay.workloads.program import Params, program_task
+from assay.readers.payload_log import payload_reader
+from assay.readers.reader import Params
+from assay.records import Metric, Shape, Task
+from assay.workloads.program import program_task
 from assay.workloads.workload import Workload
 
 _ALIGNED = 4096  # bytes that reads past the page cache are a multiple of
@@ -60,10 +58,6 @@ class DiskParams(Params):
         return self
 
 
-def _metrics(_params: DiskParams) -> tuple[Metric, ...]:
-    return METRICS
-
-
 def _task(params: DiskParams, shape: Shape, seed: int) -> Task:
     if shape.ranks != 1:
         raise InputError("a disk is read by one rank; write the shape 1x1")
@@ -71,18 +65,9 @@ def _task(params: DiskParams, shape: Shape, seed: int) -> Task:
     return program_task("assay_payloads.micro.disk", params, seed=seed, without=without)
 
 
-def _read(logs: Mapping[str, Path], _params: DiskParams) -> Reading:
-    return payload_log.read(logs, METRICS)
-
-
 DISK = Workload(
-    name="disk",
+    reader=payload_reader("disk", DiskParams, METRICS),
     about="read a file past the page cache, in order and at random",
-    params=DiskParams,
-    metrics=_metrics,
-    sample="",
-    flops=lambda _params: None,
     task=_task,
-    read=_read,
     timed_s=lambda params: 2 * params.min_time_s,
 )

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
 from assay.logs import gpu_burn, nvbandwidth
-from assay.logs.tools import TOOLS
-from assay.records import Reading, Shape, Task
-from assay.workloads import reported
-from assay.workloads.program import Params, program_task
+from assay.readers.reader import Params
+from assay.readers.reported import reported_reader
+from assay.records import Shape, Task
+from assay.workloads.program import program_task
 from assay.workloads.workload import Workload
 
 
@@ -89,32 +88,16 @@ def _gpu_burn_task(params: GpuBurnParams, _shape: Shape, _seed: int) -> Task:
     return _on_each_node(params, [*argv, str(params.seconds)], in_its_directory=True)
 
 
-def _read_nvbandwidth(logs: Mapping[str, Path], _params: NvbandwidthParams) -> Reading:
-    return reported.read(logs, TOOLS["nvbandwidth"], nvbandwidth.report, nvbandwidth.METRICS[0])
-
-
-def _read_gpu_burn(logs: Mapping[str, Path], _params: GpuBurnParams) -> Reading:
-    return reported.read(logs, TOOLS["gpu-burn"], gpu_burn.report, gpu_burn.METRICS[0])
-
-
 NVBANDWIDTH = Workload(
-    name="nvbandwidth",
+    reader=reported_reader(
+        "nvbandwidth", NvbandwidthParams, nvbandwidth.report, lambda _params: nvbandwidth.METRICS
+    ),
     about="copies between the GPUs of a node, and between them and its memory, by NVIDIA's nvbandwidth",
-    params=NvbandwidthParams,
-    metrics=lambda _params: nvbandwidth.METRICS,
-    sample="",
-    flops=lambda _params: None,
     task=_nvbandwidth_task,
-    read=_read_nvbandwidth,
 )
 GPU_BURN = Workload(
-    name="gpu-burn",
+    reader=reported_reader("gpu-burn", GpuBurnParams, gpu_burn.report, lambda _params: gpu_burn.METRICS),
     about="matrix products on all GPUs of a node by gpu-burn, checked: rate, temperature and power",
-    params=GpuBurnParams,
-    metrics=lambda _params: gpu_burn.METRICS,
-    sample="",
-    flops=lambda _params: None,
     task=_gpu_burn_task,
-    read=_read_gpu_burn,
     timed_s=lambda params: float(params.seconds),
 )

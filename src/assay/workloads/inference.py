@@ -11,10 +11,11 @@ from pydantic import ConfigDict, Field, model_validator
 
 from assay.errors import InputError
 from assay.logs.loadgen import printed_run
+from assay.readers import Reader, payload_log
+from assay.readers.loadgen_log import LoadgenLogParams, metrics_of
+from assay.readers.reader import Params
 from assay.records import Metric, Reading, Shape, Task
-from assay.workloads import payload_log
-from assay.workloads.loadgen_log import LoadgenLogParams, metrics_of
-from assay.workloads.program import Params, program_task
+from assay.workloads.program import program_task
 from assay.workloads.workload import Workload
 
 ACCURACY = Metric(
@@ -180,12 +181,8 @@ def _read(logs: Mapping[str, Path], params: InferenceParams) -> Reading:
 
 
 INFERENCE = Workload(
-    name="inference",
+    reader=Reader("inference", InferenceParams, _metrics, _read, flops=_flops),
     about="answer LoadGen's queries in one of MLPerf inference's scenarios",
-    params=InferenceParams,
-    metrics=_metrics,
     sample="sample",
-    flops=_flops,
     task=_task,
-    read=_read,
 )

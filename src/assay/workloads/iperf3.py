@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 from pydantic import ConfigDict, Field
 
 from assay.logs import iperf3
-from assay.logs.tools import TOOLS
-from assay.records import Metric, Reading, Scalar, Shape, Task
-from assay.workloads import reported
-from assay.workloads.program import Params, program_task
+from assay.readers.reader import Params
+from assay.readers.reported import reported_reader
+from assay.records import Scalar, Shape, Task
+from assay.workloads.program import program_task
 from assay.workloads.two_workers import Direction, check_two_workers
 from assay.workloads.workload import Workload
 
@@ -63,22 +62,9 @@ def _label(of_report: Mapping[str, Scalar], of_figure: Mapping[str, Scalar]) -> 
     return {**of_report, "way": "0-to-1" if of_figure.get("direction") == "reverse" else "1-to-0"}
 
 
-def _read(logs: Mapping[str, Path], _params: Iperf3Params) -> Reading:
-    return reported.read(logs, TOOLS["iperf3"], iperf3.report, METRICS[0], _label)
-
-
-def _metrics(_params: Iperf3Params) -> tuple[Metric, ...]:
-    return METRICS
-
-
 IPERF3 = Workload(
-    name="iperf3",
+    reader=reported_reader("iperf3", Iperf3Params, iperf3.report, lambda _params: METRICS, _label),
     about="TCP between two nodes by iperf3, in each direction: bandwidth, retransmits, CPU",
-    params=Iperf3Params,
-    metrics=_metrics,
-    sample="",
-    flops=lambda _params: None,
     task=_task,
-    read=_read,
     timed_s=lambda params: len(params.directions) * (params.seconds + params.omit_seconds),
 )

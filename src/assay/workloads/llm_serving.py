@@ -13,10 +13,11 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from assay.errors import InputError, Problem
+from assay.readers import Reader, payload_log
+from assay.readers.payload_log import MOST_PROBLEMS
+from assay.readers.reader import Params
 from assay.records import Metric, Reading, Shape, Task, TaskFile
-from assay.workloads import payload_log
-from assay.workloads.payload_log import MOST_PROBLEMS
-from assay.workloads.program import Params, absolute, content, program_task
+from assay.workloads.program import absolute, content, program_task
 from assay.workloads.workload import Workload
 
 CONFIDENCE = 0.99  # of LoadGen's early stopping, by which the client calls a run VALID
@@ -232,13 +233,8 @@ def _read(logs: Mapping[str, Path], params: LlmServingParams) -> Reading:
 
 
 LLM_SERVING = Workload(
-    name="llm-serving",
+    reader=Reader("llm-serving", LlmServingParams, _metrics, _read),
     about="load on an LLM server (OpenAI's API): time to first token, per output token, tokens/s",
-    params=LlmServingParams,
-    metrics=_metrics,
-    sample="",
-    flops=lambda _params: None,
     task=_task,
-    read=_read,
     timed_s=lambda params: params.min_duration_s if params.scenario != "search" else None,
 )

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Self
 
 from pydantic import ConfigDict, Field, model_validator
 
+from assay.readers.image_flops import mask_rcnn_flops
 from assay.workloads.training import TrainingParams, training_workload
 
-# Forward FLOPs of torchvision's maskrcnn_resnet50_fpn, by torch's counter: of each pixel in backbone, pyramid
-# and proposals; of each region drawn in the box head; of each object in the mask head. torchvision states
-# 134.38 G multiply-adds: those of 800 × 800 pixels and 1,000 regions in which nothing is found.
-FLOPS_A_PIXEL = 374.5e3
-FLOPS_A_REGION = 28.62e6
-FLOPS_A_MASK = 1.0601e9
-FROZEN_FLOPS_A_PIXEL = 31.3e3  # stem and first stage, which have no backward when they are not trained
-OBJECTS = 7  # an image of COCO has 7.3; more masks are computed where proposals overlap them: not counted
 RESNET50 = (3, 4, 6, 3)
 WIDTH = 256
 
@@ -80,24 +72,13 @@ class MaskRcnnParams(TrainingParams):
         return self
 
 
-def image_flops(height: int, width: int, regions: int = 512, *, frozen: bool = True) -> float:
-    """FLOPs to train on an image of so many pixels, in whole strides of 32; with its objects' masks alone.
-
-    >>> round(image_flops(800, 1067) / 1e9)
-    990
-    """
-    pixels = math.prod(32 * math.ceil(side / 32) for side in (height, width))
-    heads = regions * FLOPS_A_REGION + OBJECTS * FLOPS_A_MASK
-    return 3 * heads + (3 * FLOPS_A_PIXEL - 2 * FROZEN_FLOPS_A_PIXEL * frozen) * pixels
-
-
 def _flops(params: MaskRcnnParams) -> float | None:
     """Of an image of COCO's commonest shape, 4:3, as synthetic ones are."""
     if params.blocks != RESNET50 or params.width != WIDTH:
         return None
     longer = min(params.min_size * 4 // 3, params.max_size)
     frozen = params.backbone is not None
-    return image_flops(longer * 3 // 4, longer, params.regions, frozen=frozen)
+    return mask_rcnn_flops(longer * 3 // 4, longer, params.regions, frozen=frozen)
 
 
 MASKRCNN = training_workload(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from assay.records import Metric, Reading, Shape, Task
-from assay.workloads import payload_log
-from assay.workloads.program import Params, program_task
+from assay.readers.payload_log import payload_reader
+from assay.readers.reader import Params
+from assay.records import Metric, Shape, Task
+from assay.workloads.program import program_task
 from assay.workloads.workload import Workload
 
 METRICS = (
@@ -39,26 +38,13 @@ class MatmulParams(Params):
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU where there is one.")
 
 
-def _metrics(_params: MatmulParams) -> tuple[Metric, ...]:
-    return METRICS
-
-
 def _task(params: MatmulParams, _shape: Shape, seed: int) -> Task:
     return program_task("assay_payloads.micro.matmul", params, seed=seed)
 
 
-def _read(logs: Mapping[str, Path], _params: MatmulParams) -> Reading:
-    return payload_log.read(logs, METRICS)
-
-
 MATMUL = Workload(
-    name="matmul",
+    reader=payload_reader("matmul", MatmulParams, METRICS),
     about="multiply matrices: arithmetic rate by size and number format, checked",
-    params=MatmulParams,
-    metrics=_metrics,
-    sample="",
-    flops=lambda _params: None,
     task=_task,
-    read=_read,
     timed_s=lambda params: len(params.sizes) * len(params.dtypes) * params.min_time_s,
 )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from assay.records import Metric, Reading, Shape, Task
-from assay.workloads import payload_log
-from assay.workloads.program import Params, program_task
+from assay.readers.payload_log import payload_reader
+from assay.readers.reader import Params
+from assay.records import Metric, Shape, Task
+from assay.workloads.program import program_task
 from assay.workloads.workload import Workload
 
 METRICS = (
@@ -39,26 +38,13 @@ class MembwParams(Params):
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU where there is one.")
 
 
-def _metrics(_params: MembwParams) -> tuple[Metric, ...]:
-    return METRICS
-
-
 def _task(params: MembwParams, _shape: Shape, _seed: int) -> Task:
     return program_task("assay_payloads.micro.membw", params)
 
 
-def _read(logs: Mapping[str, Path], _params: MembwParams) -> Reading:
-    return payload_log.read(logs, METRICS)
-
-
 MEMBW = Workload(
-    name="membw",
+    reader=payload_reader("membw", MembwParams, METRICS),
     about="STREAM's triad on CPU or GPU: memory bandwidth, checked",
-    params=MembwParams,
-    metrics=_metrics,
-    sample="",
-    flops=lambda _params: None,
     task=_task,
-    read=_read,
     timed_s=lambda params: params.min_time_s,
 )

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from pydantic import ConfigDict, Field
 
 from assay.errors import InputError
-from assay.logs.nccl_tests import NcclTest, Row, nccl_test
-from assay.records import Measurement, Reading, Scalar, Shape, Task
-from assay.workloads import exchange
-from assay.workloads.exchange import NCCL_MODES, Mode, Operation
-from assay.workloads.program import Params, program_task
+from assay.readers import Reader, exchange, nccl_tests
+from assay.readers.exchange import Operation
+from assay.readers.reader import Params
+from assay.records import Shape, Task
+from assay.workloads.exchange import NCCL_MODES, Mode
+from assay.workloads.program import program_task
 from assay.workloads.workload import Workload
 
 
@@ -53,47 +52,14 @@ def _task(params: NcclTestsParams, shape: Shape, _seed: int) -> Task:
     return replace(task, env={"NCCL_DEBUG": "INFO", **NCCL_MODES[params.mode]})
 
 
-def _read(logs: Mapping[str, Path], params: NcclTestsParams) -> Reading:
-    if "rank-0.log" not in logs:
-        return Reading(problems=("there is no rank-0.log: nothing was printed",))
-    try:
-        test = nccl_test(logs["rank-0.log"])
-    except InputError as error:
-        return Reading(problems=(str(error),))
-    used = exchange.used_between_ranks(logs)
-    told = exchange.transport_facts(used, params.mode)
-    return Reading(
-        measurements=tuple(_measured(test, params.operation)) if not test.problem else (),
-        facts={**test.facts, "operation": params.operation, **told},
-        problems=(test.problem,) if test.problem else (),
-        skipped_lines=test.skipped + used.skipped,
-        cut_lines=test.cut,
-        links=exchange.links(used, {device.rank: device.host for device in test.devices}),
-    )
-
-
-def _measured(test: NcclTest, operation: Operation) -> Iterator[Measurement]:
-    metrics = exchange.metrics(operation)
-    for row in test.rows:
-        for place, way in (("out-of-place", row.out_of_place), ("in-place", row.in_place)):
-            if way is not None and way.algbw > 0:
-                for metric, value in zip(metrics, (way.busbw, way.algbw, way.time_s), strict=True):
-                    labels = _labels(row, place)
-                    yield Measurement(metric.name, value, metric.unit, labels, "rank-0.log", row.line)
-
-
-def _labels(row: Row, place: str) -> dict[str, Scalar]:
-    return {"payload_bytes": row.size_bytes, "buffers": place}
-
-
 NCCL_TESTS = Workload(
-    name="nccl-tests",
+    reader=Reader(
+        "nccl-tests",
+        NcclTestsParams,
+        metrics=lambda params: exchange.metrics(params.operation),
+        read=lambda logs, params: nccl_tests.read(logs, params.operation, params.mode),
+        version=3,
+    ),
     about="NVIDIA's nccl-tests: bus bandwidth and latency by size, and the transport that NCCL used",
-    params=NcclTestsParams,
-    metrics=lambda params: exchange.metrics(params.operation),
-    sample="",
-    flops=lambda _params: None,
     task=_task,
-    read=_read,
-    version=3,
 )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
 from assay.logs import perftest
-from assay.logs.tools import TOOLS
-from assay.records import Metric, Reading, Shape, Task
-from assay.workloads import reported
-from assay.workloads.program import Params, program_task
+from assay.readers.reader import Params
+from assay.readers.reported import reported_reader
+from assay.records import Metric, Shape, Task
+from assay.workloads.program import program_task
 from assay.workloads.two_workers import Direction, check_two_workers
 from assay.workloads.workload import Workload
 
@@ -95,17 +93,8 @@ def _task(params: PerftestParams, shape: Shape, _seed: int) -> Task:
     return program_task("assay_payloads.exchange.perftest", located, without=("directory",))
 
 
-def _read(logs: Mapping[str, Path], params: PerftestParams) -> Reading:
-    return reported.read(logs, TOOLS["perftest"], perftest.report, _metrics(params)[0])
-
-
 PERFTEST = Workload(
-    name="perftest",
+    reader=reported_reader("perftest", PerftestParams, perftest.report, _metrics),
     about="RDMA between two nodes by perftest (ib_write_bw and its siblings), each port, each direction",
-    params=PerftestParams,
-    metrics=_metrics,
-    sample="",
-    flops=lambda _params: None,
     task=_task,
-    read=_read,
 )

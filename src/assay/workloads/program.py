@@ -6,22 +6,16 @@ import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo
+from pydantic import BaseModel, ValidationInfo
 
 from assay import payload_files
 from assay.inputs import read_whole
 from assay.records import Task, TaskFile
 
 
-class Params(BaseModel):
-    """Parameters of a workload: unknown keys are refused, values don't change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
 def program_task(
     program: str,
-    params: Params,
+    params: BaseModel,
     *,
     seed: int | None = None,
     data: Sequence[str] = (),

@@ -6,13 +6,8 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
+from assay.readers.image_flops import resnet_flops
 from assay.workloads.training import TrainingParams, training_workload
-
-# GFLOP of an image at 224×224. ResNet-50: 8.18 forward (4.09 G multiply-adds: torchvision's v1.5; He et al.
-# 2015 count 3.8 G for v1) and twice that backward: 3 × forward less the first layer's gradient by its input.
-# The others likewise from 3.63 and 7.33.
-TRAINING_GFLOP_AT_224 = {"resnet18": 10.65, "resnet34": 21.75, "resnet50": 24.3}
-TRAINING_FLOPS_AT_224 = TRAINING_GFLOP_AT_224["resnet50"] * 1e9
 
 
 class ResNet50Params(TrainingParams):
@@ -49,7 +44,7 @@ class ResNet50Params(TrainingParams):
 
 
 def _flops(params: ResNet50Params) -> float | None:
-    return TRAINING_GFLOP_AT_224[params.model] * 1e9 * (params.image_size / 224) ** 2
+    return resnet_flops(params.model, params.image_size)
 
 
 RESNET50 = training_workload(

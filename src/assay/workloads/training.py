@@ -1,4 +1,4 @@
-"""What all training workloads have in common: parameters, the job that they become, how its log is read."""
+"""What all training workloads have in common: parameters, and the job that they become."""
 
 from __future__ import annotations
 
@@ -10,30 +10,14 @@ from typing import Literal, Self, TypeVar
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from assay.errors import InputError
-from assay.logs.mlperf import training_run
-from assay.records import Metric, Reading, Shape, Task, TrainingRun
-from assay.workloads import payload_log
-from assay.workloads.program import Params, program_task
+from assay.readers import Reader
+from assay.readers.reader import Params
+from assay.readers.training import read_training, training_metrics
+from assay.records import Metric, Reading, Shape, Task
+from assay.workloads.program import program_task
 from assay.workloads.workload import Workload
 
-STEP_TIME = Metric("step_time", "s", "lower", "one training step on the slowest rank", scales=False)
-PER_EPOCH = Metric("time_per_epoch", "s", "lower", "run_start to run_stop over epochs: evaluation included")
-TO_TARGET = (
-    Metric("time_to_train", "s", "lower", "run_start to run_stop: training and evaluation to the target"),
-    Metric("epochs_to_target", "epochs", None, "passes over the data to the target: the seed's luck"),
-)
-DATA_WAIT = Metric(
-    "data_wait",
-    "",
-    "lower",
-    "share of the time in training steps that waited for the next batch",
-    scales=False,
-)
-OPERATOR_TIME = Metric(
-    "operator_time", "s", None, "an operator itself in one step, of those that take most", scales=False
-)
 TRACE = "trace.json.gz"  # as the profiler of the program names it
-READ_RATE = Metric("read_rate", "B/s", "higher", "stored bytes read a second by all ranks together")
 
 
 class TrainingParams(Params):
@@ -137,7 +121,7 @@ def training_workload(
     flops    FLOPs to train on one; None where unknown. Of data-only, where nothing is trained, it isn't asked
     round_   of MLPerf, whose rules the log of a real training follows
 
-    The others as `Workload` has them.
+    The others as `Reader` and `Workload` have them.
     """
 
     def metrics(asked: Own) -> tuple[Metric, ...]:
@@ -150,9 +134,10 @@ def training_workload(
         return _task(program, asked, shape, seed)
 
     def read(logs: Mapping[str, Path], asked: Own) -> Reading:
-        return _read(logs, asked, metrics(asked), round_)
+        return read_training(logs, asked, metrics(asked), round_)
 
-    return Workload(name, about, params, metrics, sample, trained_flops, task, read, version)
+    reader = Reader(name, params, metrics, read, version, trained_flops)
+    return Workload(reader, about, task, sample)
 
 
 def _task(program: str, params: TrainingParams, shape: Shape, seed: int) -> Task:
@@ -165,43 +150,3 @@ def _task(program: str, params: TrainingParams, shape: Shape, seed: int) -> Task
         )
     outputs = (TRACE,) if params.profile else ()
     return replace(program_task(program, params, seed=seed), outputs=outputs)
-
-
-def training_metrics(params: TrainingParams, sample: str) -> tuple[Metric, ...]:
-    """What a training workload reports in its mode, the primary metric first.
-
-    sample  plural: `images`
-    """
-    rate = Metric("throughput", f"{sample}/s", "higher", f"{sample} trained a second by all ranks together")
-    operators = (OPERATOR_TIME,) if params.profile else ()
-    if params.mode == "synthetic":
-        return (rate, STEP_TIME, *operators)
-    if params.mode == "data-only":
-        read = replace(rate, about=f"{sample} read and decoded a second by all ranks together")
-        return (read, STEP_TIME, READ_RATE)
-    to_target = TO_TARGET if params.target is not None else TO_TARGET[:1]
-    # How long an epoch takes is the system's and comes first; how many it takes is the seed's.
-    return (PER_EPOCH, *to_target, rate, DATA_WAIT, *operators)
-
-
-def _read(
-    logs: Mapping[str, Path], params: TrainingParams, metrics: tuple[Metric, ...], round_: str
-) -> Reading:
-    """What the logs of a training say; a real one is read by the rules of MLPerf's round as well."""
-    if params.mode != "real" or "rank-0.log" not in logs:
-        return payload_log.read(logs, metrics)
-    training = training_run(logs["rank-0.log"], round_=round_)
-    if training.status == "success":
-        return replace(payload_log.read(logs, metrics), training=training)
-    # what was trained was trained at some speed
-    reading = payload_log.read(logs, [metric for metric in metrics if metric not in TO_TARGET])
-    return replace(reading, training=training, problems=(_no_result(training, params), *reading.problems))
-
-
-def _no_result(training: TrainingRun, params: TrainingParams) -> str:
-    """Why a training has no time to train."""
-    if training.status in ("invalid", "unfinished"):
-        return training.problem
-    reached = [quality for _, quality in training.evaluations]
-    told = f"evaluations gave {', '.join(f'{x:.4g}' for x in reached[-5:])}" if reached else "no evaluation"
-    return f"target {params.target:g} was not reached: {training.status}, {told}"

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from assay.analyse.comparison.compare import compare
+from assay.readers.loadgen_log import INFERRED, THROUGHPUT, TOKENS
 from assay.records import Doubt, Measurement, Metric, Result, Scalar
 from assay.report import markdown
 from assay.report.contents.contents import gather
-from assay.workloads.loadgen_log import INFERRED, THROUGHPUT, TOKENS
 from stated_runs import metrics, side
 
 OFFICIAL: dict[str, Scalar] = {

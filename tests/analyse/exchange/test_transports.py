@@ -13,9 +13,9 @@ from test_nccl_tests_workload import stand_in
 
 from assay.cli import assay
 from assay.logs.nccl_debug import transports
+from assay.readers import exchange
 from assay.records import Links, Result
 from assay.report.sentences import transports as transport_words
-from assay.workloads import exchange
 from stated_runs import result
 
 INFO = "{host}:1:1 [{gpu}] NCCL INFO "

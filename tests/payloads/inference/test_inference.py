@@ -88,7 +88,9 @@ def run(*folders: Path) -> subprocess.CompletedProcess[str]:
 
 
 def read(folder: Path, params: Mapping[str, Any]) -> Reading:
-    return INFERENCE.read({"rank-0.log": folder / "rank-0.log"}, INFERENCE.params(**SMALL | dict(params)))
+    return INFERENCE.reader.read(
+        {"rank-0.log": folder / "rank-0.log"}, INFERENCE.params(**SMALL | dict(params))
+    )
 
 
 def mlperf_conf() -> bytes:
@@ -130,7 +132,7 @@ def test_each_scenario_is_valid_in_short_form_on_both_backends(ran: Path, name: 
     reading = read(ran / name, params)
     assert reading.problems == ()
     assert reading.skipped_lines == 0
-    first = INFERENCE.metrics(INFERENCE.params(**SMALL | dict(params)))[0]
+    first = INFERENCE.reader.metrics(INFERENCE.params(**SMALL | dict(params)))[0]
     score = reading.measurements[0]
     assert (score.metric, score.unit, score.file) == (first.name, first.unit, "rank-0.log")
     assert (reading.facts["validity"], reading.facts["scenario"]) == ("VALID", params["scenario"])
@@ -358,9 +360,9 @@ def test_the_flops_of_a_sample_are_what_torch_counts(model: str, scale: float) -
     batch = [torch.from_numpy(one)[None] for one in asked.synthetic(np.random.default_rng(1), size)]
     with torch.inference_mode(), FlopCounterMode(display=False) as counter:
         network(*batch)
-    stated = INFERENCE.flops(INFERENCE.params(model=model))
+    stated = INFERENCE.reader.flops(INFERENCE.params(model=model))
     assert counter.get_total_flops() * scale**2 == pytest.approx(stated, rel=0.02)
-    assert INFERENCE.flops(INFERENCE.params(model=model, size=64)) is None
+    assert INFERENCE.reader.flops(INFERENCE.params(model=model, size=64)) is None
 
 
 @pytest.mark.usefixtures("_installed")
@@ -382,14 +384,14 @@ def test_bounds_are_those_of_the_mlperf_conf_that_loadgen_carries_and_sizes_thos
         else:
             assert f"\n{bound}\n".encode() in held
             assert f"\n{samples}\n".encode() in held
-        assert INFERENCE.flops(INFERENCE.params(model=name, size=model.size)) is not None
+        assert INFERENCE.reader.flops(INFERENCE.params(model=name, size=model.size)) is not None
 
 
 def test_the_flops_of_bert_are_those_of_its_layers() -> None:
     """A layer of BERT: 12 products with weights of hidden², and two of tokens with tokens."""
     for model, layers, hidden, tokens in (("bert-large", 24, 1024, 384), ("bert-tiny", 2, 128, 128)):
         expected = layers * tokens * (24 * hidden**2 + 4 * tokens * hidden)
-        assert INFERENCE.flops(INFERENCE.params(model=model)) == pytest.approx(expected, rel=0.005)
+        assert INFERENCE.reader.flops(INFERENCE.params(model=model)) == pytest.approx(expected, rel=0.005)
 
 
 @pytest.mark.usefixtures("_installed")

@@ -97,7 +97,7 @@ def load(folder: Path, url: str, env: Mapping[str, str] | None = None, seed: int
     log.write_text(ran.stdout)
     lines = (folder / task.outputs[0]).read_text().splitlines()
     requests = [request for request in map(json.loads, lines) if request["stretch"]]
-    reading = WORKLOAD.read({"rank-0.log": log}, asked)
+    reading = WORKLOAD.reader.read({"rank-0.log": log}, asked)
     return Ran(ran.returncode, ran.stderr, ran.stdout, reading, sorted(requests, key=lambda r: r["number"]))
 
 
@@ -844,8 +844,9 @@ def test_one_client_is_one_process() -> None:
 
 
 def test_the_scenario_decides_what_comes_first() -> None:
-    first = {
-        scenario: WORKLOAD.metrics(WORKLOAD.params(model="m", scenario=scenario, ttft_bound_s=1.0))[0].name
+    asked = {
+        scenario: WORKLOAD.params(model="m", scenario=scenario, ttft_bound_s=1.0)
         for scenario in ("server", "users", "search")
     }
+    first = {scenario: WORKLOAD.reader.metrics(params)[0].name for scenario, params in asked.items()}
     assert first == {"server": "first_token", "users": "token_throughput", "search": "max_rate"}

@@ -97,7 +97,7 @@ def test_bert_large_takes_what_mlperfs_takes() -> None:
     assert every_word == pytest.approx(368e9, rel=0.01)
     assert 3 * every_word == pytest.approx(1104e9, rel=0.01)
     a_token = 3 * forward_flops(1024, 4096, 24, 30_528, 512, 76) / 512
-    assert WORKLOADS["bert"].flops(BertParams()) == a_token
+    assert WORKLOADS["bert"].reader.flops(BertParams()) == a_token
     assert a_token * 512 == pytest.approx(3 * 340e9, rel=0.01), "76 of 512 words are predicted"
 
 

@@ -51,7 +51,7 @@ def test_its_flops_are_those_that_torch_counts_where_lstms_are_products() -> Non
 def test_a_token_of_mlperfs_gnmt_takes_half_of_what_a_pair_takes() -> None:
     assert forward_flops(1024, 32_320, 32) == pytest.approx(0.255e9, rel=0.01)
     assert 3 * forward_flops(1024, 32_320, 32) == pytest.approx(0.765e9, rel=0.01)
-    flops = import_module("assay.workloads").WORKLOADS["gnmt"].flops
+    flops = import_module("assay.workloads").WORKLOADS["gnmt"].reader.flops
     assert flops(GnmtParams()) == pytest.approx(0.765e9 / 2, rel=0.01)
 
 

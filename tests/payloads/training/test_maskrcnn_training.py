@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 import pytest
 
 import made_coco
-from assay.workloads.maskrcnn import MASKRCNN, OBJECTS, MaskRcnnParams
+from assay.readers.image_flops import OBJECTS
+from assay.workloads.maskrcnn import MASKRCNN, MaskRcnnParams
 from payload_processes import end, free_port, start, torchrun
 from training_contract import TrainingContract
 
@@ -79,7 +80,7 @@ def test_its_flops_are_those_that_torch_counts() -> None:
         heads = network.roi_heads
         heads.box_predictor(heads.box_head(torch.empty(params.regions, 256, 7, 7)))
         heads.mask_predictor(heads.mask_head(torch.empty(OBJECTS, 256, 14, 14)))
-    assert 3 * counter.get_total_flops() == pytest.approx(MASKRCNN.flops(params), rel=0.01)
+    assert 3 * counter.get_total_flops() == pytest.approx(MASKRCNN.reader.flops(params), rel=0.01)
 
 
 @pytest.mark.torch
@@ -98,7 +99,9 @@ def test_what_a_given_backbone_freezes_is_less_to_compute(tmp_path: Path) -> Non
     with FlopCounterMode(display=False) as counter, torch.device("meta"):
         body = detector().backbone.body
         body.layer1(body.maxpool(body.conv1(torch.empty(1, 3, 800, 1088))))
-    saved = MASKRCNN.flops(MaskRcnnParams()) - MASKRCNN.flops(MaskRcnnParams(backbone="/resnet50.pth"))
+    saved = MASKRCNN.reader.flops(MaskRcnnParams()) - MASKRCNN.reader.flops(
+        MaskRcnnParams(backbone="/resnet50.pth")
+    )
     assert 2 * counter.get_total_flops() == pytest.approx(saved, rel=0.01)
 
 

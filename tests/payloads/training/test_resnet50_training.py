@@ -214,5 +214,5 @@ def test_flops_are_those_that_torch_counts(payload: Callable[[str], Any], model:
     with counter.FlopCounterMode(display=False) as counted:
         network(image)
     workload = WORKLOADS["resnet50"]
-    stated = workload.flops(workload.params(model=model))
+    stated = workload.reader.flops(workload.params(model=model))
     assert stated == pytest.approx(3 * counted.get_total_flops(), rel=0.03)

@@ -94,7 +94,7 @@ def test_its_flops_are_those_that_torch_counts(architecture: str, encoder: str) 
     with FlopCounterMode(display=False) as counter, torch.device("meta"):
         network(encoder_name=encoder, encoder_weights=None, classes=20)(torch.empty(2, 3, 1216, 1920))
     params = SegmentationParams(architecture=architecture, encoder=encoder)
-    assert 3 * counter.get_total_flops() / 2 == pytest.approx(SEGMENTATION.flops(params), rel=0.01)
+    assert 3 * counter.get_total_flops() / 2 == pytest.approx(SEGMENTATION.reader.flops(params), rel=0.01)
 
 
 def colours(directory: Path, *, reduced: bool = True, **classes: str) -> Any:

@@ -58,11 +58,11 @@ def test_its_flops_are_those_that_torch_counts() -> None:
     with FlopCounterMode(display=False) as counter, torch.device("meta"):
         maps = list(network.backbone(torch.empty(1, 3, 300, 300)).values())
         network.head(maps)
-    assert 3 * counter.get_total_flops() == pytest.approx(SSD.flops(SsdParams()), rel=0.01)
+    assert 3 * counter.get_total_flops() == pytest.approx(SSD.reader.flops(SsdParams()), rel=0.01)
     assert [features.shape[-1] for features in maps] == [38, 19, 10, 5, 3, 1]
     boxes = zip(maps, network.anchor_generator.num_anchors_per_location(), strict=True)
     assert sum(features.shape[-1] ** 2 * number for features, number in boxes) == 8732
-    assert SSD.flops(SsdParams(blocks=(1, 1, 1))) is None
+    assert SSD.reader.flops(SsdParams(blocks=(1, 1, 1))) is None
 
 
 @pytest.mark.torch

@@ -56,7 +56,7 @@ def test_a_training_on_one_synthetic_batch_gives_its_figures(
     run = run_by_command(name, params)
     assert (run["state"], run["cause"]) == ("finished", "")
     workload = WORKLOADS[name]
-    expected = workload.metrics(workload.params(**params))
+    expected = workload.reader.metrics(workload.params(**params))
     assert {m["metric"] for m in run["measurements"]} == {metric.name for metric in expected}
     assert all(m["value"] > 0 for m in run["measurements"])
     assert run["facts"]["data"] == "synthetic"

@@ -50,7 +50,7 @@ def test_its_flops_are_those_that_torch_counts() -> None:
 
 def test_a_token_of_the_big_transformer_takes_what_mlperfs_takes() -> None:
     assert forward_flops(1024, 4096, 6, 33_708, 32) == pytest.approx(0.424e9, rel=0.01)
-    flops = import_module("assay.workloads").WORKLOADS["transformer"].flops
+    flops = import_module("assay.workloads").WORKLOADS["transformer"].reader.flops
     assert flops(TransformerParams()) == pytest.approx(1.27e9, rel=0.01)
 
 

@@ -6,15 +6,18 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+from pydantic import BaseModel
 
 from assay.errors import InputError
 from assay.logs.figures import Figure, Found
 from assay.logs.reports import Report, reports
-from assay.logs.tools import Tool, picked
+from assay.logs.tools import TOOLS, Tool, picked
+from assay.readers import payload_log
+from assay.readers.reader import Reader
 from assay.records import Measurement, Metric, Reading, Scalar
 from assay.units import factor
-from assay.workloads import payload_log
 
 Label = Callable[[Mapping[str, Scalar], Mapping[str, Scalar]], dict[str, Scalar]]
 """Labels of a measurement, from those of its report and those of the figure in it."""
@@ -23,7 +26,7 @@ SERVER: Final = "server"
 
 
 @dataclass(frozen=True)
-class _Read:
+class _Reported:
     """One report and what it says; `file` is the log's name."""
 
     file: str
@@ -35,22 +38,41 @@ class _Read:
         return f"{self.file}: {labels}"
 
 
-def read(
+def _labels_of_both(of_report: Mapping[str, Scalar], of_figure: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    return {**of_report, **of_figure}
+
+
+def reported_reader(
+    tool: str,
+    params: type[BaseModel],
+    report: Callable[[str], Found],
+    metrics: Callable[[Any], tuple[Metric, ...]],
+    label: Label = _labels_of_both,
+) -> Reader:
+    """Of a tool's workload, which has the tool's name; its first metric has to be measured.
+
+    report  a report's text → what it says
+    """
+    return Reader(
+        tool,
+        params,
+        metrics,
+        read=lambda logs, asked: _read(logs, TOOLS[tool], report, metrics(asked)[0], label),
+    )
+
+
+def _read(
     logs: Mapping[str, Path],
     tool: Tool,
-    reader: Callable[[str], Found],
+    report_of: Callable[[str], Found],
     metric: Metric,
-    label: Label = lambda of_report, of_figure: {**of_report, **of_figure},
+    label: Label,
 ) -> Reading:
-    """Every report but a server's, which its client has too.
-
-    reader  the tool's, of a text
-    metric  what has to be measured
-    """
+    """Every report but a server's, which its client has too."""
     stated = payload_log.read(logs, ())
     try:
         every = [
-            _Read(name, report, reader(report.text))
+            _Reported(name, report, report_of(report.text))
             for name, path in logs.items()
             for report in reports(path)
             if report.part != SERVER
@@ -77,12 +99,12 @@ def read(
     )
 
 
-def _counted(every: Sequence[_Read]) -> list[_Read]:
+def _counted(every: Sequence[_Reported]) -> list[_Reported]:
     """Of reports with equal labels, a table and the JSON after it, the one with the most figures.
 
     The last of those that have as many.
     """
-    best: dict[str, _Read] = {}
+    best: dict[str, _Reported] = {}
     for one in every:
         key = repr(sorted(one.report.labels.items()))
         if key not in best or len(one.found.figures) >= len(best[key].found.figures):
@@ -90,7 +112,7 @@ def _counted(every: Sequence[_Read]) -> list[_Read]:
     return [*best.values()]
 
 
-def _measured(one: _Read, tool: Tool, label: Label) -> list[Measurement]:
+def _measured(one: _Reported, tool: Tool, label: Label) -> list[Measurement]:
     """Raises ValueError where a metric has two figures for the same labels."""
     alike: dict[tuple[str, str], list[Figure]] = defaultdict(list)
     for figure in one.found.figures:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from assay.errors import InputError
 from assay.logs.mllog import EventReader
 from assay.logs.mlperf import training_run
-from assay.records import Measurement, Metric, Reading, Scalar, Series, Shape, Task, TrainingRun
-from assay.workloads.mlperf_flops import sample_flops
-from assay.workloads.program import Params
-from assay.workloads.workload import Workload
+from assay.readers.mlperf_flops import sample_flops
+from assay.readers.reader import Params, Reader
+from assay.records import Measurement, Metric, Reading, Scalar, Series, TrainingRun
 
 # Time to train mixes two things: how long an epoch takes is the system's, how many it takes is the seed's.
 # The verdict rests on the first, and on throughput where the log counts no epochs.
@@ -31,10 +29,6 @@ class MlperfLogParams(Params):
 def _flops(params: MlperfLogParams) -> float | None:
     known = sample_flops(params.benchmark, params.round)
     return None if known is None else known.flops
-
-
-def _task(_params: MlperfLogParams, _shape: Shape, _seed: int) -> Task:
-    raise InputError("workload mlperf: imported logs can't be run; it is what `assay import` makes")
 
 
 def _read(logs: Mapping[str, Path], params: MlperfLogParams) -> Reading:
@@ -86,14 +80,11 @@ def _series(found: TrainingRun) -> tuple[Series, ...]:
     return (Series("eval_accuracy", "", "samples" if found.epochs is None else "epoch", x, y),)
 
 
-MLPERF = Workload(
+MLPERF = Reader(
     name="mlperf",
-    about="MLPerf training logs that others made (by `assay import`)",
     params=MlperfLogParams,
     metrics=lambda _params: (TIME_PER_EPOCH, THROUGHPUT, TIME_TO_TRAIN, EPOCHS),
-    sample="sample",
     flops=_flops,
-    task=_task,
     read=_read,
     version=5,
 )

@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from pydantic import BaseModel
+
 from assay.errors import InputError
 from assay.logs.mllog import Event, EventReader
+from assay.readers.reader import Reader
 from assay.records import ConfusionMatrix, Measurement, Metric, Reading, Scalar, Series
 from assay.units import convert
 
@@ -38,6 +41,16 @@ def read(logs: Mapping[str, Path], metrics: Sequence[Metric]) -> Reading:
         if not name.startswith("probe-"):
             job.read_file(name, path)
     return job.reading()
+
+
+def payload_reader(name: str, params: type[BaseModel], metrics: Sequence[Metric]) -> Reader:
+    """Of a workload that always measures the same metrics, all of them printed by our own program."""
+    return Reader(
+        name,
+        params,
+        metrics=lambda _params: tuple(metrics),
+        read=lambda logs, _params: read(logs, metrics),
+    )
 
 
 def few(problems: Sequence[str]) -> tuple[str, ...]:

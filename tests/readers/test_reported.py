@@ -37,7 +37,7 @@ def log(*parts: tuple[str, dict[str, Any], str]) -> str:
 def read(directory: Path, text: str) -> Reading:
     path = directory / "rank-0.log"
     path.write_text(text, errors="replace")
-    return PERFTEST.read({path.name: path}, PerftestParams())
+    return PERFTEST.reader.read({path.name: path}, PerftestParams())
 
 
 def test_a_figure_knows_its_line_in_the_whole_log(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_no_spoilt_log_makes_a_reader_raise_or_give_a_record_that_is_not_json(
     spoilt = text[:at] + "\n".join(data.draw(st.lists(pieces, max_size=3))) + text[at + cut :]
     path = tmp_path_factory.mktemp("fuzz") / "rank-0.log"
     path.write_text(spoilt, errors="replace")
-    reading = workload.read({path.name: path}, workload.params())
+    reading = workload.reader.read({path.name: path}, workload.params())
     assert from_json(Reading, to_json(reading)) == reading
     assert reading.measurements or reading.problems
 
@@ -120,4 +120,4 @@ def test_the_logs_that_are_spoilt_here_are_read_whole(tmp_path: Path) -> None:
     for workload in (PERFTEST, IPERF3, NVBANDWIDTH):
         path = tmp_path / f"{workload.name}.log"
         path.write_text(LOGS[workload.name])
-        assert workload.read({path.name: path}, workload.params()).problems == ()
+        assert workload.reader.read({path.name: path}, workload.params()).problems == ()

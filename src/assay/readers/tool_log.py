@@ -10,14 +10,12 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
-from assay.errors import InputError
 from assay.logs.figures import Figure
 from assay.logs.tools import TOOLS, picked
-from assay.records import Measurement, Metric, Reading, Series, Shape, Task
+from assay.readers.payload_log import few
+from assay.readers.reader import Params, Reader
+from assay.records import Measurement, Metric, Reading, Series
 from assay.units import factor
-from assay.workloads.payload_log import few
-from assay.workloads.program import Params
-from assay.workloads.workload import Workload
 
 
 class ToolLogParams(Params):
@@ -41,10 +39,6 @@ def _metrics(params: ToolLogParams) -> tuple[Metric, ...]:
     """The tool's; of names of the program's own the unit stands with each figure."""
     named = tuple(Metric(name, "", "higher", "as the program names it") for name in params.named)
     return named or TOOLS[params.tool].metrics
-
-
-def _task(params: ToolLogParams, _shape: Shape, _seed: int) -> Task:
-    raise InputError(f"imported logs of {params.tool} can't be run; they are what `assay import` makes")
 
 
 def _read(logs: Mapping[str, Path], params: ToolLogParams) -> Reading:
@@ -84,14 +78,10 @@ def _series(figures: Sequence[Figure]) -> Iterator[Series]:
         yield Series(figures[0].metric, unit, "step", x, tuple(value * scale for value in y))
 
 
-TOOL_LOG = Workload(
+TOOL_LOG = Reader(
     name="tool-log",
-    about="logs of nccl-tests, perftest, Horovod and others that others made (by `assay import`)",
     params=ToolLogParams,
     metrics=_metrics,
-    sample="",
-    flops=lambda _params: None,
-    task=_task,
     read=_read,
     version=3,
 )

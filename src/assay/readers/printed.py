@@ -14,9 +14,9 @@ from assay.logs.mlperf import training_run
 from assay.logs.patterns import Match, Pattern
 from assay.logs.tf_cnn_benchmarks import Step, cnn_run
 from assay.logs.tools import TOOLS, Tool
+from assay.readers.payload_log import finite
 from assay.records import Scalar, TrainingRun
 from assay.units import convert
-from assay.workloads.payload_log import finite
 
 VALUE = "value"
 # What MLPerf's rules make of a log: metric → its unit and how it is had from a training that succeeded.

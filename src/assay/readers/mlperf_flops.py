@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from assay.logs.rounds import Round, number
-from assay.workloads.maskrcnn import image_flops
-from assay.workloads.resnet50 import TRAINING_FLOPS_AT_224
+from assay.readers.image_flops import mask_rcnn_flops, resnet_flops
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ _VOCABULARY: Final = 128_256
 
 SAMPLE_FLOPS: Final = (
     SampleFlops(
-        "resnet", (0, 5), (4, 0), TRAINING_FLOPS_AT_224, "image, 224 × 224",
+        "resnet", (0, 5), (4, 0), resnet_flops("resnet50"), "image, 224 × 224",
         "torchvision's ResNet-50 v1.5: 4.09 G multiply-adds forward",
     ),
     SampleFlops(
@@ -62,7 +61,7 @@ SAMPLE_FLOPS: Final = (
         f"{_TORCH}: torchvision's RetinaNet on ResNeXt-50 32x4d, 264 classes",
     ),
     SampleFlops(
-        "maskrcnn", (0, 5), (3, 1), image_flops(800, 1067), "image, 800 × 1,067",
+        "maskrcnn", (0, 5), (3, 1), mask_rcnn_flops(800, 1067), "image, 800 × 1,067",
         f"{_TORCH}: torchvision's maskrcnn_resnet50_fpn, 512 regions, 7 masks; stem and first stage frozen",
     ),
     SampleFlops(

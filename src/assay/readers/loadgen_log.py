@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from assay.errors import InputError
 from assay.logs.inference_app import app_run
 from assay.logs.loadgen import inference_run
 from assay.logs.loadgen_text import DETAIL, SUMMARY
-from assay.records import InferenceRun, Metric, Reading, Shape, Task
-from assay.workloads.program import Params
-from assay.workloads.workload import Workload
+from assay.readers.reader import Params, Reader
+from assay.records import InferenceRun, Metric, Reading
 
 ESTIMATE = Metric(
     "latency_estimate", "s", "lower", "percentile of latency, early-stopping estimate", scales=False
@@ -68,10 +66,6 @@ def metrics_of(params: LoadgenLogParams) -> tuple[Metric, ...]:
     return (scored, *(metric for metric in metrics if metric is not scored))
 
 
-def _task(_params: LoadgenLogParams, _shape: Shape, _seed: int) -> Task:
-    raise InputError("workload loadgen: imported logs can't be run; it is what `assay import` makes")
-
-
 def _read(logs: Mapping[str, Path], _params: LoadgenLogParams) -> Reading:
     found = run_of(logs)
     if found.problem:
@@ -81,13 +75,9 @@ def _read(logs: Mapping[str, Path], _params: LoadgenLogParams) -> Reading:
     return Reading(measurements=found.figures, facts={**stated, **facts})
 
 
-LOADGEN = Workload(
+LOADGEN = Reader(
     name="loadgen",
-    about="MLPerf inference logs that others made (by `assay import`)",
     params=LoadgenLogParams,
     metrics=metrics_of,
-    sample="sample",
-    flops=lambda _params: None,
-    task=_task,
     read=_read,
 )

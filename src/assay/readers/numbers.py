@@ -7,12 +7,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from assay.errors import InputError
 from assay.inputs import read_whole
 from assay.logs.numbers import parse
-from assay.records import Better, Measurement, Metric, Reading, Scalar, Shape, Task
-from assay.workloads.program import Params
-from assay.workloads.workload import Workload
+from assay.readers.reader import Params, Reader
+from assay.records import Better, Measurement, Metric, Reading, Scalar
 
 # Names whose direction nobody doubts. What isn't here and isn't said has none, and then no verdict of faster
 # or slower. The third says whether it ideally grows (a time: falls) with the ranks.
@@ -71,10 +69,6 @@ def _metrics(params: NumbersParams) -> tuple[Metric, ...]:
     )
 
 
-def _task(_params: NumbersParams, _shape: Shape, _seed: int) -> Task:
-    raise InputError("workload numbers: imported figures can't be run; it is what `assay import` makes")
-
-
 def _read(logs: Mapping[str, Path], _params: NumbersParams) -> Reading:
     [(name, path), *more] = logs.items()
     if more:
@@ -98,14 +92,10 @@ def _without_facts(labels: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
     return {name: value for name, value in labels.items() if name not in FACTS}
 
 
-NUMBERS = Workload(
+NUMBERS = Reader(
     name="numbers",
-    about="figures that others measured, from a spreadsheet (by `assay import`)",
     params=NumbersParams,
     metrics=_metrics,
-    sample="",
-    flops=lambda _params: None,
-    task=_task,
     read=_read,
     version=2,
 )

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from assay.errors import InputError
 from assay.logs.tf_cnn_benchmarks import CnnRun, cnn_run
-from assay.records import Measurement, Metric, Reading, Series, Shape, Task
-from assay.workloads.program import Params
-from assay.workloads.workload import Workload
+from assay.readers.reader import Params, Reader
+from assay.records import Measurement, Metric, Reading, Series
 
 THROUGHPUT = Metric("throughput", "images/s", "higher", "images of all workers a second")
 WORKER = Metric(
@@ -30,12 +28,6 @@ class TfCnnLogParams(Params):
     """What is known of a log beside its own lines."""
 
     benchmark: str | None = None
-
-
-def _task(_params: TfCnnLogParams, _shape: Shape, _seed: int) -> Task:
-    raise InputError(
-        "workload tf-cnn-benchmarks: imported logs can't be run; it is what `assay import` makes"
-    )
 
 
 def _read(logs: Mapping[str, Path], _params: TfCnnLogParams) -> Reading:
@@ -93,14 +85,10 @@ def _series(found: CnnRun) -> Iterator[Series]:
             yield Series(metric.name, metric.unit, "step", tuple(map(float, x)), tuple(map(float, y)))
 
 
-TF_CNN = Workload(
+TF_CNN = Reader(
     name="tf-cnn-benchmarks",
-    about="logs of tf_cnn_benchmarks that others made (by `assay import`)",
     params=TfCnnLogParams,
     metrics=lambda _params: (THROUGHPUT, WORKER, JITTER, LOSS),
-    sample="image",
-    flops=lambda _params: None,
-    task=_task,
     read=_read,
     version=2,
 )

@@ -1,0 +1,202 @@
+"""Metrics that a suite asks for of any program: where rank 0 prints each, and which figure counts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, median
+from typing import Final, Literal, Self
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from assay.inputs import LONGEST_LINE
+from assay.logs.figures import Figure, Found
+from assay.logs.patterns import compiled
+from assay.logs.whole_numbers import NUMBER
+from assay.readers import printed
+from assay.readers.payload_log import few
+from assay.readers.reader import Params
+from assay.records import Better, Measurement, Metric, Reading, Series
+from assay.units import factor
+
+_LOG: Final = "rank-0.log"
+_LONGEST_PATTERN = 500
+
+# Readers that know a program: its metrics and their units.
+_KNOWN: Mapping[str | None, Mapping[str, str]] = {
+    "mlperf": {name: unit for name, (unit, _) in printed.TRAINING.items()},
+    "tf_cnn_benchmarks": {name: unit for name, (unit, _) in printed.CNN.items()},
+    **{
+        name: {metric.name: metric.unit for metric in tool.metrics}
+        for name, tool in printed.PROGRAMS.items()
+        if tool.metrics
+    },
+}
+
+
+class CommandMetric(Params):
+    """One metric: where its figure is in the log, its unit, its better direction, which of several counts.
+
+    `rate: {pattern: 'images/sec: (?P<value>[-+.0-9eE]+)', unit: images/s, better: higher, pick: median}`
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"pattern": rf"images/sec: (?P<value>{NUMBER})", "unit": "images/s", "better": "higher"}
+            ]
+        }
+    )
+
+    pattern: str | None = Field(
+        None,
+        max_length=_LONGEST_PATTERN,
+        description="Regular expression searched in every line of rank 0, whose figure counts for all ranks: "
+        "print totals there. Python's syntax, without lookaround and "
+        "references back to a group (the engine is RE2, whose time is bounded). The group named `value` "
+        "is the whole figure: a match of a part of a number is a problem of the run. Groups named `step` and "
+        "`epoch` make a series of all figures; other named groups are labels. Only the first "
+        f"{LONGEST_LINE} bytes of a line are searched.",
+    )
+    reader: (
+        Literal["mllog", "mlperf", "tf_cnn_benchmarks", "horovod", "timm", "deeplearningexamples"] | None
+    ) = Field(
+        None,
+        description="Instead of a pattern. mllog: MLPerf log lines whose key is the metric's name. mlperf: "
+        f"what MLPerf's rules make of a training log; the metric is one of {', '.join(printed.TRAINING)}. "
+        f"tf_cnn_benchmarks: what that program prints; the metric is one of {', '.join(printed.CNN)}. "
+        "horovod (its synthetic benchmarks), timm (train.py, benchmark.py), deeplearningexamples (by their "
+        "own names, like train.total_ips): what those print, a run that broke being no result.",
+    )
+    unit: str = Field("", description="Unit of the figure as printed: images/s, MB/s, ms; none for a count.")
+    better: Better | None = Field(
+        None,
+        description="`higher` or `lower`: which direction is an improvement. Without it Assay says that the "
+        "figure moved, never that it is better or worse.",
+    )
+    pick: Literal["last", "first", "mean", "median", "min", "max"] = Field(
+        "last",
+        description="`last`, `first`, `mean`, `median`, `min` or `max`: what counts where the figure is "
+        "printed several times with equal labels.",
+    )
+    about: str = Field("", description="One line for people.")
+
+    @field_validator("pattern")
+    @classmethod
+    def _is_a_pattern(cls, pattern: str | None) -> str | None:
+        if pattern is None:
+            return None
+        if printed.VALUE not in compiled(pattern).names:
+            raise ValueError(
+                f"{pattern!r} has no group named value; write (?P<value>{NUMBER}) around the number"
+            )
+        return pattern
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        if (self.pattern is None) == (self.reader is None):
+            raise ValueError("give either a pattern or a reader")
+        return self
+
+
+def check_readers(metrics: Mapping[str, CommandMetric]) -> None:
+    """Raises ValueError where a reader doesn't give a metric, or gives it in another unit."""
+    for name, metric in metrics.items():
+        if metric.reader not in _KNOWN:
+            continue
+        known = _KNOWN[metric.reader]
+        if name not in known:
+            raise ValueError(f"{name}: the reader {metric.reader} gives {', '.join(known)}")
+        if factor(metric.unit)[1] != factor(known[name])[1]:
+            unit = known[name] or "no unit"
+            raise ValueError(f"{name}: found unit {metric.unit!r}; the reader {metric.reader} gives {unit}")
+
+
+def metrics_of(asked: Mapping[str, CommandMetric]) -> tuple[Metric, ...]:
+    """As the suite describes them, in base units."""
+    return tuple(
+        Metric(name, factor(metric.unit)[1], metric.better, metric.about) for name, metric in asked.items()
+    )
+
+
+def read(logs: Mapping[str, Path], asked: Mapping[str, CommandMetric]) -> Reading:
+    """What rank 0 printed. A metric that it did not print is a problem."""
+    if _LOG not in logs:
+        return Reading(problems=(f"there is no {_LOG}: nothing printed to look for figures in",))
+    log = logs[_LOG]
+    found = Found()
+    patterns = {m: compiled(one.pattern) for m, one in asked.items() if one.pattern is not None}
+    if patterns:
+        printed.by_patterns(log, patterns, {m: asked[m].unit for m in patterns}, found)
+    if keys := _units(asked, "mllog"):
+        printed.by_keys(log, keys, found)
+    rules = _units(asked, "mlperf")
+    training = printed.by_rules(log, rules, found) if rules else None
+    if of_cnn := _units(asked, "tf_cnn_benchmarks"):
+        printed.by_tf_cnn_benchmarks(log, of_cnn, found)
+    for program, tool in printed.PROGRAMS.items():
+        if of_program := _units(asked, program):
+            printed.by_tool(log, tool, of_program, found)
+    figures = {m: [figure for figure in found.figures if figure.metric == m] for m in asked}
+    cut = _cut(found.cut)
+    missing = [f"no figure for {m}: {_searched(asked[m])}{cut}" for m in figures if not figures[m]]
+    return Reading(
+        measurements=tuple(x for m, all_of in figures.items() for x in _picked(asked[m], all_of, _LOG)),
+        series=tuple(x for m, all_of in figures.items() for x in _series(asked[m], all_of)),
+        facts=found.facts,
+        problems=(*few(found.problems), *missing),
+        skipped_lines=found.skipped,
+        cut_lines=found.cut,
+        training=training,
+    )
+
+
+def _units(asked: Mapping[str, CommandMetric], reader: str) -> dict[str, str]:
+    return {name: one.unit for name, one in asked.items() if one.reader == reader}
+
+
+def _searched(asked: CommandMetric) -> str:
+    if asked.pattern is not None:
+        return f"no line of rank 0 matches {asked.pattern!r}"
+    if asked.reader != "mllog":
+        return "the log of rank 0 doesn't say"
+    return "no MLPerf log line of rank 0 has this key"
+
+
+def _cut(lines: int) -> str:
+    what = "line is" if lines == 1 else "lines are"
+    were = "was" if lines == 1 else "were"
+    return f"; {lines} {what} longer than {LONGEST_LINE} bytes and {were} searched that far" if lines else ""
+
+
+def _picked(asked: CommandMetric, figures: Sequence[Figure], file: str) -> Iterator[Measurement]:
+    """One measurement for each set of labels; the line is that of the figure, or of the last one averaged."""
+    scale, unit = factor(asked.unit)
+    by_labels: dict[str, list[Figure]] = defaultdict(list)
+    for figure in figures:
+        by_labels[repr(sorted(figure.labels.items()))].append(figure)
+    for alike in by_labels.values():
+        value = _PICKS[asked.pick]([figure.value for figure in alike])
+        line = next((figure.line for figure in reversed(alike) if figure.value == value), alike[-1].line)
+        yield Measurement(alike[-1].metric, value * scale, unit, alike[-1].labels, file, line)
+
+
+def _series(asked: CommandMetric, figures: Sequence[Figure]) -> Iterator[Series]:
+    """All figures that say at which step or epoch they were printed."""
+    scale, unit = factor(asked.unit)
+    for axis in printed.STEPS:
+        placed = [(figure.at[axis], figure.value * scale) for figure in figures if axis in figure.at]
+        if placed:
+            x, y = zip(*placed, strict=True)
+            yield Series(figures[0].metric, unit, axis, x, y)
+
+
+_PICKS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "last": lambda values: values[-1],
+    "first": lambda values: values[0],
+    "mean": fmean,
+    "median": median,
+    "min": min,
+    "max": max,
+}
