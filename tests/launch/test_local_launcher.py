@@ -186,8 +186,7 @@ def test_a_keeper_that_comes_too_late_starts_nothing(launcher: LocalLauncher, tm
     directory = launcher.spool / asked.token
     late = LocalLauncher(launcher.system, tmp_path / "other")
     assert late.find(asked.token) is None
-    (late.spool / asked.token / "spec.json").write_bytes((directory / "spec.json").read_bytes())
-    for detach in ([], ["--detach"]):
+    for detach in ([], ["--detach"], ["--detach"]):
         argv = [
             sys.executable,
             "-I",
@@ -199,6 +198,7 @@ def test_a_keeper_that_comes_too_late_starts_nothing(launcher: LocalLauncher, tm
         refused = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert refused.returncode == keeper_program.EXIT_NOT_OURS
         assert "given up" in refused.stderr
+        (late.spool / asked.token / "spec.json").write_bytes((directory / "spec.json").read_bytes())
     assert not (late.spool / asked.token / "streams").exists()
 
 
@@ -422,22 +422,31 @@ def test_a_failing_probe_is_told_in_its_stream_and_fails_nothing(
 # What is on the disk
 
 
-def test_the_disk_holds_only_the_added_variables_and_only_for_their_owner(
+def test_the_disk_holds_no_variable_of_a_job_that_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_OF_THE_SHELL", "hunter2")
-    launcher = LocalLauncher(LocalSystem(env={"OF_THE_SYSTEM": "1"}), tmp_path)
-    asked = job(python("print(1)"), env={"OF_THE_TASK": "2"})
+    launcher = LocalLauncher(LocalSystem(env={"OF_THE_SYSTEM": "hunter3"}), tmp_path)
+    asked = job(python(SLEEP), env={"OF_THE_TASK": "hunter4"})
     handle = launcher.submit(asked)
-    follow_to_end(launcher, handle)
+    wait_for_output(launcher, handle)
     directory = tmp_path / asked.token
-    assert json.loads((directory / "spec.json").read_text())["env"] == {
-        "OF_THE_SYSTEM": "1",
-        "OF_THE_TASK": "2",
-    }
     assert directory.stat().st_mode & 0o077 == 0
     for path in directory.rglob("*"):
-        assert path.is_dir() or b"hunter2" not in path.read_bytes()
+        assert path.is_dir() or b"hunter" not in path.read_bytes()
+    launcher.cancel(handle)
+
+
+def test_what_can_not_be_written_whole_is_removed_again(
+    launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device", "spec.part")
+
+    monkeypatch.setattr(sent, "write_spec", refuse)
+    with pytest.raises(LaunchError, match="No space left"):
+        launcher.submit(job(python("print(1)"), env={"OF_THE_TASK": "hunter4"}))
+    assert [*launcher.spool.iterdir()] == []
 
 
 def test_a_disk_that_can_not_be_written_is_told(tmp_path: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assay.api.evidence import runs_directory
-from assay.api.systems import system_named
+from assay.api.systems import every_system, on_command_line, system_named
 from assay.errors import AssayError
 
 if TYPE_CHECKING:
@@ -31,6 +32,48 @@ class Leftovers:
     found: tuple[Remains, ...]
     removed: frozenset[str]
     error: str
+
+
+@dataclass(frozen=True)
+class NotLookedAt:
+    """Another system of which the runs directory has jobs that are not over, or directories.
+
+    command  the words that look at it
+    """
+
+    system: str
+    jobs: int
+    command: str
+
+
+def not_looked_at(
+    looked_at: Collection[str],
+    *,
+    systems: str | PathLike[str] | None = None,
+    runs: str | PathLike[str] | None = None,
+) -> tuple[NotLookedAt, ...]:
+    """What the runs directory knows to be left of systems that `clean` has not looked at, by their names.
+
+    systems  the file that was used; None: systems.yaml here
+
+    Of a system that the file lacks, the session's own copy of its systems is named.
+    """
+    from assay.run import leftovers
+
+    directory = runs_directory(runs)
+    written = {system.name for system in every_system(systems)}
+    jobs: dict[str, list[leftovers.Known]] = {}
+    for job in leftovers.known(directory).values():
+        if job.system not in looked_at:
+            jobs.setdefault(job.system, []).append(job)
+    return tuple(
+        NotLookedAt(
+            name,
+            len(of),
+            f"assay clean {on_command_line(name, systems if name in written else of[-1].session.systems)}",
+        )
+        for name, of in sorted(jobs.items())
+    )
 
 
 def clean(

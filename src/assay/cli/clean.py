@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,16 +60,21 @@ def command(
     Exit codes: 0 looked, and removed what was requested; 4 no such system; 5 one of the systems could not be
     looked at, or something can't be removed.
     """
-    from assay.api.leftovers import clean
+    from assay.api.leftovers import clean, not_looked_at
 
     if all_systems and system is not None:
         raise InputError("name a SYSTEM or write --all, not both")
     chosen = every_system(systems_file) if all_systems else [system_named(system, systems_file)]
     cleaned = [_plain(clean(one, yes=yes, running=running, runs=runs_dir)) for one in chosen]
+    others = not_looked_at([one.name for one in chosen], systems=systems_file, runs=runs_dir)
     if as_json:
-        echo_json({"schema": "assay.clean/1", "systems": cleaned})
+        not_looked = [asdict(other) for other in others]
+        echo_json({"schema": "assay.clean/1", "systems": cleaned, "not_looked_at": not_looked})
     else:
         _show(cleaned, asked=yes)
+        for other in others:
+            jobs = f"{other.jobs} {'job' if other.jobs == 1 else 'jobs'}"
+            click.echo(f"{other.system}: not looked at; {runs_dir} has {jobs} of it: {other.command}")
     sys.exit(EXIT_ENVIRONMENT if any(one["error"] for one in cleaned) else EXIT_OK)
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from assay.errors import LaunchError
 from assay.inputs import json_value
 from assay.launch import processes
+from assay.launch.launcher import JobLost
 from assay.launch.outputs import CHUNK_BYTES
-from assay.launch.sent import SECRETS
 from assay.records import JobState, JobStatus, NodeCounts, Output, RankExit, StreamEnd
 
 
@@ -75,15 +75,23 @@ class KeptJob:
         return "" if keeper is None else keeper.host
 
     def give_up(self) -> None:
-        """Take the job so that no keeper can, unless one has. A hard link is made once or not at all."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        """Take the job so that no keeper can, unless one has. A hard link is made once or not at all.
+
+        Nothing but this mark stays of a job that was given up: what was sent may hold secrets.
+        """
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = self.directory / f"claim.{os.getpid()}"
         draft.write_text(json.dumps({"by": "nobody"}))
         with suppress(FileExistsError):
             (self.directory / "claim.json").hardlink_to(draft)
         draft.unlink()
         if self.keeper() is None:
-            (self.directory / SECRETS).unlink(missing_ok=True)
+            leave_only(self.directory, "claim.json")
+
+    def is_over(self) -> bool:
+        """Whether nothing of it runs or ever will, as far as its own files say: it ended, or was given up."""
+        owner = _read(self.directory / "claim.json")
+        return (owner is not None and owner["by"] == "nobody") or self.ended() is not None
 
     def note_cancelled(self) -> None:
         """Keep that this run asked for its end; noted before the keeper is asked."""
@@ -156,6 +164,30 @@ class KeptJob:
         if shutil.disk_usage(self.directory).free < 1 << 20:
             return f"the job's keeper ended without a word: the disk of {self.directory} is full"
         return f"the job's keeper (process {keeper.pid}) was killed while the job ran"
+
+
+def not_taken(exit_code: int | None, said: str, waited_s: float) -> LaunchError:
+    """Why no keeper took a job that was to start with one on this or another machine.
+
+    exit_code  of the keeper, below 0 or above 128 for a signal; None where it had not ended after `waited_s`
+    said       its last line
+    """
+    if exit_code is None:
+        return JobLost(f"the job's keeper did not start within {waited_s:g} s")
+    if not 0 <= exit_code <= 128:
+        return JobLost("the job's keeper was killed before it took the job")
+    why = said or f"it ended with exit code {exit_code} and said nothing"
+    return LaunchError(f"the job's keeper did not take the job: {why}")
+
+
+def leave_only(directory: Path, *names: str) -> None:
+    """Remove all but these entries of a job's directory."""
+    for path in directory.iterdir():
+        if path.name not in names:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def new_of(path: Path, stream: str, taken: dict[str, int]) -> Output | None:

@@ -18,6 +18,10 @@ class JobRefused(LaunchError):  # noqa: N818  (named by what is wrong)
         self.extent = extent
 
 
+class JobLost(LaunchError):  # noqa: N818  (named by what is wrong)
+    """The platform lost a job before it began: it never will, and another may be submitted in its place."""
+
+
 @dataclass(frozen=True)
 class Leftover:
     """What a platform has of one job, whoever submitted it.
@@ -55,10 +59,10 @@ class Launcher(Protocol):
     def submit(self, job: Job) -> Handle:
         """Start the job, once: a token that was submitted or given up before is refused.
 
-        Raises JobRefused when the platform refuses it and it is known which others it would refuse,
-        PlatformError when no job can be submitted (not logged in, not reached, not installed), LaunchError
-        for every other refusal, InputError as `render` does. When it is interrupted (KeyboardInterrupt,
-        kill -9) the job may run all the same: `find` tells.
+        Raises JobRefused when the platform refuses it and it is known which others it would refuse, JobLost
+        when it took the job and lost it before it began, PlatformError when no job can be submitted (not
+        logged in, not reached, not installed), LaunchError for every other refusal, InputError as `render`
+        does. When it is interrupted (KeyboardInterrupt, kill -9) the job may run all the same: `find` tells.
         """
         ...
 

@@ -19,7 +19,7 @@ from assay_payloads.keeping.relay import Stamp
 
 PROBE_TIMEOUT_S = 20.0
 START_TIMEOUT_S = 90.0  # where all nodes are there before a job is sent: a keeper's start and its probe
-SECRETS = "secrets.json"  # as the keeper knows it
+VARIABLES = "variables.json"  # as the keeper knows it
 KEEPER, PROBE = "assay_payloads.keeping.keeper", "assay_payloads.probing.probe"
 OWN_VARIABLES = frozenset({
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK",
@@ -78,7 +78,7 @@ _OTHER_SOURCE = {
 
 
 def variables(job: Job, env: Mapping[str, EnvironmentValue]) -> dict[str, str]:
-    """What the keeper is told to set: the system's variables, then the task's, without those kept secret."""
+    """The system's variables, then the task's, without those whose values are found when the job is sent."""
     own = {**env, **job.task.env, **job.task.secrets}
     return secret_reference.texts(own)
 
@@ -100,6 +100,11 @@ def values(job: Job, env: Mapping[str, EnvironmentValue]) -> dict[str, str]:
     return {**found, **secret_reference.values(own)}
 
 
+def all_variables(job: Job, env: Mapping[str, EnvironmentValue]) -> dict[str, str]:
+    """What every rank gets beside what its keeper sets. Raises as `values` does."""
+    return {**variables(job, env), **values(job, env)}
+
+
 def argv(job: Job, python: str) -> list[str]:
     """What a rank runs, with the system's interpreter."""
     return [python if word == "{python}" else word for word in job.task.argv]
@@ -109,7 +114,6 @@ def spec(
     job: Job,
     *,
     python: str,
-    env: Mapping[str, EnvironmentValue],
     cwd: str,
     probe: str,
     nodes: int,
@@ -120,8 +124,9 @@ def spec(
 ) -> dict[str, Any]:
     """`spec.json` as assay_payloads/keeping/keeper.py reads it, the same for each of a job's nodes.
 
+    It stays as long as the job, so it holds no variables: see `write_variables`.
+
     python  the interpreter there; probe: where the probe lies there
-    env     the system's variables; the task's come on top
     start_timeout_s  longest that a node waits for the others before its ranks start
     """
     return {
@@ -129,7 +134,7 @@ def spec(
         "trial": job.trial_id,
         "argv": argv(job, python),
         "cwd": cwd,
-        "env": variables(job, env),
+        "env": {},
         "ranks": job.shape.ranks // nodes,
         "nodes": nodes,
         "seed": job.seed,
@@ -163,11 +168,9 @@ def write_spec(value: Mapping[str, Any], directory: Path) -> None:
     unfinished.replace(directory / "spec.json")
 
 
-def write_secrets(found: Mapping[str, str], directory: Path) -> None:
+def write_variables(values: Mapping[str, str], directory: Path) -> None:
     """Variables for this keeper alone, readable by its user alone; it removes the file as it begins."""
-    if not found:
-        return
     directory.mkdir(mode=0o700, exist_ok=True)
-    descriptor = os.open(directory / SECRETS, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor = os.open(directory / VARIABLES, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        json.dump(found, file)
+        json.dump(values, file)

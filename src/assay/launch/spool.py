@@ -10,14 +10,14 @@ import errno
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from assay import payload_files
-from assay.errors import InputError, LaunchError, PlatformError
+from assay.errors import AssayError, InputError, LaunchError, PlatformError
 from assay.launch import outputs, sent
-from assay.launch.kept import KeptJob
+from assay.launch.kept import KeptJob, leave_only
 from assay.records import Job, JobStatus, Output
 from assay.secret_reference import EnvironmentValue
 from assay_payloads.keeping.relay import stamps
@@ -26,6 +26,7 @@ LOOK_EVERY_S = 0.1  # far below what a measured program would notice; the job's 
 KEEPER_START_S = 60.0  # it takes 30 ms; a machine that is short of memory may take long
 KEEPER_SLACK_S = 8.0  # beyond the grace time: a keeper's own wait after SIGKILL, and some
 OUTPUT_LIMIT_BYTES = 1 << 30
+MARKS = ("job.sh", "taken")  # one of them is always in a directory on a shared disk, where others may lie
 _TAKES_NOTHING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
@@ -63,14 +64,22 @@ class Spool:
             raise ValueError(f"{token!r} is not a token: letters, digits, dots, dashes and underscores")
         return KeptJob(self.directory / token)
 
-    def create(self, token: str) -> KeptJob:
-        """Make the job's directory. Raises LaunchError where there is one."""
+    @contextmanager
+    def new(self, token: str) -> Iterator[KeptJob]:
+        """The job's directory, made for what is written within; it goes again where that fails.
+
+        Raises LaunchError where there is one.
+        """
         kept = self.job(token)
         try:
-            kept.directory.mkdir(mode=0o700, parents=True)  # its spec may hold a user's secret variables
+            kept.directory.mkdir(mode=0o700, parents=True)  # it may hold a user's secret variables
         except FileExistsError as error:
             raise LaunchError(f"job {token} was submitted or given up before: {kept.directory}") from error
-        return kept
+        try:
+            yield kept
+        except (OSError, AssayError):
+            remove(kept.directory)
+            raise
 
     def fetch(self, token: str, patterns: Sequence[str]) -> Iterator[Output]:
         """Files from the directory that the ranks ran in; at most 1 GiB a job."""
@@ -87,14 +96,15 @@ class Spool:
             return
         if not status().state.final:
             raise LaunchError(f"job {token} still runs; cancel it first")
-        with told("remove the job"):
-            shutil.rmtree(kept.directory)
+        remove(kept.directory)
 
 
 def remove(directory: Path) -> None:
-    """Remove a job's directory, if it is there."""
-    with told("remove a job's directory"), suppress(FileNotFoundError):
-        shutil.rmtree(directory)
+    """Remove a job's directory, if it is there; what it is known by goes last."""
+    with told("remove a job's directory"):
+        if directory.exists():
+            leave_only(directory, *MARKS)
+            shutil.rmtree(directory)
 
 
 def write(
@@ -115,7 +125,6 @@ def write(
     spec = sent.spec(
         job,
         python=python,
-        env=env,
         cwd=str(cwd),
         probe=str(kept.directory / payload_files.path_of(sent.PROBE)),
         nodes=nodes,
@@ -124,9 +133,9 @@ def write(
         pin_cpus=pin,
         files_before=stamps(cwd, job.task.outputs),
     )
-    found = sent.values(job, env)
+    variables = sent.all_variables(job, env)
     for node in range(nodes):
-        sent.write_secrets(found, kept.share(node, nodes))
+        sent.write_variables(variables, kept.share(node, nodes))
     sent.write_spec(spec, kept.directory)
 
 

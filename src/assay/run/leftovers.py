@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from assay import launch
-from assay.errors import BusyError
+from assay.errors import BusyError, InputError
 from assay.launch import spool
+from assay.launch.kept import KeptJob
 from assay.launch.launcher import Leftover
 from assay.rundir import session as rundir
 from assay.rundir.session import Session
 from assay.suite.model import System
+from assay.suite.systems import THIS_MACHINE
 
 QUIET_S = 600.0  # what ended so recently, of a run that is not known here, may be being collected elsewhere
 
@@ -23,13 +25,15 @@ QUIET_S = 600.0  # what ended so recently, of a run that is not known here, may 
 class Known:
     """A job of which the runs directory here knows.
 
-    system   its trial's
-    session  which would go on with it; held: an Assay works on it now
+    system    its trial's
+    session   which would go on with it; held: an Assay works on it now
+    recorded  an attempt names it
     """
 
     system: str
     session: Session
     held: bool
+    recorded: bool = True
 
 
 @dataclass(frozen=True)
@@ -58,18 +62,22 @@ class Remains:
 def known(runs_dir: Path) -> dict[str, Known]:
     """Jobs by token: of every attempt that is not settled, and of whatever lies in a session's spool.
 
-    Raises InputError for a record that can't be read.
+    A directory there that no attempt names is this machine's: the attempt was removed, or is damaged.
     """
     found: dict[str, Known] = {}
     for session in rundir.sessions(runs_dir):
         lying = {path.name for path in session.spool.glob("*")}
-        if session.header.content or (session.header.finished_at is not None and not lying):
+        if not lying and _is_complete(session):
             continue
         held = _is_held(session)
+        found |= {token: Known(THIS_MACHINE, session, held, recorded=False) for token in lying}
         for attempt in session.attempts():
-            run = attempt.run()
-            if run.token in lying or not run.state.final:
-                found[run.token] = Known(run.trial.system, session, held)
+            with suppress(
+                InputError
+            ):  # a damaged record: what it started is found by its token, as any other
+                run = attempt.run()
+                if run.token in lying or not run.state.final:
+                    found[run.token] = Known(run.trial.system, session, held)
     return found
 
 
@@ -86,7 +94,7 @@ def remains(system: System, jobs: Mapping[str, Known]) -> Iterator[Remains]:
         job, left = jobs.get(token), on_platform.get(token)
         directory = job.session.spool / token if job is not None and token in lying else None
         name = "" if job is None else job.session.id
-        yield Remains(system.name, token, left, directory, name, _why_going(job, left))
+        yield Remains(system.name, token, left, directory, name, _why_going(job, left, directory))
 
 
 def remove(system: System, doomed: Sequence[Remains], runs_dir: Path, *, running: bool = False) -> None:
@@ -107,9 +115,12 @@ def remove(system: System, doomed: Sequence[Remains], runs_dir: Path, *, running
                 spool.remove(left.directory)
 
 
-def _why_going(job: Known | None, left: Leftover | None) -> str:
+def _why_going(job: Known | None, left: Leftover | None, directory: Path | None) -> str:
     if job is not None and job.held:
         return f"{job.session.id} is being run"
+    if left is None and directory is not None and job is not None and not job.recorded:
+        over = KeptJob(directory).is_over()
+        return "" if over else "no record says of which system it is, so whether it runs is not known"
     if left is None:
         return ""
     if left.runs:
@@ -118,6 +129,13 @@ def _why_going(job: Known | None, left: Leftover | None) -> str:
     if job is None and age_s is not None and age_s < QUIET_S:
         return f"it ended {max(age_s, 0):.0f} s ago: another Assay may be collecting it"
     return ""
+
+
+def _is_complete(session: Session) -> bool:
+    try:
+        return bool(session.header.content) or session.header.finished_at is not None
+    except InputError:  # damaged: then each attempt is looked at
+        return False
 
 
 def _is_held(session: Session) -> bool:

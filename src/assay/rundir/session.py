@@ -203,6 +203,11 @@ class Session:
         """Where the local launcher keeps its jobs."""
         return self.path / "jobs"
 
+    @property
+    def systems(self) -> Path:
+        """The systems' file as it was, without secrets; an import has none."""
+        return self.path / "systems.yaml"
+
     @cached_property
     def header(self) -> Header:
         """Who asked for what. Raises InputError when the file is damaged or of a newer Assay."""

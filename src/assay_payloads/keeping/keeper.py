@@ -6,9 +6,10 @@ started it:
 
     python -I -S …/assay_payloads/keeping/keeper.py DIRECTORY [--detach] [--node-from VARIABLE]
 
-DIRECTORY holds `spec.json` (see `Spec`), and `secrets.json` where variables are to be in no file that stays:
-the keeper of each node reads its own and removes it. Where a job has several nodes, each has a keeper: the
-variable of the environment says which node this one is, from 0, and its own directory is DIRECTORY/node-N.
+DIRECTORY holds `spec.json` (see `Spec`), and `variables.json` where variables are to be in no file that
+stays: the keeper of each node reads its own and removes it. Where a job has several nodes, each has a keeper:
+the variable of the environment says which node this one is, from 0, and its own directory is
+DIRECTORY/node-N.
 The keeper adds to its directory
   claim.json        it took the job: its process id, start time, boot id and host; made exactly once
   started.json      the ranks run: time, port, cores
@@ -69,6 +70,8 @@ MASTER_PORT (or PET_MASTER_ADDR, PET_MASTER_PORT) of the keeper's environment, i
 
 def main(directory: Path, *, detach: bool, node: int) -> int:
     """Take the job and keep it to its end; EXIT_NOT_OURS where somebody else has taken it."""
+    if not (directory / "spec.json").exists():
+        return not_ours()
     spec = json.loads((directory / "spec.json").read_bytes())
     if spec["nodes"] > 1:
         directory = directory / f"node-{node}"
@@ -77,20 +80,25 @@ def main(directory: Path, *, detach: bool, node: int) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, WAKING)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     if not claim(directory, spec["token"]):
-        print("the job was given up, or taken by another keeper, before this one came", file=sys.stderr)
-        return EXIT_NOT_OURS
+        return not_ours()
     if taken is not None:
         os.write(taken, b"+")
         os.close(taken)
-    spec["env"].update(taken_secrets(directory))
+    spec["env"].update(taken_variables(directory))
     ended = keep(spec, directory, node)
     write_whole(directory / "ended.json", ended)
     return exit_code(ended)
 
 
-def taken_secrets(directory: Path) -> dict[str, str]:
+def not_ours() -> int:
+    """Say why nothing of the job is started here; the exit code."""
+    print("the job was given up, or taken by another keeper, before this one came", file=sys.stderr)
+    return EXIT_NOT_OURS
+
+
+def taken_variables(directory: Path) -> dict[str, str]:
     """Variables that are in no other file; this one goes before anything of the job runs."""
-    path = directory / "secrets.json"
+    path = directory / "variables.json"
     found: dict[str, str] = json.loads(path.read_bytes()) if path.exists() else {}
     path.unlink(missing_ok=True)
     return found
@@ -270,7 +278,10 @@ def allowed_cores() -> float:
 
 
 def claim(directory: Path, token: str) -> bool:
-    """Take the job for this process; False where it has been taken. A hard link is made once or not."""
+    """Take the job for this process; False where it has been taken. A hard link is made once or not.
+
+    Whoever gives the job up removes all else, this draft too.
+    """
     owner = {
         "by": "keeper",
         "token": token,
@@ -280,13 +291,13 @@ def claim(directory: Path, token: str) -> bool:
         "host": socket.gethostname(),
     }
     draft = directory / f"claim.{os.getpid()}"
-    draft.write_text(json.dumps(owner))
     try:
+        draft.write_text(json.dumps(owner))
         os.link(draft, directory / "claim.json")
-    except FileExistsError:
+    except (FileExistsError, FileNotFoundError):
         return False
     finally:
-        draft.unlink()
+        draft.unlink(missing_ok=True)
     return True
 
 
@@ -298,11 +309,14 @@ def write_whole(path: Path, value: dict[str, Any]) -> None:
 
 
 def detached() -> int:
-    """Go on in a child that nobody waits for; the parent ends once the child has written to this pipe."""
+    """Go on in a child; the parent ends once the child has written to this pipe, or as the child ended."""
     waiting, telling = os.pipe()
-    if os.fork():
+    if child := os.fork():
         os.close(telling)
-        os._exit(0 if os.read(waiting, 1) else EXIT_NOT_OURS)
+        if os.read(waiting, 1):
+            os._exit(0)
+        status = os.waitpid(child, 0)[1]
+        os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
     os.close(waiting)
     return telling
 

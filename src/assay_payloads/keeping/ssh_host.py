@@ -12,6 +12,7 @@ one who logs in. The answer is `:::ASSAY-HOST {…}`, whatever the login's shell
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -63,11 +64,8 @@ def unpack(archive: bytes, draft: Path, directory: Path) -> None:
     """The job's files into a directory that is to be renamed."""
     draft.mkdir(mode=0o700, parents=True)  # the spec may hold a user's secret variables
     (draft / "work").mkdir()
-    whole = draft / "job.tar"
-    whole.write_bytes(archive)
-    with tarfile.open(whole) as opened:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
         opened.extractall(draft)  # noqa: S202  (made by the launcher, which checked the names)
-    whole.unlink()
     spec = read_json(draft / "spec.json")
     cwd = draft / spec["cwd"]
     spec["files_before"] = relay.stamps(cwd, spec["outputs"]) if cwd.is_dir() else {}
@@ -77,7 +75,10 @@ def unpack(archive: bytes, draft: Path, directory: Path) -> None:
 
 
 def begin(directory: Path, node: str, address: str, port: str) -> Answer:
-    """Start the keeper of this host's share; answers when it has taken the job."""
+    """Start the keeper of this host's share; answers when it has taken the job, or ended, or after START_S.
+
+    exit_code  what `launch/kept.py` makes a cause of; None where what was started has not ended
+    """
     variables = {"ASSAY_NODE": node, "MASTER_ADDR": address, "MASTER_PORT": port}
     spec = read_json(directory / "spec.json")
     argv = [sys.executable, "-I", "-S", str(directory / KEEPER), str(directory), "--detach"]
@@ -93,7 +94,7 @@ def begin(directory: Path, node: str, address: str, port: str) -> Answer:
         )
     with contextlib.suppress(subprocess.TimeoutExpired):
         starting.wait(START_S)
-    return look(directory)
+    return {**look(directory), "exit_code": starting.poll(), "waited_s": START_S}
 
 
 def look(directory: Path) -> Answer:
@@ -119,7 +120,7 @@ def look(directory: Path) -> Answer:
 
 
 def give_up(directory: Path) -> Answer:
-    """Take the share so that no keeper can, unless one has."""
+    """Take the share so that no keeper can, unless one has; nothing but this mark stays of it then."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     own = own_directory(directory, read_json(directory / "spec.json") or {})
     own.mkdir(exist_ok=True)
@@ -129,7 +130,11 @@ def give_up(directory: Path) -> Answer:
         os.link(draft, own / "claim.json")
     draft.unlink()
     if (read_json(own / "claim.json") or {}).get("by") == "nobody":
-        (own / "secrets.json").unlink(missing_ok=True)
+        for path in {*directory.iterdir(), *own.iterdir()} - {own, own / "claim.json"}:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
     return look(directory)
 
 
@@ -193,19 +198,23 @@ def files(directory: Path, *patterns: str) -> Answer:
 
 
 def forget(directory: Path) -> Answer:
-    """Remove what is kept of a share that has ended."""
+    """Remove what is kept of a share that has ended, and what a killed `lay_out` left of it."""
     if look(directory)["runs"]:
         return {"error": "still runs"}
-    if directory.exists():
-        shutil.rmtree(directory)
+    for left in (directory, *directory.parent.glob(f".{directory.name}.*")):
+        if left.exists():
+            shutil.rmtree(left)
     return {}
 
 
 def kept(directory: Path) -> Answer:
-    """Each job's directory below this one: whether its keeper runs, and when it last began or ended."""
+    """Each job's directory below this one: whether its keeper runs, and when it last began or ended.
+
+    One that is being laid out, or never was to the end, has the same name between a dot and a process id.
+    """
     found = {}
     for share in directory.glob("*.*") if directory.is_dir() else ():
-        if not share.name.startswith(".") and share.is_dir():
+        if share.is_dir():
             claim = own_directory(share, read_json(share / "spec.json") or {})
             runs = keeper_runs(read_json(claim / "claim.json") or {})
             found[share.name] = [runs, max(path.stat().st_mtime for path in (share, claim) if path.exists())]

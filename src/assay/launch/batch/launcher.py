@@ -89,8 +89,10 @@ class BatchLauncher(ABC, Generic[System]):
         A refusal gives the job up: a command may fail after the batch system has taken the job.
         """
         self.check(job)
-        with spool.told("start the job"):
-            kept = SharedJob(self.jobs.create(job.token).directory)
+        with spool.told("start the job"), self.jobs.new(job.token) as new:
+            kept = SharedJob(new.directory)
+            script = kept.directory / "job.sh"  # first: by it `leftovers` knows the directory
+            script.write_text(self.script(job, NAME + job.token), encoding="utf-8")
             spool.write(
                 kept,
                 job,
@@ -101,12 +103,11 @@ class BatchLauncher(ABC, Generic[System]):
                 nodes=nodes_of(job, self.system),
                 start_timeout_s=self.system.startup,
             )
-            script = kept.directory / "job.sh"
-            script.write_text(self.script(job, NAME + job.token), encoding="utf-8")
+        with spool.told("start the job"):
             try:
                 number = self.queue.submit(kept.directory, script)
             except (LaunchError, HostError):
-                kept.give_up()
+                self._give_up(kept)
                 raise
             return self._noted(kept, job.token, number)
 
@@ -119,9 +120,7 @@ class BatchLauncher(ABC, Generic[System]):
             for number in self.queue.numbers(token) if kept.directory.exists() else ():
                 if not kept.given_up():
                     return self._noted(kept, token, number)
-            kept.give_up()
-            begun = kept.taken_by()
-            if begun is not None:
+            if (begun := self._give_up(kept)) is not None:
                 return self._noted(kept, token, begun)
             with _unless_silent():
                 self.queue.drop(token)
@@ -191,8 +190,9 @@ class BatchLauncher(ABC, Generic[System]):
         for number, token, state in self.queue.queued():
             found.setdefault(token, []).append(f"job {number} ({state})")
         going = set(found)
-        for directory in sorted(self.directory.glob("*/job.sh")) if self.system.directory else ():
-            found.setdefault(directory.parent.name, []).append(f"directory {directory.parent}")
+        marks = [path for name in spool.MARKS for path in self.directory.glob(f"*/{name}")]
+        for directory in sorted({mark.parent for mark in marks}) if self.system.directory else ():
+            found.setdefault(directory.name, []).append(f"directory {directory}")
         return [Leftover(token, tuple(what), token in going) for token, what in found.items()]
 
     def discard(self, tokens: Collection[str]) -> None:
@@ -210,6 +210,14 @@ class BatchLauncher(ABC, Generic[System]):
             time.sleep(ASK_AT_THE_END_EVERY_S)
         for token in tokens if self.system.directory else ():
             spool.remove(self._kept(token).directory)
+
+    def _give_up(self, kept: SharedJob) -> int | None:
+        """Take a job whose number is not known; only a mark of it stays. Its number if it has begun."""
+        kept.give_up()
+        begun = kept.taken_by()
+        if begun is None:
+            kept.leave_mark()
+        return begun
 
     def _kept(self, token: str) -> SharedJob:
         return SharedJob(self.jobs.job(token).directory)

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.inputs import read_json
-from assay.launch.kept import KeptJob, joined, new_of
-from assay.launch.sent import SECRETS
+from assay.launch.kept import KeptJob, joined, leave_only, new_of
+from assay.launch.sent import VARIABLES
 from assay.records import Extent, Handle, JobState, JobStatus, Output
 
 SCRIPT_STREAM = "batch"
@@ -126,15 +126,19 @@ class SharedJob(KeptJob):
         return Handle(launcher, token, read_json(path)) if path.exists() else None
 
     def give_up(self) -> None:
-        """Take the job so that its script runs nothing, unless it has begun."""
+        """Take the job so that its script runs nothing, unless it has begun; its variables go."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = self.directory / "taken.nobody"
         draft.write_text(_NOBODY)
         with suppress(FileExistsError):
             (self.directory / "taken").hardlink_to(draft)
         if self.taken_by() is None:
-            for left in (*self.directory.glob(SECRETS), *self.directory.glob(f"node-*/{SECRETS}")):
+            for left in (*self.directory.glob(VARIABLES), *self.directory.glob(f"node-*/{VARIABLES}")):
                 left.unlink(missing_ok=True)
+
+    def leave_mark(self) -> None:
+        """Remove all of a job that was given up, but for the mark that says so."""
+        leave_only(self.directory, "taken")
 
     def taken_by(self) -> int | None:
         """The number under which it has begun; None where none has, or it was given up."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,6 +10,10 @@ from assay.launch.batch.life import Answer
 from assay.launch.batch.queue import QueuedJob
 from assay.launch.batch.shared import SharedJob
 from assay.records import JobState, JobStatus
+
+_KILLED = re.compile(
+    r"137(:0)?|0:9"
+)  # as a shell reports a program; Slurm's `code:signal` of the script itself
 
 
 def of_ended(job: SharedJob, end: JobStatus, asked: Answer, called: str) -> JobStatus:
@@ -101,6 +106,9 @@ def _over(
         cause = f"the keeper of node {silent} of {told.nodes} left no word; {why_over(told, called)}"
         cause += f"; {', '.join(failed_nodes)}" if failed_nodes else ""
         return JobStatus(JobState.LOST, cause + words, started_at=started_at)
+    if _KILLED.fullmatch(told.exit_code):
+        cause = "the batch script or a keeper was killed by SIGKILL before the ranks started"
+        return JobStatus(JobState.LOST, f"{cause}; {why_over(told, called)}{words}")
     return JobStatus(JobState.FAILED, told.why_not_started() + words)
 
 

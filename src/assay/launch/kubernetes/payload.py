@@ -98,10 +98,9 @@ def _part_name(number: int) -> str:
 
 def _spec(job: Job, options: KubernetesSystem) -> Manifest:
     nothing_before: dict[str, Stamp] = {}  # the relay looks, when it has unpacked
-    return sent.spec(
+    spec = sent.spec(
         job,
         python=options.python,
-        env=options.env,
         cwd=job.task.cwd or f"{JOB_DIR}/work",
         probe=program(sent.PROBE),
         nodes=job.shape.workers,
@@ -110,6 +109,7 @@ def _spec(job: Job, options: KubernetesSystem) -> Manifest:
         pin_cpus=options.pin_cpus,
         files_before=nothing_before,
     )
+    return {**spec, "env": sent.variables(job, options.env)}
 
 
 def _config_map(job: Job, options: KubernetesSystem, number: int) -> Manifest:

@@ -17,7 +17,7 @@ from pathlib import Path
 from assay import payload_files
 from assay.errors import InputError, LaunchError, OptionsError, Problem
 from assay.launch import processes, sent, shown, spool
-from assay.launch.kept import KeptJob
+from assay.launch.kept import KeptJob, not_taken
 from assay.launch.launcher import Leftover
 from assay.launch.local.options import LocalSystem
 from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered
@@ -66,14 +66,13 @@ class LocalLauncher:
     def submit(self, job: Job) -> Handle:
         """Write the job's directory and start its keeper; returns when the keeper has taken the job."""
         spool.check_one_node(job, self.name, self.system.env)
-        with spool.told("start the job"):
-            kept = self.jobs.create(job.token)
+        with spool.told("start the job"), self.jobs.new(job.token) as kept:
             self._write(job, kept.directory)
-            self._start_keeper(job, kept.directory)
+            exit_code = self._start_keeper(job, kept.directory)
+        said = kept.keeper_said()
         handle = self.find(job.token)
         if handle is None:
-            said = kept.keeper_said() or f"it did not start within {spool.KEEPER_START_S:g} s"
-            raise LaunchError(f"the job's keeper did not take the job: {said}")
+            raise not_taken(exit_code, said, spool.KEEPER_START_S)
         return handle
 
     def find(self, token: str) -> Handle | None:
@@ -165,10 +164,11 @@ class LocalLauncher:
             pin=system.pin_cpus,
         )
 
-    def _start_keeper(self, job: Job, directory: Path) -> None:
+    def _start_keeper(self, job: Job, directory: Path) -> int | None:
         """Start it in a session of its own, where no Ctrl-C and no end of Assay reaches it.
 
-        It detaches itself once it has taken the job. Whether it has is seen in the directory, not here.
+        It detaches itself once it has taken the job. Whether it has is seen in the directory; the exit code
+        of what was started says why not, None where it took too long.
         """
         keeper = directory / payload_files.path_of(sent.KEEPER)
         argv = [sys.executable, "-I", "-S", str(keeper), str(directory), "--detach"]
@@ -186,7 +186,9 @@ class LocalLauncher:
             give_up = time.monotonic() + spool.KEEPER_START_S
             while starting.poll() is None and time.monotonic() < give_up:
                 pause(spool.LOOK_EVERY_S)
+            exit_code = starting.poll()
             starting.kill()
+        return exit_code
 
 
 def _is_there(name: str, cwd: str | None, sent_along: Collection[str]) -> bool:

@@ -16,8 +16,8 @@ from pathlib import Path
 from assay import payload_files
 from assay.errors import InputError, LaunchError, OptionsError, PlatformError, Problem
 from assay.launch import processes, sent, shown, spool
-from assay.launch.kept import Keeper, KeptJob
-from assay.launch.launcher import JobRefused, Leftover
+from assay.launch.kept import Keeper, KeptJob, not_taken
+from assay.launch.launcher import JobLost, JobRefused, Leftover
 from assay.launch.podman import options, refusals
 from assay.launch.podman.engine import Container, Engine
 from assay.launch.podman.options import ContainerSystem
@@ -53,8 +53,7 @@ class PodmanLauncher:
             raise InputError(
                 f"{self.spool}: a directory with a colon in its name can't be shown to a container"
             )
-        with spool.told("start the job"):
-            kept = self.jobs.create(job.token)
+        with spool.told("start the job"), self.jobs.new(job.token) as kept:
             system = self.system
             spool.write(
                 kept, job, python=system.python, env=system.env, grace_s=system.grace, pin=system.pin_cpus
@@ -62,24 +61,22 @@ class PodmanLauncher:
             options.hand_over(kept.directory, system.user)
         answer = self.engine.ask(*self._run(job, job.token, str(kept.directory))[1:])
         if not answer.ok:
-            self.engine.remove(_container(job.token))
+            self.find(job.token)
             raise self._refused(job, refusals.why(answer, self.system, self._image(job)))
         self._wait_until_taken(job.token)
-        said = self._said(job.token)
-        handle = self.find(job.token)
+        handle = self._give_up(job.token)
         if handle is None:
-            raise self._refused(job, refusals.Refusal("the job's keeper did not take the job", said))
+            why = self._why_not_taken(job)
+            self.engine.remove(_container(job.token))
+            raise why
         return handle
 
     def find(self, token: str) -> Handle | None:
         """The job, if a keeper has taken it; else it is taken here and its container, if any, removed."""
-        with spool.told("look for the job"):
-            self.jobs.job(token).give_up()
-        keeper = self.jobs.job(token).keeper()
-        if keeper is None:
+        handle = self._give_up(token)
+        if handle is None:
             self.engine.remove(_container(token))
-            return None
-        return Handle(self.name, token, {"container": _container(token), **asdict(keeper)})
+        return handle
 
     def follow(self, handle: Handle, kept: Mapping[str, int]) -> Iterator[Output | None]:
         """From the streams' files; with the first process of a container everything in it ends."""
@@ -201,19 +198,32 @@ class PodmanLauncher:
             self._seen[token] = seen
         return seen
 
+    def _give_up(self, token: str) -> Handle | None:
+        """Take the job so that no keeper can; its handle where one has."""
+        with spool.told("look for the job"):
+            self.jobs.job(token).give_up()
+        keeper = self.jobs.job(token).keeper()
+        if keeper is None:
+            return None
+        return Handle(self.name, token, {"container": _container(token), **asdict(keeper)})
+
     def _wait_until_taken(self, token: str) -> None:
         kept, seen = self.jobs.job(token), self._look(token)
         give_up = time.monotonic() + spool.KEEPER_START_S
         while kept.keeper() is None and seen is not None and seen.runs() and time.monotonic() < give_up:
             time.sleep(_LOOK_S)
 
-    def _said(self, token: str) -> str:
-        """What was printed in place of taking the job, the end of it."""
-        if self.jobs.job(token).keeper() is not None:
-            return ""
-        answer = self.engine.ask("logs", _container(token))
-        lines = (answer.stdout + answer.stderr).strip().splitlines()
-        return " ".join(lines[-3:]) if lines else f"it did not start within {spool.KEEPER_START_S:g} s"
+    def _why_not_taken(self, job: Job) -> LaunchError:
+        """Why no keeper took the job: from how its container ended."""
+        name = _container(job.token)
+        seen, answer = self.engine.container(name), self.engine.ask("logs", name)
+        if seen is None:
+            return JobLost(f"container {name} was removed before its keeper took the job")
+        said = " ".join((answer.stdout + answer.stderr).strip().splitlines()[-3:])
+        why = not_taken(seen.exit_code, said, spool.KEEPER_START_S)
+        if isinstance(why, JobLost):
+            return why
+        return self._refused(job, refusals.Refusal("the job's keeper did not take the job", said))
 
     def _lost(self, kept: KeptJob, lost: JobStatus, seen: Container | None) -> JobStatus:
         """A job whose keeper left no word, from what the engine says of its container."""

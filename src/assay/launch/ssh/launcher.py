@@ -25,8 +25,8 @@ from urllib.parse import unquote
 from assay import payload_files
 from assay.errors import LaunchError, OptionsError, PlatformError, Problem
 from assay.launch import outputs, sent, shown
-from assay.launch.kept import by_whom, job_status, joined
-from assay.launch.launcher import JobRefused, Leftover
+from assay.launch.kept import by_whom, job_status, joined, not_taken
+from assay.launch.launcher import JobLost, JobRefused, Leftover
 from assay.launch.spool import TOKEN
 from assay.launch.ssh import clocks
 from assay.launch.ssh.connection import Connection, Unreachable
@@ -85,11 +85,11 @@ class SshLauncher:
     def submit(self, job: Job) -> Handle:
         """Lay the job out on its hosts, then start the keepers; returns when each has taken its share."""
         nodes = self._nodes(job)
-        spec, found = self._spec(job), sent.values(job, self.system.env)
+        spec, variables = self._spec(job), sent.all_variables(job, self.system.env)
         laid: list[int] = []
 
         def lay_out(node: int) -> None:
-            archive = _archive(job, spec, found, f"node-{node}/" if nodes > 1 else "")
+            archive = _archive(job, spec, variables, f"node-{node}/" if nodes > 1 else "")
             self._ask(job.token, node, "lay_out", hashlib.sha256(archive).hexdigest(), stdin=archive)
             laid.append(node)
 
@@ -99,8 +99,8 @@ class SshLauncher:
         except LaunchError as error:
             left = "".join(on_each(lambda node: self._left_of(job.token, node), laid))
             words = f"job {job.token} was not started: {error}{left}"
-            if isinstance(error, PlatformError):
-                raise PlatformError(words) from error
+            if isinstance(error, PlatformError | JobLost):
+                raise type(error)(words) from error
             extent = error.extent if isinstance(error, JobRefused) else Extent.POINT
             raise JobRefused(words, extent) from error
         return self._handle(job.token, nodes, job.timeout_s + self.system.grace)
@@ -113,7 +113,7 @@ class SshLauncher:
 
         def give_up(node: int) -> None:
             if self._ask(token, node, "give_up")["taken"]:
-                self._end(token, node)
+                self._undo(token, node)
 
         on_each(give_up, range(1, len(self.hosts)))
         return None
@@ -189,7 +189,7 @@ class SshLauncher:
         told = on_each(lambda n: self.hosts[n].ask("kept", self.system.directory), range(len(self.hosts)))
         for connection, jobs in zip(self.hosts, told, strict=True):
             for name, (runs, changed_at) in sorted(jobs.items()):
-                token = name.rpartition(".")[0]
+                token = name[1:].rsplit(".", 2)[0] if name.startswith(".") else name.rpartition(".")[0]
                 what = f"{self.system.directory}/{name} on {connection.host}"
                 found.setdefault(token, []).append(Leftover(token, (what,), runs, changed_at))
         return [_together(of) for of in found.values()]
@@ -218,7 +218,6 @@ class SshLauncher:
         return sent.spec(
             job,
             python=self.system.python,
-            env=self.system.env,
             cwd=job.task.cwd or "work",
             probe=payload_files.path_of(sent.PROBE),
             nodes=self._nodes(job),
@@ -235,8 +234,9 @@ class SshLauncher:
         def begin(node: int) -> None:
             found = self._ask(token, node, "begin", str(node), address, port)
             if not found["taken"]:
-                said = " ".join(found["said"].split()) or "it did not start in time"
-                raise LaunchError(f"{self.hosts[node].host}: the keeper did not take the job: {said}")
+                said = " ".join(found["said"].split())
+                why = not_taken(found["exit_code"], said, found["waited_s"])
+                raise type(why)(f"{self.hosts[node].host}: {why}")
 
         on_each(begin, range(1, nodes))
         begin(0)
@@ -366,13 +366,13 @@ def _why_lost(host: str, found: Mapping[str, Any]) -> str:
     return f"the job's keeper on {host} was killed while the job ran"
 
 
-def _archive(job: Job, spec: Mapping[str, Any], secrets: Mapping[str, str], own: str) -> bytes:
+def _archive(job: Job, spec: Mapping[str, Any], variables: Mapping[str, str], own: str) -> bytes:
     """All that a host needs, as one tar; equal bytes for equal jobs.
 
-    secrets  variables for its keeper alone; own: the folder of that keeper, "" for the job's
+    variables  for its keeper alone; own: the folder of that keeper, "" for the job's
     """
-    members = {"spec.json": json.dumps(spec).encode()}
-    members |= {f"{own}{sent.SECRETS}": json.dumps(secrets).encode()} if secrets else {}
+    for_keeper = f"{own}{sent.VARIABLES}"
+    members = {"spec.json": json.dumps(spec).encode(), for_keeper: json.dumps(variables).encode()}
     members |= payload_files.files(sent.KEEPER, sent.PROBE)
     members |= {f"work/{file.name}": file.data for file in job.task.files}
     buffer = io.BytesIO()
@@ -380,7 +380,7 @@ def _archive(job: Job, spec: Mapping[str, Any], secrets: Mapping[str, str], own:
         for name, data in members.items():
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(data), 0o755 if data.startswith(b"#!") else 0o644
-            entry.mode = 0o600 if name.endswith(sent.SECRETS) and not name.startswith("work/") else entry.mode
+            entry.mode = 0o600 if name == for_keeper else entry.mode
             archive.addfile(entry, io.BytesIO(data))
     return buffer.getvalue()
 
