@@ -24,7 +24,7 @@ from typing import Any
 from options import parse, sized
 from paired import ratio
 
-from assay_payloads.measuring.service_level import Bounds, backlog_growth, percentile, proves
+from assay_payloads.measuring.service_level import LatencyBounds, backlog_growth, percentile, proves
 from assay_payloads.serving import llm_client
 from assay_payloads.serving.llm_load import Request, Stretch, poisson_arrivals
 
@@ -32,7 +32,7 @@ CAPACITY, AT_A_TIME = 10.0, 32  # requests a second; answers
 SECONDS, FEWEST = 60.0, 500
 LONG = 100_000  # requests, of a stretch whose 99th percentile is nearly the server's own
 LOADS = (0.80, 0.90, 0.95, 1.00, 1.04, 1.08, 1.15)
-BOUNDS = Bounds(6.0, None, 99.0)
+BOUNDS = LatencyBounds(6.0, None, 99.0)
 RUNS, MARGIN, FASTER = 5, 0.03, 1.06
 
 Lengths = Callable[[random.Random], float]  # of an answer, in means

@@ -17,7 +17,7 @@ from hypothesis import settings
 from assay import redact
 from assay.analyse.doubts import meanwhile
 from assay_payloads.keeping import cgroups
-from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.keeping.file_tree import FileTree
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
@@ -135,7 +135,7 @@ def a_tenth_of_a_core() -> Iterator[Path]:
     """
     own = [
         Path(path)
-        for path in cgroups.directories(Tree(), "cpu")
+        for path in cgroups.directories(FileTree(), "cpu")
         if os.access(f"{path}/cpu.cfs_quota_us", os.W_OK)
     ]
     require("cgroup-v1", bool(own), "no CPU controller of version 1 that this user may write to")

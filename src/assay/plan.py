@@ -20,7 +20,7 @@ from assay.digests import Place, named_files, plan_digest, point_digests, suite_
 from assay.errors import InputError, Problem
 from assay.records import Job, Plan, Shape, Task, Trial, digest_of
 from assay.redact import redacted
-from assay.suite import Benchmark, Point, Suite, System, Systems, requirements
+from assay.suite import Benchmark, Suite, SweepPoint, System, Systems, requirements
 from assay.suite.findings import in_order, unknown
 from assay.suite.requirements import MetricsOf
 from assay.workloads import WORKLOADS, Workload
@@ -178,7 +178,7 @@ def _templates(suite: Suite, systems: Systems, tasks: Mapping[Place, str]) -> li
 
 
 def _template(
-    suite: Suite, benchmark: Benchmark, point: Point, shape: Shape, system: System, task_digest: str
+    suite: Suite, benchmark: Benchmark, point: SweepPoint, shape: Shape, system: System, task_digest: str
 ) -> Trial:
     return Trial(
         id=_stem(benchmark, point, shape, system.name if len(suite.systems) > 1 else None),
@@ -227,7 +227,7 @@ def _hash(*words: Any) -> int:
 # Ids -----------------------------------------------------------------------------------------------------
 
 
-def _stem(benchmark: Benchmark, point: Point, shape: Shape, system: str | None) -> str:
+def _stem(benchmark: Benchmark, point: SweepPoint, shape: Shape, system: str | None) -> str:
     """`train-batch_size32-2x1-here`: what people type, less the block. File-name safe, at most 112 long."""
     varied = redacted(point.varied)
     swept = [f"{name}{_value_word(value)}" for name, value in varied.items()]

@@ -26,7 +26,7 @@ class CommandTimeout(HostError):  # noqa: N818
 
 
 @dataclass(frozen=True)
-class Completed:
+class CompletedCommand:
     """A command that ran to its end, whatever its exit code.
 
     exit_code   0 to 255, or minus the number of the signal that killed it
@@ -53,7 +53,7 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     stdin: str | bytes | Path = "",
-) -> Completed:
+) -> CompletedCommand:
     """Run `argv` without a shell and wait for it; a non-zero exit code is a result, not an error.
 
     env    added to Assay's own environment
@@ -88,7 +88,7 @@ def run(
             if isinstance(error, subprocess.TimeoutExpired):
                 raise CommandTimeout(f"{argv[0]}: no answer within {timeout_s:g} s") from None
             raise
-    return Completed(
+    return CompletedCommand(
         argv=tuple(argv),
         exit_code=process.returncode,
         stdout=stdout.decode(errors="replace"),

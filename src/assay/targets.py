@@ -17,7 +17,7 @@ ROUNDS: Final = (
 
 
 @dataclass(frozen=True)
-class Target:
+class QualityTarget:
     """What an evaluation has to reach, in the scale in which the round's logs write it.
 
     metric  as the log names it; "" where a log writes one number
@@ -49,23 +49,23 @@ class Era:
 
     first: str
     last: str
-    targets: tuple[Target, ...]
+    targets: tuple[QualityTarget, ...]
 
     def holds(self, round_: str) -> bool:
         """Whether a round of ROUNDS is one of these."""
         return ROUNDS.index(self.first) <= ROUNDS.index(round_) <= ROUNDS.index(self.last)
 
 
-def _at_least(value: float) -> tuple[Target, ...]:
-    return (Target(">=", value),)
+def _at_least(value: float) -> tuple[QualityTarget, ...]:
+    return (QualityTarget(">=", value),)
 
 
-def _at_most(value: float) -> tuple[Target, ...]:
-    return (Target("<=", value),)
+def _at_most(value: float) -> tuple[QualityTarget, ...]:
+    return (QualityTarget("<=", value),)
 
 
-_BOX_AND_MASK = (Target(">=", 0.377, "BBOX"), Target(">=", 0.339, "SEGM"))
-_FID_AND_CLIP = (Target("<=", 90.0, "FID"), Target(">=", 0.15, "CLIP"))
+_BOX_AND_MASK = (QualityTarget(">=", 0.377, "BBOX"), QualityTarget(">=", 0.339, "SEGM"))
+_FID_AND_CLIP = (QualityTarget("<=", 90.0, "FID"), QualityTarget(">=", 0.15, "CLIP"))
 _ERAS: Final[Mapping[str, tuple[Era, ...]]] = {
     "resnet": (Era("v0.5", "v0.5", _at_least(0.749)), Era("v0.6", "v4.0", _at_least(0.759))),
     # from v2.0 on the folder and the log of RetinaNet are still called ssd, until v4.1
@@ -100,7 +100,7 @@ _ERAS: Final[Mapping[str, tuple[Era, ...]]] = {
     "flux1": (Era("v5.1", "v6.1", _at_most(0.586)),),
     "gpt_oss_20b": (Era("v6.0", "v6.1", _at_most(3.34)),),
     "deepseekv3_671b": (Era("v6.0", "v6.1", _at_most(3.6)),),
-    "qwen35_397b_grpo": (Era("v6.1", "v6.1", (Target(">", 0.69),)),),
+    "qwen35_397b_grpo": (Era("v6.1", "v6.1", (QualityTarget(">", 0.69),)),),
 }
 _LAST_WITH_OPEN_TARGETS: Final = "v0.7"
 _TARGETS_OF_OPEN: Final = frozenset(

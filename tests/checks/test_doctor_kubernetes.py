@@ -22,13 +22,13 @@ from assay.launch.kubernetes.client import Object
 from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.doctor import access, places, room, settings
 from assay.launch.kubernetes.doctor.checks import CHECKS
-from assay.launch.kubernetes.doctor.seen import Refused, Seen, Unreadable
+from assay.launch.kubernetes.doctor.seen import AdmissionRefusal, ClusterView, ReadFailure
 from assay.launch.kubernetes.manifests import as_yaml
 from assay.launch.kubernetes.openshift_detection import is_openshift
 from assay.launch.kubernetes.options import KubernetesSystem
 
 NOW = 1_800_000_000.0
-FORBIDDEN = Unreadable("list nodes", "nodes is forbidden", forbidden=True)
+FORBIDDEN = ReadFailure("list nodes", "nodes is forbidden", forbidden=True)
 GPU = {"nvidia.com/gpu": "1", "cpu": "8"}
 
 
@@ -66,12 +66,12 @@ def pod(
     }
 
 
-def seen(**but: Any) -> Seen:
+def seen(**but: Any) -> ClusterView:
     """A healthy cluster of two nodes, but for what is given."""
     now = NOW
     lease = {"metadata": {"name": "n1"}, "spec": {"renewTime": stamp(now - 4)}}
     kubelet = {"cpuManagerPolicy": "none", "topologyManagerPolicy": "none"}
-    healthy = Seen(
+    healthy = ClusterView(
         system=system(),
         context="lab",
         namespace="bench",
@@ -157,7 +157,7 @@ PINNED = system(pin_cpus=True, resources={"accelerator": {"cpu": "4", "memory": 
 STATIC = {"cpuManagerPolicy": "static", "topologyManagerPolicy": "single-numa-node"}
 RDMA = system(runAsUser="assigned", capabilities=["IPC_LOCK"])
 
-REFUSED = Refused("can't create Pod assay-doctor: no")
+REFUSED = AdmissionRefusal("can't create Pod assay-doctor: no")
 
 # check, what is not as in a healthy cluster, state, what evidence and remedy say
 CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
@@ -215,21 +215,25 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
     (access.admission, {}, "ok", "would take a pod of the system's", ""),
     (
         access.admission,
-        {"admitted": Refused("can't create Pod x: exceeded quota: team — the quota is used up: free some")},
+        {
+            "admitted": AdmissionRefusal(
+                "can't create Pod x: exceeded quota: team — the quota is used up: free some"
+            )
+        },
         "fail",
         "refuses the pods: can't create Pod x: exceeded quota: team",
         "the quota is used up: free some",
     ),
     (
         access.admission,
-        {"admitted": Refused("can't create Pod x: no")},
+        {"admitted": AdmissionRefusal("can't create Pod x: no")},
         "fail",
         "can't create Pod x: no",
         "ask whoever administers the namespace",
     ),
     (
         access.admission,
-        {"admitted": Unreadable("create pods", "", forbidden=True)},
+        {"admitted": ReadFailure("create pods", "", forbidden=True)},
         "unknown",
         "this user may not create pods",
         "assay cluster rbac SYSTEM",
@@ -442,7 +446,7 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
     (settings.cpu_manager, {"system": PINNED, "kubelets": {"n1": STATIC}}, "ok", "static with topology", ""),
     (
         settings.cpu_manager,
-        {"kubelets": Unreadable("get nodes/proxy", "", forbidden=True)},
+        {"kubelets": ReadFailure("get nodes/proxy", "", forbidden=True)},
         "unknown",
         "this user may not get nodes/proxy",
         "an administrator looks: kubectl get --raw",

@@ -16,7 +16,7 @@ from assay.checks.check import Check
 from assay.checks.host import checks
 from assay.launch import programs
 from assay.records import Scalar
-from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.keeping.file_tree import FileTree
 from assay_payloads.probing import host_check, host_pci, node_hardware
 from conftest import GOLDEN
 from recorded_host import BANNER, DRIVER, GPU0, GPU1, LIMITS, NIC0, SPEC, Host
@@ -49,7 +49,7 @@ def examine(host: Host) -> Callable[..., dict[str, Check]]:
     def examined(**but: Scalar) -> dict[str, Check]:
         tools = host_check.Tools()
         tools.said = host.said
-        tree = Tree(str(host.root))
+        tree = FileTree(str(host.root))
         facts = {**dict(node_hardware.networks(tree)), **host_check.check(tree, tools)}
         found = checks.examine({**PROBED, **facts, **but})
         for check in found:
@@ -84,7 +84,7 @@ def test_of_an_empty_tree_nothing_is_called_wrong(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     tools = host_check.Tools()
     tools.said = lambda *_, **__: None
-    facts = host_check.check(Tree(str(tmp_path / "empty")), tools)
+    facts = host_check.check(FileTree(str(tmp_path / "empty")), tools)
     found = {check.name: check.state for check in checks.examine(facts)}
     assert found.pop("fabric") == "ok"
     assert set(found.values()) == {"unknown"}
@@ -446,7 +446,7 @@ def test_a_topology_that_is_cut_anywhere_gives_no_path_that_is_not_in_it() -> No
 )
 def test_paths_from_sysfs_are_called_as_nvidia_smi_calls_them(host: Host, nic: str, path: str) -> None:
     host._place(("pci0000:00", "0000:00:02.0", "0000:05:00.0"))
-    tree = Tree(str(host.root))
+    tree = FileTree(str(host.root))
     assert host_pci.between(tree, GPU0, nic) == path
 
 

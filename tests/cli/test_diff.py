@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay import provenance
-from assay.api.differences import Differences, Machines
+from assay.api.differences import Differences, RunMachines
 from assay.cli import assay, diff
 from assay.provenance import Fact
 from assay.records import Provenance
@@ -91,12 +91,12 @@ def test_a_secret_of_a_system_is_in_no_file_of_its_runs(runs: Path) -> None:
     assert [path for path in files if b"hunter2" in path.read_bytes()] == []
 
 
-def side(reference: str, *nodes: dict[str, object], runs: int = 1) -> Machines:
+def side(reference: str, *nodes: dict[str, object], runs: int = 1) -> RunMachines:
     text = [probe.MARK + json.dumps({"probe.version": 1, **node}) for node in nodes]
-    return Machines(reference, runs, (provenance.parse(text),) if nodes else ())
+    return RunMachines(reference, runs, (provenance.parse(text),) if nodes else ())
 
 
-def shown(capsys: pytest.CaptureFixture[str], a: Machines, b: Machines) -> str:
+def shown(capsys: pytest.CaptureFixture[str], a: RunMachines, b: RunMachines) -> str:
     diff._show(Differences(a, b), everything=False)
     return "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
 

@@ -15,13 +15,13 @@ import kubernetes_cluster as cluster
 from assay.cli import assay
 from assay.cluster import marks, prepare
 from assay.cluster.components import Preparation
-from assay.cluster.components.part import Target
+from assay.cluster.components.part import PreparationTarget
 from assay.cluster.components.pods import Pods
 from assay.errors import InputError
 from assay.launch.kubernetes import client, openshift, pod_security
 from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.refusals import ApiError, Unreachable
+from assay.launch.kubernetes.refusals import ApiError, ApiUnreachableError
 
 OBJECTS = ["Namespace", "ServiceAccount", "SecurityContextConstraints", "Role", "RoleBinding"]
 
@@ -31,7 +31,7 @@ def options(**given: Any) -> KubernetesSystem:
 
 
 def pods(system: KubernetesSystem, namespace: str) -> Preparation:
-    return Preparation(Target("openshift", namespace, system), (Pods(),))
+    return Preparation(PreparationTarget("openshift", namespace, system), (Pods(),))
 
 
 def test_a_system_that_asks_for_nothing_special_needs_a_namespace_and_an_account_only() -> None:
@@ -247,13 +247,13 @@ def test_an_interrupted_apply_is_reverted_or_completed(
         nonlocal done
         if not how.get("dry_run"):
             if done == interrupted_at:
-                raise Unreachable("the network is gone")
+                raise ApiUnreachableError("the network is gone")
             done += 1
         return real(self, obj, **how)
 
     with monkeypatch.context() as patched:
         patched.setattr(client.Cluster, "apply", breaks)
-        with pytest.raises(Unreachable):
+        with pytest.raises(ApiUnreachableError):
             prepare.apply(lab.cluster(), lab.wanted())
     assert lab.objects() != before
     prepare.revert(lab.cluster())
@@ -261,7 +261,7 @@ def test_an_interrupted_apply_is_reverted_or_completed(
     with monkeypatch.context() as patched:
         done = 0
         patched.setattr(client.Cluster, "apply", breaks)
-        with pytest.raises(Unreachable):
+        with pytest.raises(ApiUnreachableError):
             prepare.apply(lab.cluster(), lab.wanted())
     prepare.apply(lab.cluster(), lab.wanted())
     assert [step.does for step in prepare.plan(lab.cluster(), lab.wanted())] == ["keep"] * 5

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from rich.console import Console, RenderableType
 
 from assay import cli
-from assay.analyse.sweeps.figures import Figure, Measured, judged_nodes, judged_pairs
+from assay.analyse.sweeps.figures import Measured, SweepFigure, judged_nodes, judged_pairs
 from assay.api.sweep_runs import by_reason
 from assay.cluster import sweep
 from assay.cluster.members import members
@@ -186,7 +186,7 @@ POINT = Point("matmul", "1x1", "flop_rate", "FLOP/s", "higher", {})
 
 
 def measured(values: dict[str, list[float]], groups: dict[str, Group] | None = None) -> Measured:
-    figure = Figure(POINT, "higher", values)
+    figure = SweepFigure(POINT, "higher", values)
     return Measured("now", {"matmul": figure}, groups or {node: (node,) for node in values})
 
 
@@ -224,7 +224,7 @@ def test_a_baseline_of_other_nodes_is_told_with_theirs() -> None:
 
 
 def test_a_baseline_measured_otherwise_is_refused() -> None:
-    other = {"matmul": Figure(replace(POINT, labels={"size": 512}), "higher", {"a": [1.0]})}
+    other = {"matmul": SweepFigure(replace(POINT, labels={"size": 512}), "higher", {"a": [1.0]})}
     with pytest.raises(InputError, match="the baseline has no matmul as it was measured here"):
         judged_nodes(measured({"a": [1.0]}), other, 0.05)
 

@@ -17,7 +17,7 @@ from assay import read, store
 from assay.cli import assay, import_
 from assay.errors import InputError
 from assay.intake.run_directories import LARGEST_FILE_BYTES, LARGEST_RECORD_BYTES, merge
-from assay.intake.training_logs import Asked, import_sets
+from assay.intake.training_logs import TrainingLogsRequest, import_sets
 from assay.logs.closest import FORMATS
 from assay.logs.mlperf import training_run
 from assay.logs.result_sets import find_sets
@@ -60,7 +60,7 @@ def result_set(folder: Path, *logs: str, nodes: int | None = 2) -> Path:
 
 
 def take(folder: Path, runs: Path, name: str = "theirs", **said: Any) -> Any:
-    return import_sets(find_sets([folder]), Asked(runs, name, **said))
+    return import_sets(find_sets([folder]), TrainingLogsRequest(runs, name, **said))
 
 
 def command(*words: str | Path) -> Result:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from assay import compare, read, store
 from assay.cli import assay
 from assay.errors import InputError
-from assay.intake.numbers import Asked, import_numbers
+from assay.intake.numbers import NumbersRequest, import_numbers
 from assay.logs.numbers import load, parse
 from assay.records import NodeCounts, RunState
 from assay.records import Result as Result_
@@ -36,7 +36,7 @@ def sheet(path: Path, *rows: str, header: str = HEADER) -> Path:
 
 
 def take(path: Path, runs: Path, name: str = "numbers") -> Any:
-    return import_numbers(path, Asked(runs, name))
+    return import_numbers(path, NumbersRequest(runs, name))
 
 
 def command(*words: str | Path) -> Result:

@@ -13,7 +13,7 @@ from assay.errors import InputError
 from assay.launch.podman import refusals
 from assay.launch.podman.options import ContainerSystem
 from assay.records import Shape
-from assay.shell import Completed
+from assay.shell import CompletedCommand
 from conftest import GOLDEN
 from launcher_contract import job, python
 
@@ -100,5 +100,5 @@ def test_what_can_not_be_meant_is_refused(wrong: dict[str, object], said: str) -
     ],
 )
 def test_words_of_engines_that_can_not_run_here_have_their_remedies(words: str, remedy: str) -> None:
-    answer = Completed(("docker", "run"), 125, "", f"{words}\n", 0.1)
+    answer = CompletedCommand(("docker", "run"), 125, "", f"{words}\n", 0.1)
     assert remedy in str(refusals.why(answer, SYSTEM, "pytorch:1"))

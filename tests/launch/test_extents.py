@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from assay import durable
-from assay.cli.progress import Lines
+from assay.cli.progress import ProgressLines
 from assay.errors import EXIT_ENVIRONMENT, LaunchError, PlatformError
 from assay.launch.launcher import JobRefused
 from assay.launch.local.launcher import LocalLauncher
 from assay.launch.slurm.refusals import extent_of as refused_by_slurm
 from assay.records import Extent, Handle, Job, JobState, JobStatus, RankExit, Run, RunState, Task
-from assay.run.drive import Completed, run_suite
+from assay.run.drive import CompletedSession, run_suite
 from assay.run.extents import extent_of, narrowed, within
 from assay.run.progress import Silence
 from assay.run.request import RunRequest
@@ -43,7 +43,7 @@ def write(folder: Path, benchmarks: dict[str, Any], systems: dict[str, Any], rep
     (folder / "systems.yaml").write_text(json.dumps(systems))
 
 
-def run(folder: Path, tell: Any = Silence, **more: Any) -> Completed:
+def run(folder: Path, tell: Any = Silence, **more: Any) -> CompletedSession:
     return run_suite(RunRequest(folder / "suite.yaml", folder / "runs", **more), tell)
 
 
@@ -62,7 +62,7 @@ def test_a_missing_interpreter_is_reported_once_stops_its_system_and_the_same_co
     systems = {"broken": {"launcher": "local", "python": str(python)}, "well": {"launcher": "local"}}
     write(tmp_path, {"a": WELL, "b": WELL}, systems, repeats=2)
     said = io.StringIO()
-    first = run(tmp_path, partial(Lines, stream=said))
+    first = run(tmp_path, partial(ProgressLines, stream=said))
     assert first.failures == ()
     (met,) = first.held
     assert (met.extent, met.job) == (Extent.SYSTEM, JobState.FAILED)

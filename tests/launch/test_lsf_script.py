@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from assay import shell
-from assay.launch.batch.life import Answer
+from assay.launch.batch.life import QueueAnswer
 from assay.launch.batch.queue import QueueSilent
 from assay.launch.batch.shared import SharedJob
 from assay.launch.batch.standing import of_ended, without_word
@@ -159,10 +159,10 @@ def prints(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, st
     """Sets what each command prints; one that is not named is not installed."""
 
     def fake(commands: dict[str, tuple[int, str, str]]) -> None:
-        def run(argv: tuple[str, ...], **_: object) -> shell.Completed:
+        def run(argv: tuple[str, ...], **_: object) -> shell.CompletedCommand:
             if argv[0] not in commands:
                 raise shell.ProgramMissing(f"{argv[0]}: No such file or directory")
-            return shell.Completed(argv, *commands[argv[0]], 0.0)
+            return shell.CompletedCommand(argv, *commands[argv[0]], 0.0)
 
         monkeypatch.setattr(shell, "run", run)
 
@@ -257,15 +257,15 @@ def test_each_end_that_lsf_tells_has_its_cause(
     tmp_path: Path, told: LsfJob | None, state: JobState, words: str
 ) -> None:
     (tmp_path / "spec.json").write_text('{"nodes": 1}')
-    status = without_word(SharedJob(tmp_path), Answer(0.0, False, told), ["n2 (unavail)"], "LSF")
+    status = without_word(SharedJob(tmp_path), QueueAnswer(0.0, False, told), ["n2 (unavail)"], "LSF")
     assert status.state is state, status
     assert words in status.cause
 
 
 def test_what_lsf_did_counts_whatever_the_ranks_made_of_it(tmp_path: Path) -> None:
     well, killed = JobStatus(JobState.SUCCEEDED), JobStatus(JobState.FAILED, "rank 0 was killed by SIGKILL")
-    admin = Answer(0.0, True, LsfJob("EXIT", "TERM_ADMIN: job killed", "n1", "130"))
-    memory = Answer(0.0, True, LsfJob("EXIT", "TERM_MEMLIMIT: x", "n1", "137"))
+    admin = QueueAnswer(0.0, True, LsfJob("EXIT", "TERM_ADMIN: job killed", "n1", "130"))
+    memory = QueueAnswer(0.0, True, LsfJob("EXIT", "TERM_MEMLIMIT: x", "n1", "137"))
     assert of_ended(SharedJob(tmp_path), well, admin, "LSF").state is JobState.STOPPED
     ended = of_ended(SharedJob(tmp_path), killed, memory, "LSF")
     assert ended.state is JobState.FAILED

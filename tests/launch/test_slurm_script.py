@@ -13,14 +13,14 @@ from pydantic import ValidationError
 
 from assay import shell
 from assay.errors import InputError
-from assay.launch.batch.life import Answer
+from assay.launch.batch.life import QueueAnswer
 from assay.launch.batch.queue import QueueSilent
 from assay.launch.batch.shared import SharedJob
 from assay.launch.batch.standing import without_word
 from assay.launch.slurm.launcher import SlurmLauncher
 from assay.launch.slurm.options import SlurmSystem
 from assay.launch.slurm.script import batch_script
-from assay.launch.slurm.states import Slurm, Told
+from assay.launch.slurm.states import Slurm, SlurmJob
 from assay.records import Job, JobState, Shape
 from conftest import GOLDEN, ROOT
 from launcher_contract import job, python
@@ -149,10 +149,10 @@ def prints(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, st
     """Sets what each command prints; one that is not named is not installed."""
 
     def fake(commands: dict[str, tuple[int, str, str]]) -> None:
-        def run(argv: tuple[str, ...], **_: object) -> shell.Completed:
+        def run(argv: tuple[str, ...], **_: object) -> shell.CompletedCommand:
             if argv[0] not in commands:
                 raise shell.ProgramMissing(f"{argv[0]}: No such file or directory")
-            return shell.Completed(argv, *commands[argv[0]], 0.0)
+            return shell.CompletedCommand(argv, *commands[argv[0]], 0.0)
 
         monkeypatch.setattr(shell, "run", run)
 
@@ -164,16 +164,16 @@ def prints(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, st
     [
         (
             {"scontrol": (0, SCONTROL, "")},
-            Told("FAILED", "ReqNodeNotAvail, UnavailableNodes:snode2", "snode[1-2]", "0:53"),
+            SlurmJob("FAILED", "ReqNodeNotAvail, UnavailableNodes:snode2", "snode[1-2]", "0:53"),
         ),
-        ({"squeue": (0, "PENDING||Resources\n", "")}, Told("PENDING", "Resources", "")),
+        ({"squeue": (0, "PENDING||Resources\n", "")}, SlurmJob("PENDING", "Resources", "")),
         (
             {
                 "scontrol": (1, "", UNKNOWN),
                 "squeue": (1, "", UNKNOWN),
                 "sacct": (0, "CANCELLED by 1000|gpu01|None|0:15\n", ""),
             },
-            Told("CANCELLED", "None", "gpu01", "0:15"),
+            SlurmJob("CANCELLED", "None", "gpu01", "0:15"),
         ),
         (
             {
@@ -181,7 +181,7 @@ def prints(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, st
                 "squeue": (1, "", SILENT),
                 "sacct": (0, "RUNNING|gpu01|None|0:0\n", ""),
             },
-            Told("RUNNING", "None", "gpu01", "0:0"),
+            SlurmJob("RUNNING", "None", "gpu01", "0:0"),
         ),
         (
             {
@@ -196,7 +196,7 @@ def prints(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, st
 def test_the_first_command_that_knows_the_job_tells(
     prints: Callable[[dict[str, tuple[int, str, str]]], None],
     commands: dict[str, tuple[int, str, str]],
-    told: Told | None,
+    told: SlurmJob | None,
 ) -> None:
     prints(commands)
     assert Slurm().ask(7, "token") == told
@@ -221,27 +221,35 @@ def test_no_answer_is_not_taken_for_a_job_that_is_gone(
     ("told", "state", "words"),
     [
         (None, JobState.LOST, "does not know the job"),
-        (Told("PENDING", "Resources", ""), JobState.PENDING, "pending: Resources"),
-        (Told("PENDING", "PartitionTimeLimit", ""), JobState.PENDING, "lower `timeout`"),
-        (Told("PENDING", "None", ""), JobState.PENDING, "no reason yet"),
-        (Told("CONFIGURING", "None", "n1"), JobState.PENDING, "configuring"),
-        (Told("RUNNING", "None", "n[1-2]"), JobState.PENDING, "starting on n[1-2]"),
-        (Told("PENDING", "BeginTime", "", restarts=1), JobState.LOST, "requeued"),
-        (Told("NODE_FAIL", "None", "n[1-2]", "0:15"), JobState.LOST, "n2 (down*)"),
-        (Told("PREEMPTED", "None", "n1", "0:15"), JobState.LOST, "preempted"),
-        (Told("TIMEOUT", "TimeLimit", "n1", "0:15"), JobState.TIMED_OUT, "raise the system's `startup`"),
-        (Told("OUT_OF_MEMORY", "OutOfMemory", "n1", "0:125"), JobState.FAILED, "raise `mem`"),
-        (Told("CANCELLED", "None", "n1", "0:15"), JobState.STOPPED, "somebody else ended the job"),
-        (Told("FAILED", "NonZeroExitCode", "n1", "7:0"), JobState.FAILED, "exited 7 before the ranks"),
-        (Told("FAILED", "NonZeroExitCode", "n1", "0:53"), JobState.FAILED, "set the system's `directory`"),
-        (Told("FAILED", "NonZeroExitCode", "n1", "74:0"), JobState.FAILED, "set the system's `directory`"),
+        (SlurmJob("PENDING", "Resources", ""), JobState.PENDING, "pending: Resources"),
+        (SlurmJob("PENDING", "PartitionTimeLimit", ""), JobState.PENDING, "lower `timeout`"),
+        (SlurmJob("PENDING", "None", ""), JobState.PENDING, "no reason yet"),
+        (SlurmJob("CONFIGURING", "None", "n1"), JobState.PENDING, "configuring"),
+        (SlurmJob("RUNNING", "None", "n[1-2]"), JobState.PENDING, "starting on n[1-2]"),
+        (SlurmJob("PENDING", "BeginTime", "", restarts=1), JobState.LOST, "requeued"),
+        (SlurmJob("NODE_FAIL", "None", "n[1-2]", "0:15"), JobState.LOST, "n2 (down*)"),
+        (SlurmJob("PREEMPTED", "None", "n1", "0:15"), JobState.LOST, "preempted"),
+        (SlurmJob("TIMEOUT", "TimeLimit", "n1", "0:15"), JobState.TIMED_OUT, "raise the system's `startup`"),
+        (SlurmJob("OUT_OF_MEMORY", "OutOfMemory", "n1", "0:125"), JobState.FAILED, "raise `mem`"),
+        (SlurmJob("CANCELLED", "None", "n1", "0:15"), JobState.STOPPED, "somebody else ended the job"),
+        (SlurmJob("FAILED", "NonZeroExitCode", "n1", "7:0"), JobState.FAILED, "exited 7 before the ranks"),
+        (
+            SlurmJob("FAILED", "NonZeroExitCode", "n1", "0:53"),
+            JobState.FAILED,
+            "set the system's `directory`",
+        ),
+        (
+            SlurmJob("FAILED", "NonZeroExitCode", "n1", "74:0"),
+            JobState.FAILED,
+            "set the system's `directory`",
+        ),
     ],
 )
 def test_each_end_that_slurm_tells_has_its_cause(
-    tmp_path: Path, told: Told | None, state: JobState, words: str
+    tmp_path: Path, told: SlurmJob | None, state: JobState, words: str
 ) -> None:
     (tmp_path / "spec.json").write_text('{"nodes": 1}')
-    status = without_word(SharedJob(tmp_path), Answer(0.0, False, told), ["n2 (down*)"], "Slurm")
+    status = without_word(SharedJob(tmp_path), QueueAnswer(0.0, False, told), ["n2 (down*)"], "Slurm")
     assert status.state is state
     assert words in status.cause
 
@@ -269,8 +277,8 @@ def test_a_node_that_slurm_ended_before_it_began_is_not_lost_and_one_that_ran_is
     (tmp_path / "node-1" / "ended.json").write_text(json.dumps({**end, "exits": exits, "node": None}))
     if other_began:
         (tmp_path / "node-0" / "started.json").write_text('{"started_at": 5.1}')
-    told = Told("FAILED", "None", "n[1-2]", "3:0")
-    status = without_word(SharedJob(tmp_path), Answer(0.0, False, told), [], "Slurm")
+    told = SlurmJob("FAILED", "None", "n[1-2]", "3:0")
+    status = without_word(SharedJob(tmp_path), QueueAnswer(0.0, False, told), [], "Slurm")
     assert (status.state, status.cause) == (state, cause)
     assert [one.rank for one in status.exits] == ([] if other_began else [1])
 
@@ -278,7 +286,7 @@ def test_a_node_that_slurm_ended_before_it_began_is_not_lost_and_one_that_ran_is
 def test_a_job_that_waits_after_it_had_begun_was_requeued(tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text('{"nodes": 1}')
     status = without_word(
-        SharedJob(tmp_path), Answer(0.0, True, Told("PENDING", "BeginTime", "")), [], "Slurm"
+        SharedJob(tmp_path), QueueAnswer(0.0, True, SlurmJob("PENDING", "BeginTime", "")), [], "Slurm"
     )
     assert status.state is JobState.LOST
     assert "requeued it (BeginTime)" in status.cause

@@ -14,7 +14,7 @@ from assay.launch.ssh import refusals
 from assay.launch.ssh.connection import Connection
 from assay.launch.ssh.options import SshSystem
 from assay.records import Shape
-from assay.shell import Completed
+from assay.shell import CompletedCommand
 from conftest import GOLDEN
 from launcher_contract import job, python
 
@@ -96,9 +96,9 @@ def test_each_of_sshs_words_has_its_remedy(stderr: str, remedy: str) -> None:
 
 
 def test_a_host_that_does_not_answer_is_told_by_what_it_lacks() -> None:
-    absent = Completed(("ssh",), 127, "", "bash: line 1: python3: command not found", 0.1)
+    absent = CompletedCommand(("ssh",), 127, "", "bash: line 1: python3: command not found", 0.1)
     assert "name in `python`" in refusals.no_answer("a", "python3", absent)
-    old = Completed(("ssh",), 1, "", "SyntaxError: invalid syntax", 0.1)
+    old = CompletedCommand(("ssh",), 1, "", "SyntaxError: invalid syntax", 0.1)
     assert "has to be 3.9 or newer" in refusals.no_answer("a", "python3", old)
     assert "another `directory`" in refusals.refused("a", "/x: Disk quota exceeded")
     assert "may write there" in refusals.refused("a", "/x: Permission denied")

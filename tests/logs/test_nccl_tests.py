@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from assay.errors import InputError
 from assay.logs.nccl_agreement import ranks_of
-from assay.logs.nccl_rows import Figure, Printed, Way
-from assay.logs.nccl_tests import NcclTest, Row, is_nccl_test, nccl_test
+from assay.logs.nccl_rows import Printed, PrintedNumber, PrintedTiming
+from assay.logs.nccl_tests import NcclRow, NcclTest, is_nccl_test, nccl_test
 from assay.logs.tools import tools_of
 
 DEVICES = """#  Rank  0 Group  0 Pid   1887 on   node-a device  0 [0x8d] NVIDIA H100 80GB HBM3
@@ -71,7 +71,7 @@ def read(tmp_path: Path, text: str) -> NcclTest:
     return nccl_test(log)
 
 
-def only(test: NcclTest) -> Row:
+def only(test: NcclTest) -> NcclRow:
     [row] = test.rows
     return row
 
@@ -324,7 +324,7 @@ def test_a_report_that_something_was_written_into_is_read_or_refused_with_words(
     log = tmp_path_factory.mktemp("fuzz") / "log"
     whole = json.dumps(report()).encode()
     log.write_bytes(whole[: len(text) * 2] + text + whole[len(text) * 2 :])
-    refused, rows = "", tuple[Row, ...]()
+    refused, rows = "", tuple[NcclRow, ...]()
     try:
         rows = nccl_test(log).rows
     except InputError as error:
@@ -399,10 +399,10 @@ def test_the_number_of_ranks_is_what_the_list_and_the_rows_agree_on_or_unknown(
 def test_ranks_that_follow_from_bandwidth_are_the_true_ones(ranks: int, algbw: float, once: bool) -> None:
     ratio = (ranks - 1) / ranks * (1 if once else 2)
     time_s = (1 << 30) / (algbw * 1e9)
-    way = Way(
-        Figure(time_s, 5e-9),
-        Figure(round(algbw, 2) * 1e9, 5e6),
-        Figure(round(algbw * ratio, 2) * 1e9, 5e6),
+    way = PrintedTiming(
+        PrintedNumber(time_s, 5e-9),
+        PrintedNumber(round(algbw, 2) * 1e9, 5e6),
+        PrintedNumber(round(algbw * ratio, 2) * 1e9, 5e6),
         None,
     )
     rows = [Printed(1 << 30, "float", "sum", (way,), 1)]

@@ -14,7 +14,7 @@ from test_provenance import tree as laid_out
 
 from assay.records import NodeCounts
 from assay_payloads.keeping import counters
-from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.keeping.file_tree import FileTree
 
 BUSY = "import time; end = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
 # Looks, runs so many busy processes side by side, and tells what was counted
@@ -99,7 +99,7 @@ def test_a_process_held_to_other_cpus_tells_another_set_of_the_same_kernel() -> 
 def test_what_a_kernel_does_not_count_is_absent(tmp_path: Path) -> None:
     found = counters.look(laid_out(tmp_path, **{"proc/stat": ""}))
     assert set(found) == {"elapsed_s", "job_cpu_s", "job_major_faults", "groups"}
-    told = counters.between(found, counters.look(Tree(str(tmp_path))))
+    told = counters.between(found, counters.look(FileTree(str(tmp_path))))
     assert set(told) == {"elapsed_s", "job_cpu_s", "job_major_faults", "cpus"}
     assert NodeCounts(**told).throttled_s is None
 
@@ -212,7 +212,7 @@ def test_slow_downs_of_two_packages(tmp_path: Path) -> None:
     tree = laid_out(tmp_path, **files)
     assert counters.heat(tree, {0, 1, 2, 3}) == {"heat_events": 10, "heat_s": 0.6}
     assert counters.heat(tree, {1}) == {"heat_events": 3, "heat_s": 0.1}
-    assert counters.heat(Tree(str(tmp_path / "none")), {0, 1}) == {}
+    assert counters.heat(FileTree(str(tmp_path / "none")), {0, 1}) == {}
 
 
 def test_pressure_is_that_of_the_jobs_own_group_where_the_kernel_counts_it(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_the_waiting_in_the_queues_of_the_jobs_cpus_is_summed(tmp_path: Path) ->
     assert counters.queues(tree, {0, 1}) == {"queue_wait_s": 2.5}
     assert counters.queues(tree, {1}) == {"queue_wait_s": 0.5}
     assert counters.queues(tree, {1, 2}) == {}  # of one of them nothing is known
-    assert counters.queues(Tree(str(tmp_path / "none")), {0}) == {}
+    assert counters.queues(FileTree(str(tmp_path / "none")), {0}) == {}
 
 
 def test_pressure_and_swap(tmp_path: Path) -> None:

@@ -8,27 +8,27 @@ from collections.abc import Sequence
 import pytest
 
 import made_results
-from assay.analyse.history import Entry, Step, histories
+from assay.analyse.history import LevelShift, SessionValue, histories
 from assay.records import Estimate, Result
 from assay.report.charts.history import history as chart
 from assay.report.page import history as history_page
 from assay.report.sentences import history
-from assay.report.sentences.history import Change, Told, told
+from assay.report.sentences.history import AnnotatedHistory, FactChange, told
 from made_results import nightly
 
 FALL = [1.0] * 7 + [0.9] * 6
 RISE = [1.0] * 7 + [1.1] * 6
 
 
-def made(results: Sequence[Result], changes: Sequence[Change] = ()) -> list[Told]:
-    def changed(_old: Entry, _new: Entry) -> Sequence[Change]:
+def made(results: Sequence[Result], changes: Sequence[FactChange] = ()) -> list[AnnotatedHistory]:
+    def changed(_old: SessionValue, _new: SessionValue) -> Sequence[FactChange]:
         return changes
 
     return [told(one, changed) for one in histories(results, "throughput", metrics=made_results.metrics)]
 
 
-def step(value: float, low: float | None, high: float | None) -> Step:
-    return Step(3, 4, 4, 4, Estimate(value, low, high, 8, ""), None)
+def step(value: float, low: float | None, high: float | None) -> LevelShift:
+    return LevelShift(3, 4, 4, 4, Estimate(value, low, high, 8, ""), None)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_without_a_step_the_chart_is_sessions_and_their_level() -> None:
 
 
 def test_the_page_leads_with_histories_that_fell_and_names_what_changed() -> None:
-    change = Change("env.NCCL_DEBUG", "WARN", "</script>INFO")
+    change = FactChange("env.NCCL_DEBUG", "WARN", "</script>INFO")
     both = made([*nightly(RISE, system="a-riser"), *nightly(FALL, system="faller")], [change])
     page = history_page.html(both, "assay history throughput")
     body = page[page.index("<main>") :]

@@ -17,7 +17,7 @@ from assay.errors import InputError
 from assay.records import Comparison, Doubt, Estimate, Family, Point, Result, RunsNeeded, RunsRange, Shape
 from assay.report import charts, figures, markdown
 from assay.report.contents.answers import answers
-from assay.report.contents.contents import Contents, Fact, Recipe, gather
+from assay.report.contents.contents import Contents, Recipe, ReportedFact, gather
 from assay.report.page import page
 from assay.report.sentences import sentences
 from assay.report.sentences.lead import lead
@@ -350,8 +350,10 @@ def with_everything() -> Contents:
         made_results.metrics,
         plan=plan,
         facts=[
-            Fact("python.torch", "Python and libraries", ("2.8.0", "2.7.1"), differs=True, matters=True),
-            Fact("cpu.model", "Hardware", ("EPYC", "EPYC"), differs=False, matters=False),
+            ReportedFact(
+                "python.torch", "Python and libraries", ("2.8.0", "2.7.1"), differs=True, matters=True
+            ),
+            ReportedFact("cpu.model", "Hardware", ("EPYC", "EPYC"), differs=False, matters=False),
         ],
         recipes=[
             Recipe(
@@ -399,7 +401,7 @@ def test_what_a_log_says_can_not_become_part_of_the_page() -> None:
         by_system(results),
         made_results.metrics,
         plan=plan,
-        facts=[Fact(evil, evil, (evil, "x"), differs=True, matters=True)],
+        facts=[ReportedFact(evil, evil, (evil, "x"), differs=True, matters=True)],
         recipes=[Recipe(evil, evil, None, evil, evil, evil, evil, files={evil: evil}, commands={evil: evil})],
     )
     html = page.html(found)

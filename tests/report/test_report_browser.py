@@ -19,12 +19,12 @@ import served_runs
 from assay.analyse.history import histories
 from assay.cli import assay
 from assay.records import ConfusionMatrix
-from assay.report.contents.contents import Fact, Recipe, gather
+from assay.report.contents.contents import Recipe, ReportedFact, gather
 from assay.report.page import history as history_page
 from assay.report.page import page
 from assay.report.page import sweep as sweep_page
 from assay.report.sentences import history
-from assay.report.sentences.history import Change
+from assay.report.sentences.history import FactChange
 from conftest import require
 from made_results import all_reduce, by_system, failed, nightly, quickstart
 from made_sweeps import sweep
@@ -73,7 +73,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         by_system(results),
         made_results.metrics,
         plan=plan,
-        facts=[Fact("python.torch", "Libraries", ("2.8.0", EVIL), differs=True, matters=True)],
+        facts=[ReportedFact("python.torch", "Libraries", ("2.8.0", EVIL), differs=True, matters=True)],
         recipes=[
             Recipe(
                 "quickstart/s1",
@@ -336,7 +336,9 @@ def test_a_history_draws_its_sessions_levels_and_steps_and_axe_finds_nothing(
 ) -> None:
     nights = [*nightly([1.0] * 7 + [0.9] * 6), *nightly([1.0] * 8, system="there")]
     found = histories(nights, "throughput", metrics=made_results.metrics)
-    told = [history.told(one, lambda _old, _new: (Change("env.NCCL_DEBUG", "WARN", EVIL),)) for one in found]
+    told = [
+        history.told(one, lambda _old, _new: (FactChange("env.NCCL_DEBUG", "WARN", EVIL),)) for one in found
+    ]
     path = tmp_path / "history.html"
     path.write_text(history_page.html(told, "assay history throughput"))
     shown, seen = opened(path)

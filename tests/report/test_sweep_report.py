@@ -14,7 +14,7 @@ from rich.console import Console
 
 import stated_runs
 from assay.analyse.sweeps.links import Blame, Slow
-from assay.analyse.sweeps.nodes import Change
+from assay.analyse.sweeps.nodes import BaselineChange
 from assay.analyse.sweeps.suspects import Suspect
 from assay.api.evidence import RunSet
 from assay.api.sweep_pages import sweep_of
@@ -117,7 +117,8 @@ def test_two_nodes_against_their_baseline_show_what_they_lost_and_not_the_median
     made = sweep(2, faults=False)
     assert made.verdicts.pairs is not None
     lost = replace(
-        made.verdicts.pairs, changes=(Change("gpu-1 – gpu-2", Estimate(0.5, 0.4, 0.6, 3, ""), True, ""),)
+        made.verdicts.pairs,
+        changes=(BaselineChange("gpu-1 – gpu-2", Estimate(0.5, 0.4, 0.6, 3, ""), True, ""),),
     )
     if [*made.verdicts.pairs.ratios] == [("gpu-2", "gpu-1")]:
         lost = replace(lost, ratios={("gpu-1", "gpu-2"): 1.0})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from test_rundir import header, plan, trial
 
-from assay.cli.progress import Lines, Screen
+from assay.cli.progress import ProgressLines, ProgressScreen
 from assay.records import Measurement, Output, RankExit, Reading, Rendered, Result, Run, RunState, Shape
 from assay.run.last_words import last_line, last_lines, own_cause
 from assay.run.pace import LastFigure, Pace, figure_of
@@ -65,7 +65,7 @@ def test_a_run_until_decided_takes_at_most_so_long_and_so_long_to_the_next_look(
     said = io.StringIO()
     for done, look, left in ((1, 3, 40), (3, 5, 20)):
         session = rundir.create(tmp_path / str(done), header(), decided, {})
-        screen = Screen(session, decided, runs[:done], stream=said)
+        screen = ProgressScreen(session, decided, runs[:done], stream=said)
         screen.trial_began(trials[done], 1, adopted=False)
         line = screen._running_line().plain
         screen.close()
@@ -168,9 +168,9 @@ def test_what_a_program_printed_can_not_steer_the_terminal(tmp_path: Path) -> No
     assert all(len(line) <= 200 for line in shown)
 
 
-@pytest.mark.parametrize("kind", [Lines, Screen])
+@pytest.mark.parametrize("kind", [ProgressLines, ProgressScreen])
 def test_each_trial_is_one_line_and_a_failure_shows_its_end(
-    tmp_path: Path, kind: type[Lines], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, kind: type[ProgressLines], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setitem(WORKLOADS, "command", SCRIPT)

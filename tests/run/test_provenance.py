@@ -16,7 +16,7 @@ from assay import payload_files, provenance, records
 from assay.launch import sent
 from assay.records import Provenance
 from assay_payloads.keeping import cgroups
-from assay_payloads.keeping.file_tree import Tree, keyed_lines
+from assay_payloads.keeping.file_tree import FileTree, keyed_lines
 from assay_payloads.probing import node_gpus, node_hardware, node_software, probe
 
 PROBE = Path(probe.__file__)
@@ -38,13 +38,13 @@ def run_probe(tmp_path: Path, *, python: str = sys.executable, **env: str) -> st
     return done.stdout
 
 
-def tree(root: Path, **files: str) -> Tree:
+def tree(root: Path, **files: str) -> FileTree:
     """A file system that holds these files: absolute path → text."""
     for name, text in files.items():
         path = root / name.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return Tree(str(root))
+    return FileTree(str(root))
 
 
 # The probe on this machine -------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ def test_the_package_first_on_the_search_path_counts(tmp_path: Path) -> None:
     ):
         (tmp_path / name).mkdir(parents=True)
     found = node_software.installed(
-        Tree(), [str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "gone")]
+        FileTree(), [str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "gone")]
     )
     assert found == {"foo-bar": "2.0", "old": "1.2"}
 

@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 
 from assay import store
-from assay.cli.progress import Lines
+from assay.cli.progress import ProgressLines
 from assay.cli.run import _done_again
 from assay.errors import BusyError, HostError, InputError, InterruptedRun
 from assay.launch.local.launcher import LocalLauncher
 from assay.records import Extent, Job, JobState, RunState, to_json
-from assay.run.drive import Completed, run_suite
+from assay.run.drive import CompletedSession, run_suite
 from assay.run.index import update_index
 from assay.run.progress import Silence
 from assay.run.request import RunRequest
@@ -66,7 +66,7 @@ class Site:
         path.write_text(json.dumps(written))  # JSON is YAML
         return path
 
-    def run(self, suite: Path | None = None, tell: Any = Silence, **more: Any) -> Completed:
+    def run(self, suite: Path | None = None, tell: Any = Silence, **more: Any) -> CompletedSession:
         return run_suite(RunRequest(suite or self.folder / "suite.yaml", self.runs, **more), tell)
 
     def start(self, *more: str) -> subprocess.Popen[str]:
@@ -175,7 +175,7 @@ def test_a_failed_trial_is_reported_with_rank_exit_code_and_last_lines_and_the_s
         "print('v 1'); [print('line', i) for i in range(30)]; sys.exit(7 if bad else 0)"
     )
     said = io.StringIO()
-    completed = site.run(site.suite(code, repeats=8), tell=partial(Lines, stream=said))
+    completed = site.run(site.suite(code, repeats=8), tell=partial(ProgressLines, stream=said))
     bad = [r for r in completed.results if r.run.trial.seed % 2 == 0]
     assert bad, "the seeds of eight repeats hold an even one"
     assert list(completed.failures) == bad
@@ -256,7 +256,7 @@ def test_a_retry_that_succeeds_is_the_result(site: Site) -> None:
         "print('v 1', flush=True)\nif not tried: " + LOSE
     )
     said = io.StringIO()
-    completed = site.run(site.suite(code, repeats=1, retries=1), tell=partial(Lines, stream=said))
+    completed = site.run(site.suite(code, repeats=1, retries=1), tell=partial(ProgressLines, stream=said))
     assert not completed.failures
     assert completed.results[0].run.attempt == 2
     assert "the platform lost it, not the program: it will be tried again, at most once" in said.getvalue()
@@ -335,7 +335,7 @@ def test_a_job_that_outlived_its_assay_is_adopted_with_all_that_it_printed(site:
     site.suite(slow_first(site, 1.5))
     interrupted(site, signal.SIGKILL).communicate()
     said = io.StringIO()
-    completed = site.run(tell=partial(Lines, stream=said))
+    completed = site.run(tell=partial(ProgressLines, stream=said))
     assert "taken over" in said.getvalue()
     adopted = [r for r in completed.results if r.run.adopted]
     assert len(adopted) == 1
@@ -485,7 +485,7 @@ FIXABLE = (
 )
 
 
-def one_of_two_failed(site: Site, seconds: float = 0) -> Completed:
+def one_of_two_failed(site: Site, seconds: float = 0) -> CompletedSession:
     """A session whose second trial failed, and will not fail again."""
     first, fixed = site.folder / "first", site.folder / "fixed"
 

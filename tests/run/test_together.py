@@ -17,7 +17,7 @@ import pytest
 
 from assay.errors import LaunchError
 from assay.records import Shape, Trial
-from assay.run.drive import Completed, run_suite
+from assay.run.drive import CompletedSession, run_suite
 from assay.run.progress import Silence
 from assay.run.request import RunRequest
 from assay.run.together import Together, run_stretch
@@ -122,7 +122,7 @@ def written(folder: Path, *, seconds: float = 0.0) -> Path:
     return folder / "suite.yaml"
 
 
-def ran(suite: Path, **how: Any) -> Completed:
+def ran(suite: Path, **how: Any) -> CompletedSession:
     together = Together({name: frozenset(name) for name in NODES}, **{"most_nodes": 4, **how})
     return run_suite(RunRequest(suite, suite.parent / "runs", together=together), Silence)
 

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from assay.cluster.components.part import Part, Reference, Target, bare
+from assay.cluster.components.part import Component, PreparationTarget, UpstreamRelease, bare
 
 
-class Unheard(Part):
+class Unheard(Component):
     """A part whose kind no cluster has."""
 
     name: ClassVar = "unheard"
     about: ClassVar = "for tests"
     brings: ClassVar = ("unheard.example",)
 
-    def objects(self, target: Target) -> list[dict[str, Any]]:
+    def objects(self, target: PreparationTarget) -> list[dict[str, Any]]:
         del target
         return [bare("unheard.example/v1", "Unheard", "one")]
 
-    def references(self, target: Target) -> list[Reference]:
-        return [] if target.is_openshift else [Reference("Unheard", "chart 1.2.3", "helm install unheard")]
+    def references(self, target: PreparationTarget) -> list[UpstreamRelease]:
+        return (
+            [] if target.is_openshift else [UpstreamRelease("Unheard", "chart 1.2.3", "helm install unheard")]
+        )
 
 
-class Defaulting(Part):
+class Defaulting(Component):
     """A part whose kind has defaults, which the server fills in beside what is applied."""
 
     name: ClassVar = "defaulting"
     about: ClassVar = "for tests"
 
-    def objects(self, target: Target) -> list[dict[str, Any]]:
+    def objects(self, target: PreparationTarget) -> list[dict[str, Any]]:
         del target
         return [
             bare(f"{DEFAULTING['spec']['group']}/v1", "Defaulting", "one", spec={"plugin": {"image": "x"}})

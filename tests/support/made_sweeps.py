@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from assay.analyse.sweeps.figures import Figure, Measured
+from assay.analyse.sweeps.figures import Measured, SweepFigure
 from assay.analyse.sweeps.verdicts import judge_sweep
 from assay.cluster import rounds
 from assay.records import Point
@@ -25,7 +25,9 @@ def sweep(count: int, *, faults: bool = True, met: int = 5, prefix: str = "gpu-"
         values = {name: [1e9 * (1 + own[name] + order.gauss(0, SPREAD)) for _ in range(3)] for name in names}
         if faults and benchmark == "matmul":
             values[names[1]] = [0.66 * value for value in values[names[1]]]
-        figures[benchmark] = Figure(Point(benchmark, "1x1", metric, unit, "higher", {}), "higher", values)
+        figures[benchmark] = SweepFigure(
+            Point(benchmark, "1x1", metric, unit, "higher", {}), "higher", values
+        )
     alone = {name: (name,) for name in names}
     met = min(met, rounds.most_rounds(count))
     pairs = [pair for one in rounds.pairs(names, met) for pair in one]
@@ -35,7 +37,7 @@ def sweep(count: int, *, faults: bool = True, met: int = 5, prefix: str = "gpu-"
     }
     if faults:
         speeds["--".join(pairs[0])] = [5e8, 5.1e8, 4.9e8]
-    exchange = Figure(Point("allreduce", "2x1x2", "busbw", "B/s", "higher", {}), "higher", speeds)
+    exchange = SweepFigure(Point("allreduce", "2x1x2", "busbw", "B/s", "higher", {}), "higher", speeds)
     hosts = {"--".join(pair): pair for pair in pairs}
     return Swept(
         title=f"Sweep of {count} nodes",

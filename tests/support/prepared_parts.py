@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from assay.cli import assay
 from assay.cluster.components import PARTS, Preparation
-from assay.cluster.components.part import Part, Platform, Target
+from assay.cluster.components.part import Component, Platform, PreparationTarget
 from assay.launch.kubernetes.options import KubernetesSystem
 
 SCALE = {"cluster": "16217308676014575381", "filesystem": "099B6A7A:5EB99743", "path": "/gpfs/frames"}
@@ -44,11 +44,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def preparation(platform: Platform, namespace: str, *names: str, **options: dict[str, Any]) -> Preparation:
-    target = Target(platform, namespace, KubernetesSystem.model_validate({"runAsUser": "assigned"}))
+    target = PreparationTarget(
+        platform, namespace, KubernetesSystem.model_validate({"runAsUser": "assigned"})
+    )
     return Preparation(target, tuple(part(name, **options.get(name, {})) for name in names))
 
 
-def part(name: str, **options: Any) -> Part:
+def part(name: str, **options: Any) -> Component:
     return PARTS[name].model_validate({**OPTIONS.get(name, {}), **options})
 
 

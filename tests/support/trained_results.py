@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from assay import read
-from assay.intake.training_logs import Asked, import_sets
+from assay.intake.training_logs import TrainingLogsRequest, import_sets
 from assay.logs.result_sets import find_sets
 from assay.records import (
     Provenance,
@@ -78,7 +78,7 @@ def trained(
 
 def imported(root: Path, name: str, logs: Path) -> list[Result]:
     """What `assay import` makes of real logs, read back."""
-    made = import_sets(find_sets([logs]), Asked(runs_dir=root, name=name))
+    made = import_sets(find_sets([logs]), TrainingLogsRequest(runs_dir=root, name=name))
     return [read.result(attempt) for attempt in made.session.last_attempts().values()]
 
 

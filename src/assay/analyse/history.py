@@ -43,7 +43,7 @@ _PLACE = 7.35  # of the same unit: 95 % for the place of a step (Hansen 2000, ta
 
 
 @dataclass(frozen=True)
-class Entry:
+class SessionValue:
     """One session's value: the mean of its runs, in the point's unit.
 
     It is the geometric one, and in every session the arithmetic one where a value of any is not above 0.
@@ -60,7 +60,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Step:
+class LevelShift:
     """A change of level between two sessions next to each other.
 
     after, before    indices of the last entry of the old level and of the first of the new one: most likely
@@ -90,8 +90,8 @@ class History:
     suite: str
     system: str
     point: Point
-    entries: tuple[Entry, ...]
-    steps: tuple[Step, ...]
+    entries: tuple[SessionValue, ...]
+    steps: tuple[LevelShift, ...]
     levels: tuple[tuple[float, int], ...]
     spread: float | None
     reason: str
@@ -141,14 +141,14 @@ def _history(suite: str, system: str, found: Group) -> History:
     )
 
 
-def _entries(found: Group) -> list[Entry]:
+def _entries(found: Group) -> list[SessionValue]:
     """Sessions by the time of their first run."""
     by_session: dict[str, list[tuple[Result, float]]] = {}
     for sample in found.samples:
         by_session.setdefault(sample.result.run.session, []).append((sample.result, sample.value))
     kind = mean if min(found.values, default=0) > 0 else fmean
     entries = [
-        Entry(
+        SessionValue(
             session=session,
             at=began_at([result.run for result, _ in runs]),
             dated=any(result.run.dated for result, _ in runs),
@@ -165,7 +165,7 @@ def began_at(session: Sequence[Run]) -> float:
     return min(run.made_at for run in [run for run in session if run.dated] or session)
 
 
-def _directed(step: Step, better: Better | None) -> Step:
+def _directed(step: LevelShift, better: Better | None) -> LevelShift:
     return step if better is None else replace(step, better=(step.ratio.value > 1) == (better == "higher"))
 
 
@@ -176,13 +176,13 @@ def _directed(step: Step, better: Better | None) -> Step:
 class Split:
     """Steps in a row of logarithms; `spread` and `reason` as in `History`."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[LevelShift, ...]
     spread: float | None
     reason: str
 
 
 def split(logs: Sequence[float]) -> Split:
-    """Where the mean of these values steps, oldest first; `Step.better` is left open.
+    """Where the mean of these values steps, oldest first; `LevelShift.better` is left open.
 
     False alarms, simulated: 5 % of histories of independent normal values without a step, and as many show
     one too many beside a true one. With the heavy tails of Student's t with 3 degrees of freedom 4 % of 6
@@ -259,7 +259,7 @@ def _rss(costs: NDArray[np.float64], firsts: Sequence[int]) -> float:
 
 def _step(
     costs: NDArray[np.float64], logs: Sequence[float], firsts: Sequence[int], at: int, variance: float
-) -> Step:
+) -> LevelShift:
     """One of the steps, the others held where they are."""
     n = len(logs)
     edges = [0, *firsts, n]
@@ -277,7 +277,7 @@ def _step(
     lows, highs = zip(*(_span(logs, left, place, right, reach) for place in places), strict=True)
     jump = _mean(logs[first:right]) - _mean(logs[left:first])
     ratio = Estimate(math.exp(jump), ratio_end(min(lows)), ratio_end(max(highs)), right - left, "")
-    return Step(first - 1, first, min(places), max(places), ratio, None)
+    return LevelShift(first - 1, first, min(places), max(places), ratio, None)
 
 
 def _span(logs: Sequence[float], left: int, place: int, right: int, reach: float) -> tuple[float, float]:

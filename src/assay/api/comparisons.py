@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
 
-    from assay.analyse.comparison.sides import OpenQuestion, Pair
+    from assay.analyse.comparison.sides import OpenQuestion, SidePair
     from assay.analyse.mlperf.convergence import Convergence
     from assay.analyse.mlperf.decompose import Decomposition, Undecomposed
     from assay.analyse.rankings.ranking import Ranking
@@ -174,7 +174,9 @@ def _margin(margin: str | float | None) -> float | None:
         raise InputError(f"margin: {error}") from error
 
 
-def _convergences(runs_dir: Path, pairs: Sequence[Pair], references: Sequence[str]) -> Iterator[Convergence]:
+def _convergences(
+    runs_dir: Path, pairs: Sequence[SidePair], references: Sequence[str]
+) -> Iterator[Convergence]:
     """Each side once against the runs of all references."""
     from assay.analyse.mlperf.convergence import against_references
 
@@ -187,7 +189,7 @@ def _convergences(runs_dir: Path, pairs: Sequence[Pair], references: Sequence[st
         yield from against_references(name, [*runs.values()], known)
 
 
-def _pairs(left: RunSet, right: RunSet | None, *, layouts: bool, baseline: str | None) -> list[Pair]:
+def _pairs(left: RunSet, right: RunSet | None, *, layouts: bool, baseline: str | None) -> list[SidePair]:
     """Which runs are compared with which: two systems, each with a baseline, or one system's layouts."""
     from assay.analyse.comparison import sides
 

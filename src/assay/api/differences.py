@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Machines:
+class RunMachines:
     """One reference: how many runs it names, and what is known of the machines of those that say it."""
 
     reference: str
@@ -29,8 +29,8 @@ class Machines:
 class Differences:
     """What came of `diff`."""
 
-    a: Machines
-    b: Machines
+    a: RunMachines
+    b: RunMachines
 
     @property
     def known(self) -> bool:
@@ -64,9 +64,9 @@ def diff(a: str, b: str, *, runs: str | PathLike[str] | None = None) -> Differen
     return Differences(_machines(directory, a), _machines(directory, b))
 
 
-def _machines(runs_dir: Path, reference: str) -> Machines:
+def _machines(runs_dir: Path, reference: str) -> RunMachines:
     from assay import provenance, store
 
     results = store.find(runs_dir, reference)
     told = (result.provenance for result in results if result.provenance is not None)
-    return Machines(reference, len(results), tuple(one for one in told if provenance.known(one)))
+    return RunMachines(reference, len(results), tuple(one for one in told if provenance.known(one)))

@@ -11,9 +11,9 @@ from assay.errors import InputError
 if TYPE_CHECKING:
     from os import PathLike
 
-    from assay.analyse.history import Entry
+    from assay.analyse.history import SessionValue
     from assay.records import Result, Run
-    from assay.report.sentences.history import Change, Told
+    from assay.report.sentences.history import AnnotatedHistory, FactChange
 
 
 def history(
@@ -24,7 +24,7 @@ def history(
     system: str | None = None,
     since: float | None = None,
     runs: str | PathLike[str] | None = None,
-) -> tuple[Told, ...]:
+) -> tuple[AnnotatedHistory, ...]:
     """Each history of a metric, with what changed at its steps, as `assay history METRIC`.
 
     suite, benchmark, system  only these
@@ -71,19 +71,19 @@ def _begun_since(results: Sequence[Result], since: float) -> list[Result]:
     return kept
 
 
-def _changes(old: Entry, new: Entry) -> list[Change]:
+def _changes(old: SessionValue, new: SessionValue) -> list[FactChange]:
     """Facts that differ between two sessions and could have changed a number."""
     from assay import provenance
-    from assay.report.sentences.history import Change
+    from assay.report.sentences.history import FactChange
 
     made = []
     for name in ("suite_digest", "assay_version"):
         a, b = ({getattr(result.run, name) for result in entry.results} for entry in (old, new))
         if a != b:
-            made.append(Change(name, "/".join(sorted(a)), "/".join(sorted(b))))
+            made.append(FactChange(name, "/".join(sorted(a)), "/".join(sorted(b))))
     sides = [[r.provenance for r in entry.results if r.provenance is not None] for entry in (old, new)]
     differing = (fact for fact in provenance.differences(*sides) if fact.matters)
-    return [*made, *(Change(fact.name, _values(fact.a), _values(fact.b)) for fact in differing)]
+    return [*made, *(FactChange(fact.name, _values(fact.a), _values(fact.b)) for fact in differing)]
 
 
 def _values(values: Sequence[Any]) -> str:

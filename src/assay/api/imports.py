@@ -14,7 +14,7 @@ from assay.units import counted
 
 if TYPE_CHECKING:
     from assay.intake.imported import Imported
-    from assay.intake.training_logs import Asked
+    from assay.intake.training_logs import TrainingLogsRequest
     from assay.records import Run, Shape
     from assay.rundir.session import Session
 
@@ -69,7 +69,7 @@ def import_(
     Raises InputError where a path can't be used or an option does not fit it.
     """
     from assay.intake.run_directories import is_run_directory
-    from assay.intake.training_logs import Asked
+    from assay.intake.training_logs import TrainingLogsRequest
     from assay.records import Shape
     from assay.run.index import update_index
 
@@ -90,7 +90,7 @@ def import_(
     sessions = [one for place in own for one in _merged(place, directory)]
     sessions += [one for sheet in sheets for one in _numbers(sheet, directory, name, command_line)]
     if logs and name is not None:
-        asked = Asked(directory, name, system, of_shape, round, benchmark, command_line)
+        asked = TrainingLogsRequest(directory, name, system, of_shape, round, benchmark, command_line)
         sessions += _logs(logs, asked, format)
     return Import(tuple(sessions), tuple(update_index(directory)))
 
@@ -105,7 +105,7 @@ def _merged(path: Path, runs_dir: Path) -> Iterator[ImportedSession]:
         yield ImportedSession(merged.session, runs, merged.added, notes)
 
 
-def _logs(paths: Sequence[Path], asked: Asked, format_: str) -> list[ImportedSession]:
+def _logs(paths: Sequence[Path], asked: TrainingLogsRequest, format_: str) -> list[ImportedSession]:
     """Training results, runs of inference and each program's logs become a session each."""
     from assay.intake.loadgen import import_inference
     from assay.intake.tf_cnn import import_cnn_logs
@@ -154,13 +154,13 @@ def _format(path: Path, asked: str) -> str:
 def _numbers(
     path: Path, runs_dir: Path, name: str | None, command_line: Sequence[str]
 ) -> list[ImportedSession]:
-    from assay.intake.numbers import Asked, import_numbers
+    from assay.intake.numbers import NumbersRequest, import_numbers
     from assay.rundir.files import word
 
     kept_as = name or word(path.stem)
     if not kept_as:
         raise InputError(f"{path}: its name can't name what is kept; say one with --name")
-    return [*map(_session, import_numbers(path, Asked(runs_dir, kept_as, command_line)))]
+    return [*map(_session, import_numbers(path, NumbersRequest(runs_dir, kept_as, command_line)))]
 
 
 def _session(imported: Imported) -> ImportedSession:

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 from assay.errors import InputError
 
 if TYPE_CHECKING:
-    from assay.cluster.openstack.machines import Machines
+    from assay.cluster.openstack.machines import MachinesFile
 
 
-def openstack(file: str | PathLike[str]) -> Machines:
+def openstack(file: str | PathLike[str]) -> MachinesFile:
     """The machines that a file describes, as `assay cluster openstack FILE` reads them.
 
     `assay.cluster.openstack` makes commands, a Heat template and nova.conf of them.
 
     Raises InputError with every finding and its line.
     """
-    from assay.cluster.openstack.machines import Machines
+    from assay.cluster.openstack.machines import MachinesFile
     from assay.suite import document
     from assay.suite.findings import checked
 
     read = document.read(Path(file))
-    wanted, problems = (None, []) if read.problems else checked(Machines, read.data, read.where)
+    wanted, problems = (None, []) if read.problems else checked(MachinesFile, read.data, read.where)
     if wanted is None:
         raise InputError([*read.problems, *problems])
     return wanted

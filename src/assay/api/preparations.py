@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from assay.checks.check import Check
     from assay.cluster.components import Preparation
-    from assay.cluster.components.part import Part, Platform, Target
-    from assay.cluster.prepare import Step
+    from assay.cluster.components.part import Component, Platform, PreparationTarget
+    from assay.cluster.prepare import ObjectChange
     from assay.launch.kubernetes.client import Cluster
     from assay.launch.kubernetes.options import KubernetesSystem
 
@@ -47,7 +47,7 @@ class ClusterPreparation:
         """Names of the parts; None where it is all of the system's."""
         return None if self.wanted.whole else [*self.wanted.names()]
 
-    def plan(self, *, reverting: bool = False) -> list[Step]:
+    def plan(self, *, reverting: bool = False) -> list[ObjectChange]:
         """What `apply`, or `revert`, would do, by the API server's own dry run."""
         from assay.cluster import prepare as work
 
@@ -55,13 +55,13 @@ class ClusterPreparation:
             work.revert_plan(self.cluster, self.parts) if reverting else work.plan(self.cluster, self.wanted)
         )
 
-    def apply(self) -> list[Step]:
+    def apply(self) -> list[ObjectChange]:
         """Bring it to the cluster. Raises InputError, and changes nothing, where a step hinders."""
         from assay.cluster import prepare as work
 
         return work.apply(self.cluster, self.wanted)
 
-    def revert(self) -> list[Step]:
+    def revert(self) -> list[ObjectChange]:
         """Take back what `apply` brought."""
         from assay.cluster import prepare as work
 
@@ -105,7 +105,7 @@ def prepare(
     return ClusterPreparation(wanted, lacks, on_command_line(system, systems))
 
 
-def refuse_restarts(steps: Sequence[Step]) -> None:
+def refuse_restarts(steps: Sequence[ObjectChange]) -> None:
     """Raises InputError where the steps drain and restart nodes."""
     pools = sorted({str(step.pool) for step in steps if step.restarts})
     if pools:
@@ -117,7 +117,7 @@ def refuse_restarts(steps: Sequence[Step]) -> None:
 
 def _parts(
     chosen: KubernetesSystem, names: Sequence[str], system: str, file: str | PathLike[str] | None
-) -> tuple[Part, ...]:
+) -> tuple[Component, ...]:
     """The parts named here, else those of the system, as systems.yaml has them set."""
     from assay.cluster.components import PARTS
     from assay.suite import document
@@ -144,16 +144,16 @@ def _parts(
     return tuple(made)
 
 
-def _target(system: KubernetesSystem, platform: Platform | None) -> Target:
+def _target(system: KubernetesSystem, platform: Platform | None) -> PreparationTarget:
     """The cluster is asked only for what is not said here."""
-    from assay.cluster.components.part import Target
+    from assay.cluster.components.part import PreparationTarget
     from assay.launch.kubernetes.connection import connect
     from assay.launch.kubernetes.openshift_detection import is_openshift
 
     namespace = system.namespace or connect(system.context).namespace
     if platform is None:
         platform = "openshift" if is_openshift(connect(system.context, namespace)) else "kubernetes"
-    return Target(platform, namespace, system)
+    return PreparationTarget(platform, namespace, system)
 
 
 def _refuse_strangers(wanted: Preparation) -> None:

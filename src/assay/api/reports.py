@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from assay.records import Metric, Plan, Price, Result, Run, Scalar
-    from assay.report.contents.contents import Contents, Fact, Recipe
+    from assay.report.contents.contents import Contents, Recipe, ReportedFact
     from assay.report.page.sweep import Swept
     from assay.rundir.session import Session
 
@@ -222,12 +222,12 @@ def _sides(found: Sequence[RunSet]) -> dict[str, list[Result]]:
     return sides
 
 
-def _facts(sides: Mapping[str, Sequence[Result]], *, with_identity: bool) -> list[Fact]:
+def _facts(sides: Mapping[str, Sequence[Result]], *, with_identity: bool) -> list[ReportedFact]:
     """Every fact of provenance with each side's values; those that differ and could matter are marked."""
     from itertools import chain
 
     from assay import provenance
-    from assay.report.contents.contents import Fact
+    from assay.report.contents.contents import ReportedFact
 
     known = [[r.provenance for r in results if r.provenance is not None] for results in sides.values()]
     own = [{fact.name: fact.a for fact in provenance.side_by_side(side, ())} for side in known]
@@ -239,7 +239,7 @@ def _facts(sides: Mapping[str, Sequence[Result]], *, with_identity: bool) -> lis
         differs = len(set(values)) > 1
         texts = tuple(map(_summarised, values))
         matters = differs and fact.group not in provenance.INCIDENTAL
-        made.append(Fact(fact.name, provenance.GROUPS[fact.group], texts, differs, matters))
+        made.append(ReportedFact(fact.name, provenance.GROUPS[fact.group], texts, differs, matters))
     return made
 
 

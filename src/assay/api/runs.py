@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from assay.records import Comparison
     from assay.report.contents.contents import Contents
-    from assay.run.drive import Completed
+    from assay.run.drive import CompletedSession
     from assay.run.progress import Tell
     from assay.suite import Suite, Systems
 
@@ -31,7 +31,7 @@ class RunResult:
     contents   what a report says of it, without provenance and recipe
     """
 
-    completed: Completed
+    completed: CompletedSession
     contents: Contents
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from assay.api.evidence import each, run_set, runs_directory
 from assay.api.scores import round_of, scored_sets
 from assay.errors import InputError, Problem
-from assay.submission import Description, Entry
+from assay.submission import Description, SubmissionEntry
 
 if TYPE_CHECKING:
     from assay.records import Result
@@ -29,7 +29,7 @@ class SubmissionFolder:
     """
 
     path: Path
-    entries: tuple[Entry, ...]
+    entries: tuple[SubmissionEntry, ...]
     descriptions: tuple[Description, ...]
     without_code: tuple[str, ...]
 
@@ -97,9 +97,9 @@ def check_round(text: str) -> None:
         raise ValueError(f"{text} has no checkers; {', '.join(ROUNDS[3:])} have")
 
 
-def _entries(sources: Sequence[str], runs_dir: Path) -> list[Entry]:
+def _entries(sources: Sequence[str], runs_dir: Path) -> list[SubmissionEntry]:
     """The runs of each benchmark on each system. Raises InputError with all that can't be submitted."""
-    entries: list[Entry] = []
+    entries: list[SubmissionEntry] = []
     problems: list[Problem] = []
     for source in sources:
         found = _of_folder(Path(source)) if Path(source).exists() else _of_runs(source, runs_dir)
@@ -118,7 +118,7 @@ def _entries(sources: Sequence[str], runs_dir: Path) -> list[Entry]:
     return entries
 
 
-def _of_folder(folder: Path) -> Iterator[Entry | Problem]:
+def _of_folder(folder: Path) -> Iterator[SubmissionEntry | Problem]:
     from assay.logs.result_sets import find_sets
 
     sets = find_sets([folder])
@@ -128,10 +128,10 @@ def _of_folder(folder: Path) -> Iterator[Entry | Problem]:
             yield Problem(str(of_set.directory), what)
             continue
         stated = {**_stated([run.hyperparameters for run in scored.runs]), **of_set.system_facts}
-        yield Entry(scored.system, scored.benchmark, of_set.files, stated)
+        yield SubmissionEntry(scored.system, scored.benchmark, of_set.files, stated)
 
 
-def _of_runs(reference: str, runs_dir: Path) -> Iterator[Entry | Problem]:
+def _of_runs(reference: str, runs_dir: Path) -> Iterator[SubmissionEntry | Problem]:
     from assay.rundir.session import Session
     from assay.submission.description import agreed, described
 
@@ -153,7 +153,7 @@ def _of_runs(reference: str, runs_dir: Path) -> Iterator[Entry | Problem]:
         known = [described(result.provenance.nodes) for result in results if result.provenance]
         alike, _ = agreed(known)
         said = _stated([result.reading.training.hyperparameters for result in results])  # type: ignore[union-attr]
-        yield Entry(system, benchmark, tuple(files), {**said, **alike})
+        yield SubmissionEntry(system, benchmark, tuple(files), {**said, **alike})
 
 
 def _stated(facts: Sequence[Any]) -> dict[str, Any]:

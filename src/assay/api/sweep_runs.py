@@ -17,11 +17,11 @@ from assay.errors import InputError
 from assay.inputs import read_json
 
 if TYPE_CHECKING:
-    from assay.analyse.sweeps.figures import Figure, Figures, Measured
+    from assay.analyse.sweeps.figures import Figures, Measured, SweepFigure
     from assay.cluster.rounds import Group
     from assay.launch.nodes import Member
     from assay.records import Metric, Result, Run
-    from assay.run.drive import Completed
+    from assay.run.drive import CompletedSession
     from assay.run.progress import Tell
     from assay.run.request import RunRequest
     from assay.suite.model import System
@@ -131,7 +131,7 @@ class Sweep:
         self._groups = _groups(nodes, there, self._request.by)
         runs = SweepRuns(nodes, self._groups, left_out=away | joined)
         self._note(runs)
-        completed: list[Completed] = []
+        completed: list[CompletedSession] = []
         for part in self._parts(runs):
             if completed and self._late():
                 runs.complete = False
@@ -232,7 +232,7 @@ class Sweep:
             beside={GROUPS_FILE: json.dumps(self._groups)} if self._groups else {},
         )
 
-    def _take(self, runs: SweepRuns, part: SweepPart, completed: Completed) -> None:
+    def _take(self, runs: SweepRuns, part: SweepPart, completed: CompletedSession) -> None:
         """What the part gave, and which of its trials are left for the next call."""
         from assay.analyse.sweeps.figures import Measured, figures_of
         from assay.cluster.sweep import systems
@@ -296,7 +296,7 @@ def _groups(nodes: Sequence[str], there: Mapping[str, Member], by: str) -> dict[
     return {node: there[node].shared[by] for node in nodes}
 
 
-def _metrics(completed: Completed) -> Callable[[Run], Mapping[str, Metric]]:
+def _metrics(completed: CompletedSession) -> Callable[[Run], Mapping[str, Metric]]:
     return RunSet(completed.session.id, completed.results, completed.plan).metrics()
 
 
@@ -307,7 +307,7 @@ def stored(runs_dir: Path, references: Sequence[str]) -> tuple[Figures | None, s
     """
     from assay.analyse.sweeps.figures import figures_of
 
-    figures: dict[str, Figure] = {}
+    figures: dict[str, SweepFigure] = {}
     sessions: set[str] = set()
     for found in run_sets(runs_dir, references):
         its = figures_of(found.results, found.metrics())

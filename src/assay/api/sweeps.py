@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from assay.analyse.sweeps.verdicts import SweepVerdicts
-    from assay.launch.keep_off import Way
+    from assay.launch.keep_off import KeepOffMethod
     from assay.run.progress import Tell
     from assay.suite.model import System
 
@@ -31,7 +31,7 @@ class SweepResult:
 
     runs: SweepRuns
     verdicts: SweepVerdicts
-    keep_off: tuple[Way, ...]
+    keep_off: tuple[KeepOffMethod, ...]
 
 
 def sweep(

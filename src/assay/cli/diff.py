@@ -17,7 +17,7 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from assay.api.differences import Differences, Machines
+    from assay.api.differences import Differences, RunMachines
     from assay.provenance import Fact
     from assay.records import Scalar
 
@@ -90,7 +90,7 @@ def _show(found: Differences, *, everything: bool) -> None:
     console.print(f"\n{_summary(found.facts, everything=everything)}", soft_wrap=True)
 
 
-def _described(side: Machines) -> str:
+def _described(side: RunMachines) -> str:
     nodes = {len(provenance.nodes) for provenance in side.known}
     words = [f"{side.runs} run{'' if side.runs == 1 else 's'}"]
     if nodes and nodes != {1}:

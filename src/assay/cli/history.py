@@ -13,8 +13,8 @@ import click
 from assay.cli.options import JSON, RUNS, SINCE, echo_json
 
 if TYPE_CHECKING:
-    from assay.analyse.history import Step
-    from assay.report.sentences.history import Change, Told
+    from assay.analyse.history import LevelShift
+    from assay.report.sentences.history import AnnotatedHistory, FactChange
 
 _BAR = 24  # characters of the widest bar
 _MOST_CHANGES = 12
@@ -69,7 +69,7 @@ def command(
         _write_report(found, report_file)
 
 
-def _write_report(found: Sequence[Told], file: Path) -> None:
+def _write_report(found: Sequence[AnnotatedHistory], file: Path) -> None:
     from assay.durable import deliver
     from assay.report.page import history as history_page
 
@@ -80,7 +80,7 @@ def _write_report(found: Sequence[Told], file: Path) -> None:
 # Text ----------------------------------------------------------------------------------------------------
 
 
-def _lines(one: Told) -> Iterator[str]:
+def _lines(one: AnnotatedHistory) -> Iterator[str]:
     from assay.report import figures
     from assay.report.sentences import history as words
 
@@ -107,7 +107,7 @@ def _bars(values: Sequence[float]) -> list[str]:
     return [" " * round((value - low) / width * (_BAR - 1)) + "•" for value in values]
 
 
-def _step(one: Told, at: int) -> Iterator[str]:
+def _step(one: AnnotatedHistory, at: int) -> Iterator[str]:
     """What happened, where it may have, and what else changed there."""
     from assay.report.sentences import history as words
 
@@ -125,7 +125,7 @@ def _step(one: Told, at: int) -> Iterator[str]:
 # JSON ----------------------------------------------------------------------------------------------------
 
 
-def _plain(one: Told) -> dict[str, Any]:
+def _plain(one: AnnotatedHistory) -> dict[str, Any]:
     from assay.analyse.history import FALSE_ALARM
     from assay.records import to_plain
 
@@ -155,7 +155,7 @@ def _plain(one: Told) -> dict[str, Any]:
     }
 
 
-def _plain_step(one: Told, step: Step, changes: Sequence[Change]) -> dict[str, Any]:
+def _plain_step(one: AnnotatedHistory, step: LevelShift, changes: Sequence[FactChange]) -> dict[str, Any]:
     from assay.records import to_plain
     from assay.report.sentences.history import around
 

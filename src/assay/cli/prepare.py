@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from assay.api.preparations import ClusterPreparation
     from assay.cluster.components import Preparation
     from assay.cluster.components.part import Platform
-    from assay.cluster.prepare import Step
+    from assay.cluster.prepare import ObjectChange
     from assay.launch.kubernetes.client import Cluster
 
 Action = Literal["plan", "print", "validate", "apply", "revert", "check"]
@@ -173,7 +173,7 @@ def _told(wanted: Preparation) -> dict[str, Any]:
     return {"platform": wanted.target.platform, "namespace": wanted.target.namespace, "parts": parts}
 
 
-def _show(cluster: Cluster, wanted: Preparation | None, steps: Sequence[Step]) -> None:
+def _show(cluster: Cluster, wanted: Preparation | None, steps: Sequence[ObjectChange]) -> None:
     """The steps, and with the parts what people have to do themselves."""
     for part in () if wanted is None else wanted.parts:
         click.echo(f"{part.name}: {part.about}")

@@ -24,10 +24,10 @@ def teller(quiet: bool) -> Tell:
     """Who shows the progress, on standard error."""
     if quiet:
         return Silence
-    return partial(Screen if sys.stderr.isatty() else Lines, stream=sys.stderr)
+    return partial(ProgressScreen if sys.stderr.isatty() else ProgressLines, stream=sys.stderr)
 
 
-class Lines:
+class ProgressLines:
     """One line a trial, for logs and pipes; failures with the last lines of their log."""
 
     def __init__(self, session: Session, plan: Plan, done: Sequence[Run], *, stream: TextIO) -> None:
@@ -86,7 +86,7 @@ class Lines:
         return f"[{number:>{len(str(self._pace.total))}}/{most}{self._pace.total}]"
 
 
-class Screen(Lines):
+class ProgressScreen(ProgressLines):
     """The same lines, with a live one below: what runs, its last figure, time taken and about left."""
 
     def __init__(self, session: Session, plan: Plan, done: Sequence[Run], *, stream: TextIO) -> None:

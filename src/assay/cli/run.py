@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from assay.api.runs import Outcome, RunResult
     from assay.records import Comparison, Result
     from assay.report.contents.contents import Contents
-    from assay.run.drive import Completed
+    from assay.run.drive import CompletedSession
     from assay.run.until import Look
 
 EXIT_CODES: dict[Outcome, int] = {
@@ -182,14 +182,14 @@ def _show(found: RunResult) -> None:
         console.print(f"  {line}", markup=False, soft_wrap=True)
 
 
-def _failed(completed: Completed) -> Iterator[str]:
+def _failed(completed: CompletedSession) -> Iterator[str]:
     """Each failed trial with its cause."""
     for failure in completed.failures:
         cause = failure.run.cause or "; ".join(failure.reading.problems)
         yield f"  {failure.run.trial.id}: {cause}"
 
 
-def _held(completed: Completed) -> Iterator[str]:
+def _held(completed: CompletedSession) -> Iterator[str]:
     """What hinders the trials that are left, and how many each."""
     from assay.run.extents import called, within
 
@@ -201,7 +201,7 @@ def _held(completed: Completed) -> Iterator[str]:
         yield "Fix that and run the same command again: it resumes this session, and what finished is kept."
 
 
-def _done_again(completed: Completed) -> Iterator[str]:
+def _done_again(completed: CompletedSession) -> Iterator[str]:
     """Each trial that was done again because the platform lost it: how often each, and why the last time."""
     for result in completed.results:
         lost = completed.lost(result)
@@ -243,7 +243,7 @@ def _line(summary: Any) -> str:
     return f"{place}: {human(estimate.value, estimate.unit)}{interval}, n = {estimate.n}"
 
 
-def _next_commands(completed: Completed) -> list[str]:
+def _next_commands(completed: CompletedSession) -> list[str]:
     name = completed.session.id
     shown = completed.failures[0].run.id if completed.failures else name
     found = [
@@ -298,7 +298,7 @@ def _until(look: Look) -> dict[str, Any]:
     }
 
 
-def _trial(result: Result, completed: Completed) -> dict[str, Any]:
+def _trial(result: Result, completed: CompletedSession) -> dict[str, Any]:
     from assay.records import to_plain
 
     run = result.run
@@ -318,7 +318,7 @@ def _trial(result: Result, completed: Completed) -> dict[str, Any]:
     }
 
 
-def _write_report(completed: Completed, file: Path, runs_dir: Path) -> None:
+def _write_report(completed: CompletedSession, file: Path, runs_dir: Path) -> None:
     """The page as `assay report` makes it: it has provenance and the recipe, too."""
     from assay.api.reports import report
     from assay.durable import deliver

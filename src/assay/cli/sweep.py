@@ -21,7 +21,7 @@ from assay.units import fraction, margin_of
 if TYPE_CHECKING:
     from assay.analyse.sweeps.figures import Pairs
     from assay.api.sweeps import SweepResult
-    from assay.launch.keep_off import Way
+    from assay.launch.keep_off import KeepOffMethod
 
 _MOST_COMMANDS = 8  # that the terminal shows of each kind
 
@@ -206,7 +206,7 @@ def _show(found: SweepResult, *, beside: bool) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
 
-def _ways(off: Sequence[Way]) -> Iterator[str]:
+def _ways(off: Sequence[KeepOffMethod]) -> Iterator[str]:
     """The commands that keep jobs off, where those are few; else how they are had."""
     for way in off:
         if way.undo and len(way.apply) <= _MOST_COMMANDS:

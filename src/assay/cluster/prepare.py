@@ -18,14 +18,14 @@ from assay.cluster.components import KINDS, Preparation, objects, single
 from assay.cluster.components.machine_config import restarted_pool
 from assay.errors import InputError
 from assay.launch.kubernetes.client import PODS, Cluster, Object, Resource
-from assay.launch.kubernetes.refusals import ApiError, Conflict, NotFound, Unreachable
+from assay.launch.kubernetes.refusals import ApiError, ApiUnreachableError, ConflictError, NotFoundError
 
 CLAIMS = Resource("v1", "persistentvolumeclaims")
 VOLUMES = Resource("v1", "persistentvolumes")
 
 
 @dataclass(frozen=True)
-class Step:
+class ObjectChange:
     """What is to happen, or happened, to one object.
 
     does   make, change, keep; wait: its kind comes with an operator of the same preparation, apply again
@@ -53,12 +53,12 @@ class Step:
 HINDERS = ("lacks", "conflict", "refused")  # with one of these nothing is applied
 
 
-def plan(cluster: Cluster, wanted: Preparation) -> list[Step]:
+def plan(cluster: Cluster, wanted: Preparation) -> list[ObjectChange]:
     """What `apply` would do, by the API server's own dry run. Changes nothing."""
     return _plan(cluster, wanted, _no_longer(cluster, wanted))
 
 
-def apply(cluster: Cluster, wanted: Preparation) -> list[Step]:
+def apply(cluster: Cluster, wanted: Preparation) -> list[ObjectChange]:
     """Make or change the objects, and take back what an earlier preparation had that is not among them.
 
     Raises InputError, and has changed nothing, where a step hinders.
@@ -77,12 +77,12 @@ def apply(cluster: Cluster, wanted: Preparation) -> list[Step]:
     return steps
 
 
-def revert_plan(cluster: Cluster, parts: Collection[str] | None = None) -> list[Step]:
+def revert_plan(cluster: Cluster, parts: Collection[str] | None = None) -> list[ObjectChange]:
     """What `revert` would do. Changes nothing."""
     return [_undo_step(cluster, obj) for obj in _prepared(cluster, parts)]
 
 
-def revert(cluster: Cluster, parts: Collection[str] | None = None) -> list[Step]:
+def revert(cluster: Cluster, parts: Collection[str] | None = None) -> list[ObjectChange]:
     """Delete what Assay made for this namespace and give up what it added; reverting twice is once.
 
     A namespace that still holds pods or claims stays, and so does a claim whose data would go with it.
@@ -95,45 +95,49 @@ def revert(cluster: Cluster, parts: Collection[str] | None = None) -> list[Step]
 # There
 
 
-def _plan(cluster: Cluster, wanted: Preparation, old: Iterable[Object]) -> list[Step]:
+def _plan(cluster: Cluster, wanted: Preparation, old: Iterable[Object]) -> list[ObjectChange]:
     steps = [_planned(cluster, wanted, part, obj) for part, obj in wanted.objects()]
     return [*steps, *(_undo_step(cluster, obj) for obj in old)]
 
 
-def _planned(cluster: Cluster, wanted: Preparation, part: str, obj: Object) -> Step:
+def _planned(cluster: Cluster, wanted: Preparation, part: str, obj: Object) -> ObjectChange:
     called = objects.called(obj)
     if obj["kind"] not in cluster.kinds(obj["apiVersion"]):
         return _unknown_kind(wanted, part, obj)
     before = objects.find(cluster, obj)
     if before is not None and objects.is_going(before):
-        return Step("refused", part, called, ("it is being deleted: apply again when it is gone",))
+        return ObjectChange("refused", part, called, ("it is being deleted: apply again when it is gone",))
     if before is None and (instead := objects.first(cluster, obj)) is not None:
         return _beside(part, obj, instead)
     try:
         after, first = _tried(cluster, wanted, _marked(cluster, part, obj, before))
-    except Conflict as error:
-        return Step("conflict", part, called, tuple(f"{field}: {whose}" for field, whose in error.fields))
-    except Unreachable:
+    except ConflictError as error:
+        return ObjectChange(
+            "conflict", part, called, tuple(f"{field}: {whose}" for field, whose in error.fields)
+        )
+    except ApiUnreachableError:
         raise
     except ApiError as error:
-        return Step("refused", part, called, (str(error),))
+        return ObjectChange("refused", part, called, (str(error),))
     pool = restarted_pool(obj)
     if before is None:
-        return Step("make", part, called, first, pool)
+        return ObjectChange("make", part, called, first, pool)
     changes = tuple(_differences(marks.plain(before), marks.plain(after)))
     owner = marks.labels_of(before).get(marks.FOR, cluster.namespace)
     if owner == cluster.namespace:
-        return Step("change" if changes else "keep", part, called, changes, pool)
+        return ObjectChange("change" if changes else "keep", part, called, changes, pool)
     whose = f"it was prepared for namespace {owner}"
-    return Step("conflict" if changes else "keep", part, called, (whose, *changes))
+    return ObjectChange("conflict" if changes else "keep", part, called, (whose, *changes))
 
 
-def _beside(part: str, obj: Object, instead: Object) -> Step:
+def _beside(part: str, obj: Object, instead: Object) -> ObjectChange:
     name = instead["metadata"]["name"]
     if obj["kind"] in single.ALIKE:
-        return Step("keep", part, objects.called(obj), (f"{name} is there already, and does the same",))
+        return ObjectChange(
+            "keep", part, objects.called(obj), (f"{name} is there already, and does the same",)
+        )
     words = f"{name} is there already, and only one counts: change that one, or have it removed"
-    return Step("refused", part, objects.called(obj), (words,))
+    return ObjectChange("refused", part, objects.called(obj), (words,))
 
 
 def _tried(cluster: Cluster, wanted: Preparation, obj: Object) -> tuple[Object, tuple[str, ...]]:
@@ -144,23 +148,23 @@ def _tried(cluster: Cluster, wanted: Preparation, obj: Object) -> tuple[Object, 
     there, wide = objects.place(cluster, obj)
     try:
         return there.apply(obj, dry_run=True, everywhere=wide), ()
-    except NotFound:
+    except NotFoundError:
         if wide or not wanted.makes("v1", "Namespace", there.namespace):
             raise
     elsewhere = {**obj, "metadata": {**obj["metadata"], "namespace": "default"}}
-    with suppress(Conflict):  # with one of the same name there
+    with suppress(ConflictError):  # with one of the same name there
         cluster.within("default").apply(elsewhere, dry_run=True)
     return obj, (f"after namespace {there.namespace}",)
 
 
-def _unknown_kind(wanted: Preparation, part: str, obj: Object) -> Step:
+def _unknown_kind(wanted: Preparation, part: str, obj: Object) -> ObjectChange:
     kind = f"{obj['kind']} of {obj['apiVersion']}"
     if wanted.comes_later(obj["apiVersion"]):
         words = f"the cluster gets {kind} from the operator that is subscribed to here: apply again then"
-        return Step("wait", part, objects.called(obj), (words,))
+        return ObjectChange("wait", part, objects.called(obj), (words,))
     first = ", ".join(f"{of.of}, {of.pin}" for of in wanted.references(part))
     remedy = f"; install first: {first}" if first else ""
-    return Step("lacks", part, objects.called(obj), (f"the cluster has no {kind}{remedy}",))
+    return ObjectChange("lacks", part, objects.called(obj), (f"the cluster has no {kind}{remedy}",))
 
 
 def _marked(cluster: Cluster, part: str, obj: Object, before: Object | None) -> Object:
@@ -170,7 +174,7 @@ def _marked(cluster: Cluster, part: str, obj: Object, before: Object | None) -> 
 # and back
 
 
-def _undo(cluster: Cluster, obj: Object) -> Step:
+def _undo(cluster: Cluster, obj: Object) -> ObjectChange:
     step = _undo_step(cluster, obj)
     there, wide = objects.place(cluster, obj)
     if step.does == "stays":
@@ -183,24 +187,24 @@ def _undo(cluster: Cluster, obj: Object) -> Step:
     return step
 
 
-def _undo_step(cluster: Cluster, obj: Object) -> Step:
+def _undo_step(cluster: Cluster, obj: Object) -> ObjectChange:
     labels, called = marks.labels_of(obj), objects.called(obj)
     part = labels[marks.PART]
     if labels[marks.ORIGIN] == marks.FOUND:
-        return Step("restore", part, called, ("it was there before",), restarted_pool(obj))
+        return ObjectChange("restore", part, called, ("it was there before",), restarted_pool(obj))
     if obj["kind"] == "Namespace":
         there = cluster.within(obj["metadata"]["name"])
         held = [f"{len(found)} {of.plural}" for of in (PODS, CLAIMS) if (found := _of_others(there, of))]
         if held:
             remedy = f"when they may go: kubectl delete namespace {there.namespace}"
-            return Step("stays", part, called, (f"it holds {' and '.join(held)}; {remedy}",))
+            return ObjectChange("stays", part, called, (f"it holds {' and '.join(held)}; {remedy}",))
     if obj["kind"] == "PersistentVolumeClaim" and (volume := _lost_with(cluster, obj)):
         words = f"volume {volume} and the data in it would go with it; when they may go: "
         name, space = obj["metadata"]["name"], obj["metadata"]["namespace"]
-        return Step("stays", part, called, (f"{words}kubectl -n {space} delete pvc {name}",))
+        return ObjectChange("stays", part, called, (f"{words}kubectl -n {space} delete pvc {name}",))
     theirs = marks.others(obj)
     about = (f"fields are also of {', '.join(theirs)}",) if theirs else ()
-    return Step("delete", part, called, about, restarted_pool(obj))
+    return ObjectChange("delete", part, called, about, restarted_pool(obj))
 
 
 def _lost_with(cluster: Cluster, claim: Object) -> str | None:
@@ -241,7 +245,7 @@ def _prepared(cluster: Cluster, parts: Collection[str] | None) -> list[Object]:
 def _marked_of(cluster: Cluster, of: Resource) -> list[Object]:
     try:
         return cluster.list(of, labels=f"{marks.FOR}={cluster.namespace}", everywhere=True).items
-    except NotFound:  # its definition goes at this moment, and with it all of the kind
+    except NotFoundError:  # its definition goes at this moment, and with it all of the kind
         return []
 
 

@@ -11,7 +11,7 @@ from assay.analyse.doubts.inference import doubts_of_inference
 from assay.errors import InputError
 from assay.intake.content import sha256
 from assay.intake.imported import UNKNOWN, Imported, imported_run, imported_trial, keep_logs, numbered
-from assay.intake.training_logs import Asked, shape_of
+from assay.intake.training_logs import TrainingLogsRequest, shape_of
 from assay.logs.inference_tree import run_in_tree
 from assay.logs.loadgen import logs_of
 from assay.logs.result_sets import system_facts
@@ -29,7 +29,7 @@ class _Found:
     stated: InferenceRun
 
 
-def import_inference(paths: Sequence[Path], asked: Asked) -> Imported:
+def import_inference(paths: Sequence[Path], asked: TrainingLogsRequest) -> Imported:
     """Keep LoadGen's folders and the app's logs as one session; the same bytes under a name are kept once.
 
     Runs that measured accuracy are left out and noted. Raises InputError where the name is a suite's, or no
@@ -73,13 +73,13 @@ def _of_audit(run: InferenceRun) -> bool:
     return run.place is not None and (run.place.audit != "" or run.place.run == "ranging")
 
 
-def _content(found: Sequence[_Found], asked: Asked) -> str:
+def _content(found: Sequence[_Found], asked: TrainingLogsRequest) -> str:
     said = [asked.system, str(asked.shape), asked.benchmark]
     files = [[str(run.stated.place), log.name, sha256(log)] for run in found for log in run.logs]
     return digest_of(["inference", said, sorted(files)])
 
 
-def _notes(found: Sequence[_Found], kept: Sequence[_Found], asked: Asked) -> list[str]:
+def _notes(found: Sequence[_Found], kept: Sequence[_Found], asked: TrainingLogsRequest) -> list[str]:
     """What the user should know: what was left out or not told, and what is doubted about the runs."""
     notes = []
     if asked.round is not None:
@@ -109,12 +109,14 @@ def _notes(found: Sequence[_Found], kept: Sequence[_Found], asked: Asked) -> lis
     return notes
 
 
-def _runs(found: Sequence[_Found], asked: Asked, content: str) -> list[tuple[Run, tuple[Path, ...]]]:
+def _runs(
+    found: Sequence[_Found], asked: TrainingLogsRequest, content: str
+) -> list[tuple[Run, tuple[Path, ...]]]:
     """The runs with their logs; of one benchmark, scenario, system and shape in the order given."""
     return numbered([(_run(one, asked), one.logs) for one in found], content)
 
 
-def _run(found: _Found, asked: Asked) -> Run:
+def _run(found: _Found, asked: TrainingLogsRequest) -> Run:
     stated, place = found.stated, found.stated.place
     shape = asked.shape or _shape(found) or Shape(1, 1)
     system = word(asked.system or (place.owner if place else "")) or UNKNOWN

@@ -15,7 +15,7 @@ from assay import read
 from assay.errors import InputError, Problem
 from assay.intake.imported import Imported, create, imported_run, imported_trial
 from assay.logs.exported import Conditions, Exported
-from assay.logs.numbers import Row, Table, load
+from assay.logs.numbers import Sheet, SheetRow, load
 from assay.readers.numbers import FACTS, NUMBERS, direction
 from assay.records import Better, Run, RunState, digest_of
 from assay.rundir import session as rundir
@@ -25,7 +25,7 @@ SHEET = "rows.csv"  # a run's log: the header of its sheet and its own rows
 
 
 @dataclass(frozen=True)
-class Asked:
+class NumbersRequest:
     """Where the figures are to be kept; `name` like a suite's."""
 
     runs_dir: Path
@@ -33,7 +33,7 @@ class Asked:
     command_line: Sequence[str] = ()
 
 
-def import_numbers(path: Path, asked: Asked) -> list[Imported]:
+def import_numbers(path: Path, asked: NumbersRequest) -> list[Imported]:
     """Keep each session of the sheet as one of the runs directory; the same rows are kept once.
 
     Raises InputError with every problem of the file, where the name is a suite's, or where a session of the
@@ -44,7 +44,7 @@ def import_numbers(path: Path, asked: Asked) -> list[Imported]:
     sheet = _Sheet(path, table, asked, time.time())
     _refuse_equal_words(sheet)
     notes = tuple(_notes(table.rows))
-    sessions: dict[str, list[Row]] = {}
+    sessions: dict[str, list[SheetRow]] = {}
     for row in table.rows:
         sessions.setdefault(_word(row.session, "session"), []).append(row)
     with rundir.choosing(asked.runs_dir, asked.name):
@@ -58,11 +58,11 @@ class _Sheet:
     """The file that is imported; `now` is the time of its sessions whose name is no date."""
 
     path: Path
-    table: Table
-    asked: Asked
+    table: Sheet
+    asked: NumbersRequest
     now: float
 
-    def content(self, rows: Sequence[Row]) -> str:
+    def content(self, rows: Sequence[SheetRow]) -> str:
         """Digest of a session's rows as they stand in the file."""
         return digest_of([self.table.header.strip(), [row.text.strip() for row in rows]])
 
@@ -94,7 +94,7 @@ def _refuse_equal_words(sheet: _Sheet) -> None:
         raise InputError(problems)
 
 
-def _refuse_other_content(sheet: _Sheet, sessions: Mapping[str, Sequence[Row]]) -> None:
+def _refuse_other_content(sheet: _Sheet, sessions: Mapping[str, Sequence[SheetRow]]) -> None:
     """All or nothing: a session that was begun with other rows would count its runs twice."""
     here = {s.name: s for s in rundir.sessions_of(sheet.asked.runs_dir, sheet.asked.name)}
     problems = []
@@ -113,7 +113,7 @@ def _refuse_other_content(sheet: _Sheet, sessions: Mapping[str, Sequence[Row]]) 
         raise InputError(problems)
 
 
-def _notes(rows: Sequence[Row]) -> list[str]:
+def _notes(rows: Sequence[SheetRow]) -> list[str]:
     """What the user should know: metrics without a direction, labels that leave every run alone."""
     said = {row.metric: row.better for row in rows if row.better is not None}
     undirected = sorted({row.metric for row in rows if direction(row.metric, said) is None})
@@ -141,7 +141,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _leaves_runs_alone(rows: Sequence[Row], column: str) -> bool:
+def _leaves_runs_alone(rows: Sequence[SheetRow], column: str) -> bool:
     """Whether points hold several runs without this label and none does with it."""
 
     def most_runs(without: str) -> int:
@@ -158,7 +158,7 @@ def _leaves_runs_alone(rows: Sequence[Row], column: str) -> bool:
 # A session -----------------------------------------------------------------------------------------------
 
 
-def _import_session(sheet: _Sheet, name: str, rows: Sequence[Row]) -> Imported:
+def _import_session(sheet: _Sheet, name: str, rows: Sequence[SheetRow]) -> Imported:
     """The session, made or completed where an import was killed half way."""
     content = sheet.content(rows)
     runs = _runs(sheet, name, rows, content)
@@ -182,7 +182,7 @@ def _import_session(sheet: _Sheet, name: str, rows: Sequence[Row]) -> Imported:
 
 
 def _create(
-    sheet: _Sheet, name: str, runs: Sequence[Run], rows: Sequence[Row], content: str
+    sheet: _Sheet, name: str, runs: Sequence[Run], rows: Sequence[SheetRow], content: str
 ) -> rundir.Session:
     """The session; primary is a workload's first metric with a direction, else its first."""
     said = sheet.better
@@ -199,9 +199,9 @@ def _create(
     )
 
 
-def _runs(sheet: _Sheet, session: str, rows: Sequence[Row], content: str) -> list[tuple[Run, str]]:
+def _runs(sheet: _Sheet, session: str, rows: Sequence[SheetRow], content: str) -> list[tuple[Run, str]]:
     """Each run of a session with its own small sheet, in the order in which the file names them."""
-    by_run: dict[tuple[str, str], list[Row]] = {}
+    by_run: dict[tuple[str, str], list[SheetRow]] = {}
     for row in rows:
         stem = f"{_word(row.workload, 'workload')}-{row.shape}-{_word(row.system, 'system')}"
         by_run.setdefault((stem, row.run), []).append(row)
@@ -221,7 +221,7 @@ def _runs(sheet: _Sheet, session: str, rows: Sequence[Row], content: str) -> lis
     return made
 
 
-def _run(sheet: _Sheet, session: str, rows: Sequence[Row], trial_id: str, block: int) -> Run:
+def _run(sheet: _Sheet, session: str, rows: Sequence[SheetRow], trial_id: str, block: int) -> Run:
     first = rows[0]
     workload, system = _word(first.workload, "workload"), _word(first.system, "system")
     params = {"better": sheet.better}

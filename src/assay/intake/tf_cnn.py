@@ -9,14 +9,14 @@ from pathlib import Path
 from assay import read
 from assay.intake.content import sha256
 from assay.intake.imported import UNKNOWN, Imported, imported_run, imported_trial, keep_logs, numbered
-from assay.intake.training_logs import Asked
+from assay.intake.training_logs import TrainingLogsRequest
 from assay.logs.tf_cnn_benchmarks import cnn_run, devices_of
 from assay.readers.tf_cnn_log import TF_CNN, THROUGHPUT, TfCnnLogParams
 from assay.records import Run, RunState, Shape, digest_of
 from assay.rundir.files import word
 
 
-def import_cnn_logs(paths: Sequence[Path], asked: Asked) -> Imported:
+def import_cnn_logs(paths: Sequence[Path], asked: TrainingLogsRequest) -> Imported:
     """Keep each log as a run of one session; the same bytes under a name are kept once.
 
     Raises InputError where the name is a suite's.
@@ -34,7 +34,7 @@ def import_cnn_logs(paths: Sequence[Path], asked: Asked) -> Imported:
     )
 
 
-def _run(path: Path, asked: Asked) -> Run:
+def _run(path: Path, asked: TrainingLogsRequest) -> Run:
     stated = cnn_run(path)
     model = stated.facts.get("model")
     benchmark = word(asked.benchmark or (model if isinstance(model, str) else "")) or UNKNOWN
@@ -47,7 +47,7 @@ def _run(path: Path, asked: Asked) -> Run:
     return replace(run, state=RunState.FAILED if problems else RunState.FINISHED, cause="; ".join(problems))
 
 
-def _notes(paths: Sequence[Path], asked: Asked) -> tuple[str, ...]:
+def _notes(paths: Sequence[Path], asked: TrainingLogsRequest) -> tuple[str, ...]:
     notes = [
         f"{path}: taken for a log of tf_cnn_benchmarks; lines not understood: {cnn_run(path).skipped}"
         for path in paths

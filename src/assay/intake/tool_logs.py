@@ -9,7 +9,7 @@ from pathlib import Path
 from assay import read
 from assay.intake.content import sha256
 from assay.intake.imported import UNKNOWN, Imported, imported_run, imported_trial, keep_logs, numbered
-from assay.intake.training_logs import Asked
+from assay.intake.training_logs import TrainingLogsRequest
 from assay.logs.figures import Found
 from assay.logs.tools import TOOLS
 from assay.readers.tool_log import TOOL_LOG, ToolLogParams
@@ -30,7 +30,7 @@ class _Log:
     found: Found
 
 
-def import_tool_logs(paths: Sequence[Path], tool: str, asked: Asked) -> Imported:
+def import_tool_logs(paths: Sequence[Path], tool: str, asked: TrainingLogsRequest) -> Imported:
     """Keep each log of one tool as a run of one session; the same bytes under a name are kept once.
 
     Raises InputError where the name is a suite's.
@@ -48,7 +48,7 @@ def import_tool_logs(paths: Sequence[Path], tool: str, asked: Asked) -> Imported
     )
 
 
-def _log(path: Path, tool: str, asked: Asked) -> _Log:
+def _log(path: Path, tool: str, asked: TrainingLogsRequest) -> _Log:
     found = TOOLS[tool].read(path)
     name = next((found.facts[fact] for fact in _NAMES if isinstance(found.facts.get(fact), str)), "")
     benchmark = word(asked.benchmark or f"{tool} {name}".strip()) or UNKNOWN
@@ -87,7 +87,7 @@ def _primary(log: _Log) -> str:
     return measured[0] if measured else next(iter(log.measured), UNKNOWN)
 
 
-def _notes(logs: Sequence[_Log], tool: str, asked: Asked) -> tuple[str, ...]:
+def _notes(logs: Sequence[_Log], tool: str, asked: TrainingLogsRequest) -> tuple[str, ...]:
     notes = [
         f"{log.path}: taken for a log of {tool}; lines not understood: {log.found.skipped}" for log in logs
     ]

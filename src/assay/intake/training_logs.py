@@ -24,7 +24,7 @@ from assay.rundir.session import Session
 
 
 @dataclass(frozen=True)
-class Asked:
+class TrainingLogsRequest:
     """What the user says of the logs; None: what the logs and their folders say.
 
     name   under which they are kept, like a suite's
@@ -51,7 +51,7 @@ class _Log:
     training: TrainingRun | None
 
 
-def import_sets(sets: Sequence[ResultSet], asked: Asked) -> Imported:
+def import_sets(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> Imported:
     """Keep the sets as one session; the same bytes under the same name are kept once.
 
     Raises InputError where the name is a suite's, or where two sets can't be told apart.
@@ -80,14 +80,14 @@ def import_sets(sets: Sequence[ResultSet], asked: Asked) -> Imported:
     return Imported(session, runs, added=True, notes=notes + more_notes)
 
 
-def _content(sets: Sequence[ResultSet], asked: Asked) -> str:
+def _content(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> str:
     """Digest of the files' bytes and of what is said of them; where they lie does not matter."""
     said = [asked.system, str(asked.shape), asked.round, asked.benchmark]
     files = [[s.benchmark, s.system, s.round, f.name, sha256(f)] for s in sets for f in s.files]
     return digest_of([said, sorted(files, key=str), [dict(s.system_facts) for s in sets]])
 
 
-def _refuse_a_suites_name(asked: Asked) -> None:
+def _refuse_a_suites_name(asked: TrainingLogsRequest) -> None:
     if any(not session.header.content for session in rundir.sessions_of(asked.runs_dir, asked.name)):
         raise InputError(
             f"--name {asked.name}: {asked.runs_dir / asked.name} holds runs of a suite of that name; "
@@ -127,7 +127,7 @@ def _first_difference(names: Sequence[str]) -> int:
     return sum(1 for _ in alike)
 
 
-def _logs(sets: Sequence[ResultSet], asked: Asked) -> tuple[list[_Log], tuple[str, ...]]:
+def _logs(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> tuple[list[_Log], tuple[str, ...]]:
     logs: list[_Log] = []
     notes: list[str] = []
     numbers: Counter[str] = Counter()
@@ -168,7 +168,7 @@ def _told(trainings: Sequence[TrainingRun]) -> Iterator[str]:
         yield f"{code} in {len(found)} of {len(trainings)} logs, as {found[0]}"
 
 
-def _log(of_set: ResultSet, file: Path, shape: Shape | None, asked: Asked) -> _Log:
+def _log(of_set: ResultSet, file: Path, shape: Shape | None, asked: TrainingLogsRequest) -> _Log:
     params = {"round": asked.round or of_set.round, "benchmark": asked.benchmark or of_set.benchmark}
     system = _word(asked.system or of_set.system or UNKNOWN)
     trial = imported_trial(asked.name, "", MLPERF.name, system, shape or Shape(1, 1), params)
@@ -232,7 +232,7 @@ def _is_software(name: str) -> bool:
 # Its session ---------------------------------------------------------------------------------------------
 
 
-def _create(logs: Sequence[_Log], asked: Asked, content: str) -> Session:
+def _create(logs: Sequence[_Log], asked: TrainingLogsRequest, content: str) -> Session:
     trials = [log.run.trial for log in logs]
     primary = {benchmark: _primary(logs, benchmark) for benchmark in {t.benchmark for t in trials}}
     return create(

@@ -10,7 +10,7 @@ Losses = Mapping[str, float]
 
 
 @dataclass(frozen=True)
-class Way:
+class KeepOffMethod:
     """One way to keep jobs off nodes.
 
     form   what the user requests it by

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from assay.checks.check import Check
-from assay.launch.keep_off import Losses, Way
+from assay.launch.keep_off import KeepOffMethod, Losses
 from assay.launch.launcher import Launcher
 from assay.launch.nodes import Binding, Member, NodeQuery
 from assay.records import Scalar
@@ -63,7 +63,7 @@ class NodeAccess(Generic[Options]):
 
     members: Callable[[Options, NodeQuery], Sequence[Member]]
     binding: Binding
-    keep_off: Callable[[Mapping[str, Any], Mapping[str, Losses]], Sequence[Way]]
+    keep_off: Callable[[Mapping[str, Any], Mapping[str, Losses]], Sequence[KeepOffMethod]]
 
 
 @dataclass(frozen=True)

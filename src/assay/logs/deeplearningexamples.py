@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from assay.logs.figures import Axis, Figure, Found, crash, lines, number
+from assay.logs.figures import Axis, Found, LogFigure, crash, lines, number
 
 MARK: Final = re.compile(rb"DLL \d{4}-\d\d-\d\d \d\d:|DLLL \{")
 
@@ -114,7 +114,7 @@ def _take(name: str, told: object, unit: str, at: dict[Axis, float], line: int, 
     """One figure. What is no number is counted; a loss that is none is no training."""
     value = number(told)
     if value is not None:
-        found.figures.append(Figure(name, value, {}, at, line, unit))
+        found.figures.append(LogFigure(name, value, {}, at, line, unit))
     elif "loss" in name and str(told).lower().lstrip("-") in ("nan", "inf", "infinity"):
         found.problems.append(f"line {line}: {name} is {told}; that is no training")
     else:

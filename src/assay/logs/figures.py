@@ -25,7 +25,7 @@ _CRASH: Final = re.compile(r"Traceback \(most recent call last\)")
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class LogFigure:
     """One number as it stands in a file.
 
     labels  what tells it from others of its metric
@@ -53,7 +53,7 @@ class Found:
     notes     what a person has to know of what was not taken
     """
 
-    figures: list[Figure] = field(default_factory=list)
+    figures: list[LogFigure] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     skipped: int = 0
     cut: int = 0

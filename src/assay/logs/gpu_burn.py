@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from assay.logs.figures import Figure, Found, numbered, whole
+from assay.logs.figures import Found, LogFigure, numbered, whole
 from assay.records import Metric
 
 MARK: Final = re.compile(rb"proc'd: -?\d+ \(")
@@ -81,7 +81,7 @@ def report(log: str) -> Found:
     return found.missing("no line of progress has a rate")
 
 
-def _progress(text: str, line: int, wrong: set[int]) -> list[Figure] | None:
+def _progress(text: str, line: int, wrong: set[int]) -> list[LogFigure] | None:
     """Figures of one drawing of the line; None where it is torn. GPUs with errors are added to `wrong`."""
     said = _PROGRESS.search(text)
     if said is None:
@@ -106,7 +106,7 @@ def _each(pattern: re.Pattern[str], text: str) -> Sequence[re.Match[str]] | None
 
 def _figures(
     done: Sequence[re.Match[str]], temps: Sequence[re.Match[str]], powers: Sequence[re.Match[str]], line: int
-) -> Iterator[Figure]:
+) -> Iterator[LogFigure]:
     """A rate of 0 is one that isn't measured yet."""
     for metric, unit, texts in (
         ("flop_rate", "GFLOP/s", [one[2] for one in done]),
@@ -115,4 +115,4 @@ def _figures(
     ):
         for gpu, text in enumerate(texts):
             if text and float(text) > 0:
-                yield Figure(metric, float(text), {"gpu": gpu}, {}, line, unit)
+                yield LogFigure(metric, float(text), {"gpu": gpu}, {}, line, unit)

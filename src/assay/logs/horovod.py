@@ -19,7 +19,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from assay.logs.figures import Figure, Found, crash, lines, number, rounding
+from assay.logs.figures import Found, LogFigure, crash, lines, number, rounding
 from assay.records import Metric
 
 MARK: Final = re.compile(rb"Img/sec per \w+: |Total img/sec on \d+ |Iter #\d+: .* img/sec per ")
@@ -54,7 +54,7 @@ def horovod(path: Path) -> Found:
             found.figures.append(_figure("spread", said[2], line))
         elif (said := _ITERATION.search(text)) and _positive(said[2]):
             at = float(said[1])
-            figure = Figure("iteration_throughput", float(said[2]), {}, {"step": at}, line, "images/s")
+            figure = LogFigure("iteration_throughput", float(said[2]), {}, {"step": at}, line, "images/s")
             found.figures.append(figure)
         elif _ANY.search(text):
             found.skipped += 1
@@ -67,8 +67,8 @@ def horovod(path: Path) -> Found:
     return found
 
 
-def _figure(metric: str, text: str, line: int) -> Figure:
-    return Figure(metric, float(text), {}, {}, line, "images/s")
+def _figure(metric: str, text: str, line: int) -> LogFigure:
+    return LogFigure(metric, float(text), {}, {}, line, "images/s")
 
 
 def _positive(text: str) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from assay.logs.figures import Figure, Found, document, line_of, number, whole
+from assay.logs.figures import Found, LogFigure, document, line_of, number, whole
 from assay.records import Metric, Scalar
 
 MARK: Final = re.compile(rb'"version"\s*:\s*"iperf 3')
@@ -86,43 +86,43 @@ def _braced(text: str) -> str:
     return text[text.find("{") : text.rfind("}") + 1]
 
 
-def _figures(end: Mapping[str, Any], mss_bytes: float | None, text: str, begin: int) -> Iterator[Figure]:
+def _figures(end: Mapping[str, Any], mss_bytes: float | None, text: str, begin: int) -> Iterator[LogFigure]:
     """Of the sums. `mss_bytes`: of a segment, where the report says it."""
     for key, (metric, labels) in _SUMS.items():
         told = end.get(key, {})
         line = line_of(text, f'"{key}"', begin)
         rate = number(told.get("bits_per_second"))
         if rate is not None and rate > 0:
-            yield Figure(metric, rate, labels, {}, line, "b/s")
+            yield LogFigure(metric, rate, labels, {}, line, "b/s")
         yield from _retransmits(told, mss_bytes, labels, line)
     udp, line = end.get("sum", {}), line_of(text, '"sum"', begin)
     for metric, key, unit in (("lost", "lost_percent", "%"), ("jitter", "jitter_ms", "ms")):
         value = number(udp.get(key))
         if value is not None:
-            yield Figure(metric, value, {}, {}, line, unit)
+            yield LogFigure(metric, value, {}, {}, line, unit)
     sent = number(udp.get("bits_per_second"))
     if sent and "sum_sent" not in end:  # UDP before 3.10, which says what was sent and what was lost
-        yield Figure("bandwidth_sent", sent, {}, {}, line, "b/s")
+        yield LogFigure("bandwidth_sent", sent, {}, {}, line, "b/s")
 
 
 def _retransmits(
     told: Mapping[str, Any], mss_bytes: float | None, labels: dict[str, Scalar], line: int
-) -> Iterator[Figure]:
+) -> Iterator[LogFigure]:
     """Segments sent again, and their share where a segment's size is known; below 0 where TCP did not say."""
     count, sent_bytes = number(told.get("retransmits")), number(told.get("bytes"))
     if count is None or count < 0:
         return
-    yield Figure("retransmits", count, labels, {}, line)
+    yield LogFigure("retransmits", count, labels, {}, line)
     if mss_bytes and mss_bytes > 0 and sent_bytes and sent_bytes > 0:
         share = number(count * mss_bytes / sent_bytes)
         if share is not None:
-            yield Figure("retransmit_share", share, labels, {}, line)
+            yield LogFigure("retransmit_share", share, labels, {}, line)
 
 
-def _cores(used: Mapping[str, Any], ends: tuple[str, str], text: str, begin: int) -> Iterator[Figure]:
+def _cores(used: Mapping[str, Any], ends: tuple[str, str], text: str, begin: int) -> Iterator[LogFigure]:
     """CPU time of both ends' programs, over the time of the test."""
     for end, key in zip(ends, ("host_total", "remote_total"), strict=True):
         percent = number(used.get(key))
         if percent is not None and percent >= 0:
             line = line_of(text, f'"{key}"', begin)
-            yield Figure("cores", percent, {"end": end}, {}, line, "%")
+            yield LogFigure("cores", percent, {"end": end}, {}, line, "%")

@@ -32,7 +32,7 @@ from assay.logs.training_length import TrainingLength, training_length
 from assay.logs.training_log import TrainingLog
 from assay.logs.training_phases import training_phases
 from assay.records import TrainingPhases, TrainingRun, TrainingStatus
-from assay.targets import Target, binds_open_division, era_of
+from assay.targets import QualityTarget, binds_open_division, era_of
 
 LONGEST_MINUTES: Final = 366 * 24 * 60.0  # no training takes a year: one of its two times is wrong
 
@@ -260,7 +260,7 @@ def _reached(log: TrainingLog, benchmark: str | None, round_: str | None) -> tup
     return False, f"run_stop says success, but the target{whose} was not reached: {'; '.join(missed)}"
 
 
-def _missed(target: Target, final: Mapping[str, tuple[float, int]]) -> str:
+def _missed(target: QualityTarget, final: Mapping[str, tuple[float, int]]) -> str:
     """Why an evaluation doesn't meet a target; "" where it does."""
     found = target.of(final)
     if found is None:

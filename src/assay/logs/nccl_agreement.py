@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from assay.logs.nccl_rows import SLACK, Printed, Row, Way
+from assay.logs.nccl_rows import SLACK, NcclRow, Printed, PrintedTiming
 
 _TIMES: Final = {
     "all_reduce": 2,
@@ -66,12 +66,12 @@ def agreeing(
     return [row for row in sound if all(_share(way).meets(common) for way in row.ways if way)], bus
 
 
-def measured(rows: Iterable[Printed], bus: float) -> Iterator[Row]:
+def measured(rows: Iterable[Printed], bus: float) -> Iterator[NcclRow]:
     """What rows that agree have measured."""
     for row in rows:
         timings = [way.timing(row.size_bytes, bus) if way else None for way in row.ways]
         out_of_place, in_place = [*timings, None][:2]
-        yield Row(row.size_bytes, row.dtype, row.redop, out_of_place, in_place, row.line)
+        yield NcclRow(row.size_bytes, row.dtype, row.redop, out_of_place, in_place, row.line)
 
 
 def torn_notes(rows: Sequence[Printed], taken: Sequence[Printed]) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ def ranks_of(rows: Sequence[Printed], listed: Collection[int]) -> int | None:
     return None
 
 
-def _share(way: Way) -> Share:
+def _share(way: PrintedTiming) -> Share:
     """What the digits allow; no bound above where the algorithmic bandwidth was rounded to nothing."""
     least = way.algbw.value - way.algbw.half
     high = (way.busbw.value + way.busbw.half) / least if least > 0 else math.inf

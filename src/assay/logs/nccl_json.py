@@ -15,11 +15,11 @@ from assay.logs.figures import whole
 from assay.logs.nccl_agreement import agreeing, measured, torn_notes
 from assay.logs.nccl_rows import (
     GB,
-    Device,
-    Figure,
+    NcclDevice,
     NcclTest,
     Printed,
-    Way,
+    PrintedNumber,
+    PrintedTiming,
     bandwidth,
     problem,
     version,
@@ -33,7 +33,8 @@ def of_json(path: Path) -> NcclTest:
         told = json.loads(whole(path))
         rows = [_json_row(one, line) for line, one in enumerate(told["results"], 1)]
         devices = [
-            Device(one["rank"], one["hostname"], one["device"], one["device_info"]) for one in told["devices"]
+            NcclDevice(one["rank"], one["hostname"], one["device"], one["device_info"])
+            for one in told["devices"]
         ] if "devices" in told else []  # fmt: skip
         bounds = told.get("out_of_bounds")
         average = bandwidth(str(told.get("average_bus_bandwidth", {}).get("bandwidth")))
@@ -59,12 +60,12 @@ def _json_row(one: Mapping[str, Any], line: int) -> Printed:
     return Printed(int(one["size"]), one["type"], one["redop"], ways, line)
 
 
-def _json_way(told: Mapping[str, Any] | None) -> Way | None:
+def _json_way(told: Mapping[str, Any] | None) -> PrintedTiming | None:
     if told is None:
         return None
     time_us = told["time"] if "time" in told else told["cpu_time"]
     time, algbw, busbw = (
-        Figure(float(value), 5e-7).times(scale)  # printed with six decimals
+        PrintedNumber(float(value), 5e-7).times(scale)  # printed with six decimals
         for value, scale in ((time_us, 1e-6), (told["alg_bw"], GB), (told["bus_bw"], GB))
     )
-    return Way(time, algbw, busbw, None if told["nwrong"] is None else int(float(told["nwrong"])))
+    return PrintedTiming(time, algbw, busbw, None if told["nwrong"] is None else int(float(told["nwrong"])))

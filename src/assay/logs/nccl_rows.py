@@ -35,7 +35,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Row:
+class NcclRow:
     """One size.
 
     size_bytes  as printed: of the whole exchange
@@ -51,7 +51,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Device:
+class NcclDevice:
     """A rank's place, as the test lists it."""
 
     rank: int
@@ -73,8 +73,8 @@ class NcclTest:
     """
 
     operation: str
-    rows: tuple[Row, ...]
-    devices: tuple[Device, ...]
+    rows: tuple[NcclRow, ...]
+    devices: tuple[NcclDevice, ...]
     average: float | None
     facts: Mapping[str, Scalar]
     problem: str
@@ -83,15 +83,15 @@ class NcclTest:
     cut: int = 0
 
 
-class Figure(NamedTuple):
+class PrintedNumber(NamedTuple):
     """A number as printed, and half of its last digit."""
 
     value: float
     half: float
 
-    def times(self, scale: float) -> Figure:
+    def times(self, scale: float) -> PrintedNumber:
         """In another unit."""
-        return Figure(self.value * scale, self.half * scale)
+        return PrintedNumber(self.value * scale, self.half * scale)
 
     @property
     def blur(self) -> float:
@@ -100,12 +100,12 @@ class Figure(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Way:
+class PrintedTiming:
     """One way of a row: time in s, bandwidths in bytes a second."""
 
-    time: Figure
-    algbw: Figure
-    busbw: Figure
+    time: PrintedNumber
+    algbw: PrintedNumber
+    busbw: PrintedNumber
     wrong: int | None
 
     def fits(self, size_bytes: int) -> bool:
@@ -129,11 +129,13 @@ class Printed:
     size_bytes: int
     dtype: str
     redop: str
-    ways: tuple[Way | None, ...]
+    ways: tuple[PrintedTiming | None, ...]
     line: int
 
 
-def problem(rows: Sequence[Row], torn: bool, bounds: tuple[int, bool] | None, failures: Sequence[str]) -> str:
+def problem(
+    rows: Sequence[NcclRow], torn: bool, bounds: tuple[int, bool] | None, failures: Sequence[str]
+) -> str:
     """Why a test is no result; "" where it is one.
 
     torn      whether there were others, that don't agree
@@ -170,7 +172,7 @@ def version(code: int) -> str:
     return f"{code // 10000}.{code // 100 % 100}.{code % 100}"
 
 
-def figure(text: str) -> Figure | None:
+def figure(text: str) -> PrintedNumber | None:
     """None where it is no number."""
     try:
         written = Decimal(text)
@@ -179,7 +181,7 @@ def figure(text: str) -> Figure | None:
     exponent = written.as_tuple().exponent
     if not isinstance(exponent, int):  # nan, inf
         return None
-    return Figure(float(written), 0.5 * 10.0**exponent)
+    return PrintedNumber(float(written), 0.5 * 10.0**exponent)
 
 
 def bandwidth(text: str) -> float | None:

@@ -21,17 +21,17 @@ from typing import Final
 
 from assay.errors import InputError
 from assay.inputs import Log, reading
-from assay.logs.figures import Figure, Found
+from assay.logs.figures import Found, LogFigure
 from assay.logs.nccl_agreement import agreeing, measured, ranks_of, torn_notes
 from assay.logs.nccl_json import of_json
 from assay.logs.nccl_rows import (
     GB,
-    Device,
+    NcclDevice,
+    NcclRow,
     NcclTest,
     Printed,
-    Row,
+    PrintedTiming,
     Timing,
-    Way,
     bandwidth,
     figure,
     problem,
@@ -39,7 +39,7 @@ from assay.logs.nccl_rows import (
 )
 from assay.records import Metric, Scalar
 
-__all__ = ["Device", "NcclTest", "Row", "Timing", "is_nccl_test", "nccl_test"]
+__all__ = ["NcclDevice", "NcclRow", "NcclTest", "Timing", "is_nccl_test", "nccl_test"]
 
 MARK: Final = re.compile(
     rb"(?:#\s+(?:size|bytes)|\b(?:size\s+count|bytes\s+N)\s+type)\s[^\n]*algbw[^\n]*busbw"
@@ -98,14 +98,14 @@ def nccl_tests(path: Path) -> Found:
     return found
 
 
-def figures(test: NcclTest) -> Iterator[Figure]:
+def figures(test: NcclTest) -> Iterator[LogFigure]:
     """Bandwidths and latency of each size, out of place and in place, where they were measured."""
     for row in test.rows:
         for place, way in (("out-of-place", row.out_of_place), ("in-place", row.in_place)):
             if way is not None and way.algbw > 0:
                 labels: dict[str, Scalar] = {"payload_bytes": row.size_bytes, "buffers": place}
                 for metric, value in zip(METRICS, (way.busbw, way.algbw, way.time_s), strict=True):
-                    yield Figure(metric.name, value, labels, {}, row.line, metric.unit)
+                    yield LogFigure(metric.name, value, labels, {}, row.line, metric.unit)
 
 
 def is_nccl_test(path: Path) -> bool:
@@ -131,7 +131,7 @@ class _Table:
 
 def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
     rows: list[Printed] = []
-    devices: dict[int, Device] = {}
+    devices: dict[int, NcclDevice] = {}
     facts: dict[str, Scalar] = {}
     table, operation, skipped, average, failures = _Table(), "", 0, None, []
     bounds: tuple[int, bool] | None = None
@@ -141,7 +141,7 @@ def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
         elif _UNITS.search(line):
             table.scale = 1e-6 if "(us)" in line else table.scale
         elif found := _DEVICE.search(line):
-            devices[int(found[1])] = Device(int(found[1]), found[2], int(found[3]), found[5].strip())
+            devices[int(found[1])] = NcclDevice(int(found[1]), found[2], int(found[3]), found[5].strip())
         elif found := _OUT_OF_BOUNDS.search(line):
             bounds = int(found[1]), found[2] == "OK"
         elif found := _AVERAGE.search(line):
@@ -184,7 +184,7 @@ def _row(found: re.Match[str], table: _Table, line: int) -> Printed | None:
             return None
         wrong = figures.get("#wrong")
         ways.append(
-            Way(
+            PrintedTiming(
                 time.times(table.scale),
                 algbw.times(GB),
                 busbw.times(GB),

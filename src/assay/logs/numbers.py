@@ -39,7 +39,7 @@ _MOST_PROBLEMS: Final = 100
 
 
 @dataclass(frozen=True)
-class Row:
+class SheetRow:
     """One figure.
 
     line    in the file, from 1
@@ -68,14 +68,14 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class Sheet:
     """The rows of a file and its header line as it stands there."""
 
     header: str
-    rows: tuple[Row, ...]
+    rows: tuple[SheetRow, ...]
 
 
-def load(path: Path) -> Table:
+def load(path: Path) -> Sheet:
     """The table in a file. Raises InputError with every problem, each with its line."""
     try:
         text = read_whole(path).decode("utf-8-sig")
@@ -91,7 +91,7 @@ def load(path: Path) -> Table:
     return table
 
 
-def parse(text: str, where: str) -> tuple[Table, list[Problem]]:
+def parse(text: str, where: str) -> tuple[Sheet, list[Problem]]:
     """The rows that can be understood, and what is wrong with the others or with the rows together.
 
     where  the file as problems name it
@@ -100,13 +100,13 @@ def parse(text: str, where: str) -> tuple[Table, list[Problem]]:
     records, problems = _records(text, separator, where)
     if not records:
         problem = Problem(where, f"no table; the first line names the columns, like {','.join(_COLUMNS)}")
-        return Table("", ()), problems or [problem]
+        return Sheet("", ()), problems or [problem]
     (line, header_text, cells), *body = records
     header = [cell.strip().lower() for cell in cells]
     wrong = _header_problems(header, f"{where}:{line}")
     if wrong:
-        return Table(header_text, ()), problems + wrong
-    rows: list[Row] = []
+        return Sheet(header_text, ()), problems + wrong
+    rows: list[SheetRow] = []
     for line, record, values in body:
         if not any(value.strip() for value in values):
             continue
@@ -116,7 +116,7 @@ def parse(text: str, where: str) -> tuple[Table, list[Problem]]:
             rows.append(row)
     if not rows and not problems:
         problems.append(Problem(where, "the table has no rows"))
-    return Table(header_text, tuple(rows)), problems + _together(rows, where)
+    return Sheet(header_text, tuple(rows)), problems + _together(rows, where)
 
 
 def _separator(text: str) -> str:
@@ -157,7 +157,7 @@ def _header_problems(header: Sequence[str], where: str) -> list[Problem]:
 
 def _row(
     line: int, text: str, cells: Sequence[str], header: Sequence[str], separator: str, where: str
-) -> tuple[Row | None, list[Problem]]:
+) -> tuple[SheetRow | None, list[Problem]]:
     if len(cells) != len(header):
         return None, [Problem(where, f"{len(cells)} cells where the header has {len(header)}")]
     said = dict(zip(header, (cell.strip() for cell in cells), strict=True))
@@ -193,7 +193,7 @@ def _row(
         )
     if problems:
         return None, problems
-    row = Row(
+    row = SheetRow(
         line=line,
         text=text,
         system=cell["system"],
@@ -253,7 +253,7 @@ def _scalar(text: str) -> Scalar:
 # Rows together -------------------------------------------------------------------------------------------
 
 
-def _together(rows: Sequence[Row], where: str) -> list[Problem]:
+def _together(rows: Sequence[SheetRow], where: str) -> list[Problem]:
     """What only several rows show: the same figure twice, units or directions that contradict each other."""
     return sorted(
         (*_twice(rows, where), *_contradictions(rows, where)),
@@ -261,7 +261,7 @@ def _together(rows: Sequence[Row], where: str) -> list[Problem]:
     )
 
 
-def _twice(rows: Sequence[Row], where: str) -> Iterator[Problem]:
+def _twice(rows: Sequence[SheetRow], where: str) -> Iterator[Problem]:
     first: dict[tuple[object, ...], int] = {}
     for row in rows:
         labels = tuple(sorted((name, str(value)) for name, value in row.labels.items()))
@@ -275,9 +275,9 @@ def _twice(rows: Sequence[Row], where: str) -> Iterator[Problem]:
             )
 
 
-def _contradictions(rows: Sequence[Row], where: str) -> Iterator[Problem]:
-    units: dict[tuple[str, str], Row] = {}
-    directions: dict[tuple[str, str], Row] = {}
+def _contradictions(rows: Sequence[SheetRow], where: str) -> Iterator[Problem]:
+    units: dict[tuple[str, str], SheetRow] = {}
+    directions: dict[tuple[str, str], SheetRow] = {}
     for row in rows:
         metric, at = (row.workload, row.metric), f"{where}:{row.line}"
         before = units.setdefault(metric, row)

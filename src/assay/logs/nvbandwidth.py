@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from assay.logs.figures import Figure, Found, document, line_of, number, numbered, whole
+from assay.logs.figures import Found, LogFigure, document, line_of, number, numbered, whole
 from assay.records import Metric, Scalar
 
 MARK: Final = re.compile(rb'nvbandwidth Version|"bandwidth_matrix"|"nvbandwidth"\s*:')
@@ -67,7 +67,7 @@ def _of_text(log: str, found: Found) -> None:
             value = number(said[2])
             found.skipped += value is None
             if value is not None and unit == "GB/s":
-                found.figures.append(Figure("bandwidth_sum", value, {"test": said[1]}, {}, line, unit))
+                found.figures.append(LogFigure("bandwidth_sum", value, {"test": said[1]}, {}, line, unit))
             columns = 0
         elif said := _VERSION.search(text):
             found.facts[f"{said[1].lower().replace(' ', '_')}_version"] = said[2]
@@ -123,20 +123,20 @@ def _testcase(test: Mapping[str, Any], line: int, found: Found) -> None:
             found.figures += figures or []
         total = number(test.get("sum"))
         if total is not None and unit == "GB/s":
-            found.figures.append(Figure("bandwidth_sum", total, {"test": name}, {}, line, unit))
+            found.figures.append(LogFigure("bandwidth_sum", total, {"test": name}, {}, line, unit))
 
 
-def _row(test: str, unit: str, row: str, values: Sequence[object], line: int) -> list[Figure] | None:
+def _row(test: str, unit: str, row: str, values: Sequence[object], line: int) -> list[LogFigure] | None:
     """Figures of a row of a matrix; None where it is torn."""
     if not row.isdecimal() or any(value != "N/A" and not (number(value) or 0) > 0 for value in values):
         return None
     return list(_cells(test, unit, int(row), values, line))
 
 
-def _cells(test: str, unit: str, row: int, values: Sequence[object], line: int) -> Iterator[Figure]:
+def _cells(test: str, unit: str, row: int, values: Sequence[object], line: int) -> Iterator[LogFigure]:
     metric = "latency" if unit == "ns" else "bandwidth"
     for column, text in enumerate(values):
         value = number(text)
         if value is not None:
             labels: dict[str, Scalar] = {"test": test, "row": row, "column": column}
-            yield Figure(metric, value, labels, {}, line, unit)
+            yield LogFigure(metric, value, labels, {}, line, unit)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from assay.logs.figures import Figure, Found, crash, lines, number
+from assay.logs.figures import Found, LogFigure, crash, lines, number
 from assay.records import Metric, Scalar
 
 MARK: Final = re.compile(rb"COMMS-RES")
@@ -82,7 +82,7 @@ def _columns(header: str) -> list[str]:
     return _TIMES.sub(r"\1:p50", words).split()
 
 
-def _figures(name: str, columns: Sequence[str], cells: Sequence[str], line: int) -> Iterator[Figure]:
+def _figures(name: str, columns: Sequence[str], cells: Sequence[str], line: int) -> Iterator[LogFigure]:
     """All of a row; none where it is torn or has no header."""
     values = [number(cell) for cell in cells]
     if not columns or columns[0] != _SIZE or len(cells) != len(columns) or None in values:
@@ -99,4 +99,4 @@ def _figures(name: str, columns: Sequence[str], cells: Sequence[str], line: int)
         if (
             columns.count(column) == 1 and row[column] > 0
         ):  # p75 stands twice between two ranks: of which time?
-            yield Figure(metric, row[column], labels, {}, line, unit)
+            yield LogFigure(metric, row[column], labels, {}, line, unit)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from assay.logs.figures import Figure, Found, number, numbered, rounding, whole
+from assay.logs.figures import Found, LogFigure, number, numbered, rounding, whole
 from assay.records import Metric, Scalar
 from assay.units import factor
 
@@ -180,7 +180,7 @@ def _of_json(text: str, found: Found) -> Iterator[_Row]:
 # Of one row ----------------------------------------------------------------------------------------------
 
 
-def _figures(row: _Row) -> Iterator[Figure]:
+def _figures(row: _Row) -> Iterator[LogFigure]:
     """All of a row; none where it is torn."""
     size = number(row.text("bytes"))
     if size is None or size <= 0 or any(number(cell) is None for cell in row.cells.values() if cell):
@@ -190,7 +190,7 @@ def _figures(row: _Row) -> Iterator[Figure]:
         labels |= {"port": port} if port is not None else {}
         labels |= {"side": row.side} if row.side else {}
         for metric, value, unit in (*_exchanged(row, size, port), *_latencies(row, port)):
-            yield Figure(metric, value, labels, {}, row.line, unit)
+            yield LogFigure(metric, value, labels, {}, row.line, unit)
 
 
 def _latencies(row: _Row, port: int | None) -> Iterator[tuple[str, float, str]]:

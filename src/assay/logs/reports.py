@@ -15,7 +15,7 @@ KEY: Final = "report"
 
 
 @dataclass(frozen=True)
-class Report:
+class ProgramReport:
     """What one program printed.
 
     part    which of several outputs: `client`, `server`, `json`
@@ -28,7 +28,7 @@ class Report:
     text: str
 
 
-def reports(path: Path) -> Iterator[Report]:
+def reports(path: Path) -> Iterator[ProgramReport]:
     """Those that came to their end, in the log's order. Raises InputError where it can't be read."""
     spans = list(_spans(path))
     lines = whole(path).split("\n") if spans else []
@@ -36,7 +36,7 @@ def reports(path: Path) -> Iterator[Report]:
         between = lines[begun.line : ended.line - 1]
         said = begun.metadata.get("labels")
         labels = said.items() if isinstance(said, dict) else ()
-        yield Report(
+        yield ProgramReport(
             str(begun.value),
             {name: value for name, value in labels if isinstance(value, Scalar)},
             "\n" * begun.line + "\n".join(between),

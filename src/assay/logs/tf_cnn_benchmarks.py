@@ -46,7 +46,7 @@ _KEYS: Final = {
 
 
 @dataclass(frozen=True)
-class Step:
+class CnnStep:
     """One line of a step.
 
     images_per_s  of this process, mean over the steps so far; error_per_s: its standard error
@@ -75,7 +75,7 @@ class CnnRun:
     cut      lines that are longer than what is read of one
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[CnnStep, ...]
     totals: tuple[tuple[float, int], ...]
     facts: Mapping[str, Scalar]
     problem: str
@@ -122,14 +122,14 @@ def devices_of(facts: Mapping[str, Scalar]) -> int | None:
     return whole // each
 
 
-def _step(found: re.Match[str], line: int) -> Step | None:
+def _step(found: re.Match[str], line: int) -> CnnStep | None:
     """None where a number can't be read; only a loss may be none that is finite."""
     rate, error, jitter = (_number(text) for text in found.group(2, 3, 4))
     if rate is None or error is None or jitter is None or not math.isfinite(rate + error + jitter):
         return None
     loss, top_1, top_5 = (_number(text) for text in found.group(5, 6, 7))
     accuracies = None if top_1 is None or top_5 is None else (top_1, top_5)
-    return Step(int(found[1]), rate, error, jitter, loss, accuracies, line)
+    return CnnStep(int(found[1]), rate, error, jitter, loss, accuracies, line)
 
 
 def _take_fact(line: str, facts: dict[str, Scalar]) -> None:
@@ -143,7 +143,7 @@ def _take_fact(line: str, facts: dict[str, Scalar]) -> None:
         facts.setdefault(key, int(first) if whole else found[2].strip())
 
 
-def _problem(steps: list[Step], totals: list[tuple[float, int]]) -> str:
+def _problem(steps: list[CnnStep], totals: list[tuple[float, int]]) -> str:
     if not totals:
         end = f"; the last step is {steps[-1].step}" if steps else ""
         return f"no line `total images/sec`: the run did not come to its end{end}"
@@ -156,7 +156,7 @@ def _problem(steps: list[Step], totals: list[tuple[float, int]]) -> str:
     return ""
 
 
-def _contradiction(steps: list[Step], totals: list[tuple[float, int]], devices: int | None) -> str:
+def _contradiction(steps: list[CnnStep], totals: list[tuple[float, int]], devices: int | None) -> str:
     """Why total and steps can't be of one run; "" where they can. Each process has as many devices."""
     if len(steps) < 2 or not totals or devices is None:
         return ""

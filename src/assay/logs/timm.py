@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from assay.logs.figures import Figure, Found, crash, lines, number
+from assay.logs.figures import Found, LogFigure, crash, lines, number
 from assay.records import Metric, Scalar
 
 MARK: Final = re.compile(
@@ -70,7 +70,7 @@ def timm(path: Path) -> Found:
     )
 
 
-def _figures(text: str, line: int, found: Found) -> Iterator[Figure]:
+def _figures(text: str, line: int, found: Found) -> Iterator[LogFigure]:
     """All of a line; none where it is torn. A loss that is no number is no training."""
     if said := _TRAIN.search(text):
         epoch, step = int(said[1]), int(said[1]) * int(said[3]) + int(said[2])
@@ -86,15 +86,17 @@ def _figures(text: str, line: int, found: Found) -> Iterator[Figure]:
             ("step_time", rates[2], "s"),
             ("loss", loss, ""),
         ):
-            yield Figure(metric, value or 0.0, {}, {"step": float(step), "epoch": float(epoch)}, line, unit)
+            yield LogFigure(
+                metric, value or 0.0, {}, {"step": float(step), "epoch": float(epoch)}, line, unit
+            )
     elif said := _TEST.search(text):
         labels: dict[str, Scalar] = {"weights": "averaged"} if "(EMA)" in text else {}
         for metric, value in (("top_1_accuracy", number(said[2])), ("top_5_accuracy", number(said[4]))):
             if value is not None and 0 <= value <= 100:
-                yield Figure(metric, value, labels, {}, line, "%")
+                yield LogFigure(metric, value, labels, {}, line, "%")
     elif said := _DONE.search(text):
         rate, time = number(said[3]), number(said[4])
         if rate and time and rate > 0 and time > 0:
             labels = {"phase": said[1].lower(), "model": said[2]}
-            yield Figure("throughput", rate, labels, {}, line, "samples/s")
-            yield Figure("step_time", time, labels, {}, line, "ms")
+            yield LogFigure("throughput", rate, labels, {}, line, "samples/s")
+            yield LogFigure("step_time", time, labels, {}, line, "ms")

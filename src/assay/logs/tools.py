@@ -21,7 +21,7 @@ from assay.logs import (
     perftest,
     timm,
 )
-from assay.logs.figures import Figure, Found
+from assay.logs.figures import Found, LogFigure
 from assay.logs.patterns import searcher
 from assay.records import Metric
 
@@ -88,7 +88,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
 }
 
 
-def picked(tool: Tool, figures: Sequence[Figure]) -> Figure:
+def picked(tool: Tool, figures: Sequence[LogFigure]) -> LogFigure:
     """What counts of figures with equal metric and labels, at least one.
 
     That is the run's summary where there is one, else what the tool's pick takes, else the last.
@@ -105,4 +105,4 @@ def picked(tool: Tool, figures: Sequence[Figure]) -> Figure:
             "runs; give each a file"
         )
     line = next((figure.line for figure in reversed(stood) if figure.value == value), last.line)
-    return Figure(metric, value, last.labels, {}, line, last.unit)
+    return LogFigure(metric, value, last.labels, {}, line, last.unit)

@@ -11,7 +11,7 @@ from typing import Final, Literal, Self
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from assay.inputs import LONGEST_LINE
-from assay.logs.figures import Figure, Found
+from assay.logs.figures import Found, LogFigure
 from assay.logs.patterns import compiled
 from assay.logs.whole_numbers import NUMBER
 from assay.readers import printed
@@ -170,10 +170,10 @@ def _cut(lines: int) -> str:
     return f"; {lines} {what} longer than {LONGEST_LINE} bytes and {were} searched that far" if lines else ""
 
 
-def _picked(asked: CommandMetric, figures: Sequence[Figure], file: str) -> Iterator[Measurement]:
+def _picked(asked: CommandMetric, figures: Sequence[LogFigure], file: str) -> Iterator[Measurement]:
     """One measurement for each set of labels; the line is that of the figure, or of the last one averaged."""
     scale, unit = factor(asked.unit)
-    by_labels: dict[str, list[Figure]] = defaultdict(list)
+    by_labels: dict[str, list[LogFigure]] = defaultdict(list)
     for figure in figures:
         by_labels[repr(sorted(figure.labels.items()))].append(figure)
     for alike in by_labels.values():
@@ -182,7 +182,7 @@ def _picked(asked: CommandMetric, figures: Sequence[Figure], file: str) -> Itera
         yield Measurement(alike[-1].metric, value * scale, unit, alike[-1].labels, file, line)
 
 
-def _series(asked: CommandMetric, figures: Sequence[Figure]) -> Iterator[Series]:
+def _series(asked: CommandMetric, figures: Sequence[LogFigure]) -> Iterator[Series]:
     """All figures that say at which step or epoch they were printed."""
     scale, unit = factor(asked.unit)
     for axis in printed.STEPS:

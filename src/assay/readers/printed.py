@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from assay.logs import whole_numbers
-from assay.logs.figures import Axis, Figure, Found, lines, number
+from assay.logs.figures import Axis, Found, LogFigure, lines, number
 from assay.logs.mllog import EventReader
 from assay.logs.mlperf import training_run
 from assay.logs.patterns import Match, Pattern
-from assay.logs.tf_cnn_benchmarks import Step, cnn_run
+from assay.logs.tf_cnn_benchmarks import CnnStep, cnn_run
 from assay.logs.tools import TOOLS, Tool
 from assay.readers.payload_log import finite
 from assay.records import Scalar, TrainingRun
@@ -28,7 +28,7 @@ TRAINING: Mapping[str, tuple[str, Callable[[TrainingRun], float | None]]] = {
 }
 # What tf_cnn_benchmarks prints: metric → its unit and how a step's line has it; the total stands apart.
 TOTAL = "throughput"
-CNN: Mapping[str, tuple[str, Callable[[Step], float | None]]] = {
+CNN: Mapping[str, tuple[str, Callable[[CnnStep], float | None]]] = {
     TOTAL: ("images/s", lambda _step: None),
     "worker_throughput": ("images/s", lambda step: step.images_per_s),
     "standard_error": ("images/s", lambda step: step.error_per_s),
@@ -61,7 +61,7 @@ def by_patterns(path: Path, patterns: Mapping[str, Pattern], units: Mapping[str,
                     groups = dict(match.groups)
                     value = float(groups.pop(VALUE) or "")
                     at = {axis: float(groups.pop(axis) or "") for axis in STEPS if axis in groups}
-                    found.figures.append(Figure(metric, value, groups, at, line))
+                    found.figures.append(LogFigure(metric, value, groups, at, line))
 
 
 def _no_figure(pattern: Pattern, match: Match, unit: str) -> str:
@@ -94,7 +94,7 @@ def by_keys(path: Path, units: Mapping[str, str], found: Found) -> None:
             found.problems.append(f"{where} is in {unit!r}, expected {units[event.key]!r}")
             continue
         found.figures.append(
-            Figure(event.key, value, _labels(event.metadata), _place(event.metadata), event.line)
+            LogFigure(event.key, value, _labels(event.metadata), _place(event.metadata), event.line)
         )
     found.skipped += reader.skipped
 
@@ -113,7 +113,7 @@ def by_rules(path: Path, units: Mapping[str, str], found: Found) -> TrainingRun:
         own_unit, of = TRAINING[metric]
         value = of(training)
         if value is not None:
-            found.figures.append(Figure(metric, convert(value, own_unit, unit), {}, {}, stops[-1]))
+            found.figures.append(LogFigure(metric, convert(value, own_unit, unit), {}, {}, stops[-1]))
     return training
 
 
@@ -133,7 +133,7 @@ def by_tf_cnn_benchmarks(path: Path, units: Mapping[str, str], found: Found) -> 
         else:
             printed = [(of(step), step.line, {"step": float(step.step)}) for step in run.steps]
         found.figures += [
-            Figure(metric, convert(value, own_unit, unit), {}, place, line)
+            LogFigure(metric, convert(value, own_unit, unit), {}, place, line)
             for value, line, place in printed
             if value is not None
         ]

@@ -11,8 +11,8 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from assay.errors import InputError
-from assay.logs.figures import Figure, Found
-from assay.logs.reports import Report, reports
+from assay.logs.figures import Found, LogFigure
+from assay.logs.reports import ProgramReport, reports
 from assay.logs.tools import TOOLS, Tool, picked
 from assay.readers import payload_log
 from assay.readers.reader import Reader
@@ -30,7 +30,7 @@ class _Reported:
     """One report and what it says; `file` is the log's name."""
 
     file: str
-    report: Report
+    report: ProgramReport
     found: Found
 
     def __str__(self) -> str:
@@ -114,7 +114,7 @@ def _counted(every: Sequence[_Reported]) -> list[_Reported]:
 
 def _measured(one: _Reported, tool: Tool, label: Label) -> list[Measurement]:
     """Raises ValueError where a metric has two figures for the same labels."""
-    alike: dict[tuple[str, str], list[Figure]] = defaultdict(list)
+    alike: dict[tuple[str, str], list[LogFigure]] = defaultdict(list)
     for figure in one.found.figures:
         alike[figure.metric, repr(sorted(figure.labels.items()))].append(figure)
     measured = []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
-from assay.logs.figures import Figure
+from assay.logs.figures import LogFigure
 from assay.logs.tools import TOOLS, picked
 from assay.readers.payload_log import few
 from assay.readers.reader import Params, Reader
@@ -47,7 +47,7 @@ def _read(logs: Mapping[str, Path], params: ToolLogParams) -> Reading:
         return Reading(problems=(f"{len(logs)} logs of one run; one is expected",))
     tool = TOOLS[params.tool]
     found = tool.read(path)
-    alike: dict[tuple[str, str], list[Figure]] = defaultdict(list)
+    alike: dict[tuple[str, str], list[LogFigure]] = defaultdict(list)
     for figure in found.figures:
         alike[figure.metric, repr(sorted(figure.labels.items()))].append(figure)
     problems = [f"{name}: {problem}" for problem in few(found.problems)]
@@ -64,12 +64,12 @@ def _read(logs: Mapping[str, Path], params: ToolLogParams) -> Reading:
     return replace(counted, measurements=tuple(measured), series=series)
 
 
-def _measurement(figure: Figure, file: str) -> Measurement:
+def _measurement(figure: LogFigure, file: str) -> Measurement:
     scale, unit = factor(figure.unit)
     return Measurement(figure.metric, figure.value * scale, unit, figure.labels, file, figure.line)
 
 
-def _series(figures: Sequence[Figure]) -> Iterator[Series]:
+def _series(figures: Sequence[LogFigure]) -> Iterator[Series]:
     """Over steps that go up, as one run's do."""
     points = [(figure.at["step"], figure.value) for figure in figures if "step" in figure.at]
     if len(points) > 1 and all(after[0] > before[0] for before, after in pairwise(points)):

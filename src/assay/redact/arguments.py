@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from assay.redact.names import is_secret_name, is_setting
-from assay.redact.programs import NO_PASSWORD, UNKNOWN, Program, program
+from assay.redact.programs import NO_PASSWORD, UNKNOWN, SecretOptions, program
 
 _WORDS = re.compile(r"\s+|(?:'[^']*'|\"[^\"]*\"|[^\s'\"]|['\"])+")
 _ELSEWHERE = re.compile(r"[\"']?(\$|<.*>|\{|\(|os\.|\w*getenv)|-|=")  # no value but where one is
@@ -42,7 +42,7 @@ def arguments(items: Sequence[str]) -> Iterator[Argument]:
         yield _argument(item, before, earlier, runs)
 
 
-def _program(runs: Program, before: str, item: str) -> Program:
+def _program(runs: SecretOptions, before: str, item: str) -> SecretOptions:
     """The program whose options come next."""
     if before in _END_OF_COMMAND or before.endswith(";"):
         runs = UNKNOWN
@@ -57,7 +57,7 @@ def words_of(command: str) -> list[str]:
     return _WORDS.findall(command)
 
 
-def _argument(item: str, before: str, earlier: str, runs: Program) -> Argument:
+def _argument(item: str, before: str, earlier: str, runs: SecretOptions) -> Argument:
     if before == "-c" and any(map(str.isspace, item)):  # a shell's line, with arguments in it
         return Argument(item)
     if (attached := _attached(item, runs)) is not None:
@@ -75,7 +75,7 @@ def _argument(item: str, before: str, earlier: str, runs: Program) -> Argument:
     return _within(item, before, runs)
 
 
-def _attached(item: str, runs: Program) -> Argument | None:
+def _attached(item: str, runs: SecretOptions) -> Argument | None:
     """A secret in one argument with its option: `-phunter2`, `-ume:hunter2`, `--user=me:hunter2`."""
     for option in sorted(runs.password):
         if len(option) == 2 and item.startswith(option) and len(item) > 2 and item[2] != "$":
@@ -89,7 +89,7 @@ def _attached(item: str, runs: Program) -> Argument | None:
     return None
 
 
-def _is_password(item: str, before: str, earlier: str, runs: Program) -> bool:
+def _is_password(item: str, before: str, earlier: str, runs: SecretOptions) -> bool:
     named = "=" not in before and is_secret_name(before)
     return (
         before in runs.password
@@ -98,7 +98,7 @@ def _is_password(item: str, before: str, earlier: str, runs: Program) -> bool:
     )
 
 
-def _within(item: str, before: str, runs: Program) -> Argument:
+def _within(item: str, before: str, runs: SecretOptions) -> Argument:
     """An argument of which a part is secret: `me:hunter2`, `pass:hunter2`, `X-Auth-Token: hunter2`."""
     if before in runs.prefixed:
         kind, _, secret = item.partition(":")

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 
 @dataclass(frozen=True)
-class Program:
+class SecretOptions:
     """The options of a program that take a secret.
 
     password   the value is the secret
@@ -24,31 +24,33 @@ class Program:
     login: str = ""
 
 
-NO_PASSWORD = Program()
-UNKNOWN = Program(user={"-u": ":", "--user": ":"})  # a program of the user's own
+NO_PASSWORD = SecretOptions()
+UNKNOWN = SecretOptions(user={"-u": ":", "--user": ":"})  # a program of the user's own
 # The first name that fits counts; * stands for any letters. Those without a password keep their -p and -u.
-_PROGRAMS: tuple[tuple[str, Program], ...] = (
-    ("mysql* mariadb* mongo* sshpass login cqlsh", Program(frozenset({"-p"}))),
-    ("redis-cli redis-benchmark", Program(frozenset({"-a"}))),
-    ("ldapsearch ldapadd ldapmodify ldapdelete ldapwhoami ldapcompare", Program(frozenset({"-w"}))),
-    ("ldappasswd", Program(frozenset({"-w", "-a", "-s"}))),
-    ("ipmitool mosquitto_pub mosquitto_sub sqlcmd bcp zip unzip", Program(frozenset({"-P"}))),
+_PROGRAMS: tuple[tuple[str, SecretOptions], ...] = (
+    ("mysql* mariadb* mongo* sshpass login cqlsh", SecretOptions(frozenset({"-p"}))),
+    ("redis-cli redis-benchmark", SecretOptions(frozenset({"-a"}))),
+    ("ldapsearch ldapadd ldapmodify ldapdelete ldapwhoami ldapcompare", SecretOptions(frozenset({"-w"}))),
+    ("ldappasswd", SecretOptions(frozenset({"-w", "-a", "-s"}))),
+    ("ipmitool mosquitto_pub mosquitto_sub sqlcmd bcp zip unzip", SecretOptions(frozenset({"-P"}))),
     (
         "openssl",
-        Program(frozenset({"-k", "-K"}), prefixed=frozenset({"-pass", "-passin", "-passout", "-password"})),
+        SecretOptions(
+            frozenset({"-k", "-K"}), prefixed=frozenset({"-pass", "-passin", "-passout", "-password"})
+        ),
     ),
-    ("curl", Program(user=dict.fromkeys(("-u", "-U", "--user", "--proxy-user"), ":"))),
-    ("http https xh hey", Program(user={"-a": ":"})),
-    ("ab", Program(user={"-A": ":", "-P": ":"})),
-    ("lftp", Program(user={"-u": ","})),
-    ("smbclient rpcclient", Program(user={"-U": "%"})),
-    ("wandb", Program(login=r"[a-f0-9]{40}|wandb_v\d_\w{20,}")),
+    ("curl", SecretOptions(user=dict.fromkeys(("-u", "-U", "--user", "--proxy-user"), ":"))),
+    ("http https xh hey", SecretOptions(user={"-a": ":"})),
+    ("ab", SecretOptions(user={"-A": ":", "-P": ":"})),
+    ("lftp", SecretOptions(user={"-u": ","})),
+    ("smbclient rpcclient", SecretOptions(user={"-U": "%"})),
+    ("wandb", SecretOptions(login=r"[a-f0-9]{40}|wandb_v\d_\w{20,}")),
     ("docker podman nerdctl kubectl chown su sudo mkdir cp mv install perf sort ssh scp rsync", NO_PASSWORD),
     ("aws git npm skopeo srun sbatch mpirun mpiexec ps tar gcc make nice time taskset numactl", NO_PASSWORD),
 )
 
 
-def program(word: str) -> Program | None:
+def program(word: str) -> SecretOptions | None:
     """What is known of the program of this name or path; None for others."""
     name = word.strip("\"'").rpartition("/")[2]
     if not re.fullmatch(r"[\w.-]+", name):

@@ -19,7 +19,7 @@ MOST_DIGITS = 12  # a narrower interval is what is left of rounding
 
 
 @dataclass(frozen=True)
-class Scale:
+class DisplayUnit:
     """A unit that fits a group of figures: multiply by `per_unit` and write with `decimals`.
 
     decimals  None where the figures spread too far for equally many: each has four significant digits
@@ -30,7 +30,7 @@ class Scale:
     decimals: int | None
 
 
-def scale_of(values: Sequence[float], unit: str) -> Scale:
+def scale_of(values: Sequence[float], unit: str) -> DisplayUnit:
     """The scale under which these figures are one column; of far spread ones, the unit of their middle.
 
     >>> scale_of([9.2e10, 1.31e11], "FLOP/s")
@@ -38,14 +38,14 @@ def scale_of(values: Sequence[float], unit: str) -> Scale:
     """
     sizes = [abs(v) for v in values if v and math.isfinite(v)]
     if not sizes:
-        return Scale(unit, 1.0, 0)
+        return DisplayUnit(unit, 1.0, 0)
     least, most = min(sizes), max(sizes)
     if most / least > _WIDEST_COLUMN:
         shown, per_unit = _fitting_unit(math.sqrt(least) * math.sqrt(most), unit)
-        return Scale(shown, per_unit, None)
+        return DisplayUnit(shown, per_unit, None)
     shown, per_unit = _fitting_unit(least, unit)
     digits = 3 if most > 10 * least else 4
-    return Scale(shown, per_unit, digits - 1 - exponent(least * per_unit, digits))
+    return DisplayUnit(shown, per_unit, digits - 1 - exponent(least * per_unit, digits))
 
 
 def column(values: Sequence[float], unit: str, halves: Sequence[float | None] = ()) -> tuple[str, list[str]]:

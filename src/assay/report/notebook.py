@@ -17,7 +17,7 @@ from assay.report.sentences import scaling as scaling_words
 from assay.report.sentences import split
 from assay.report.sentences.recommendation import advised
 from assay.report.sentences.sentences import headline, questions
-from assay.report.tables import Body, Row, Table, comparison, gathered, scaling
+from assay.report.tables import Table, TableBody, TableRow, comparison, gathered, scaling
 
 _MINUTES = ".3f"
 
@@ -63,18 +63,18 @@ def _lead(words: str) -> str:
 def scores(found: Sequence[ScoredSet]) -> str:
     """One row a set of training logs, then MLCommons' label and what is to be doubted about them."""
     columns = ("", "benchmark", "round", "score, min", "scaled, min", "mean, min", "std, min", "runs")
-    table = Table("Scores", columns, (Body("", tuple(map(_score_row, found))),), frozenset({0, 1, 2}))
+    table = Table("Scores", columns, (TableBody("", tuple(map(_score_row, found))),), frozenset({0, 1, 2}))
     doubts = _doubts(doubt for scored in found for doubt in scored.doubts)
     return f"{_table(table)}<p>{NOT_VERIFIED}</p>{doubts}"
 
 
-def _score_row(scored: ScoredSet) -> Row:
+def _score_row(scored: ScoredSet) -> TableRow:
     score = scored.score
     minutes = (score.minutes, score.scaled, score.mean, score.std)
     written = (figures.NONE if value is None else format(value, _MINUTES) for value in minutes)
     converged = f"{score.converged} of {score.runs}"
     words = (scored.name, scored.benchmark or figures.NONE, scored.round or figures.NONE)
-    return Row((*words, *written, converged))
+    return TableRow((*words, *written, converged))
 
 
 def _table(table: Table) -> str:
@@ -88,7 +88,7 @@ def _table(table: Table) -> str:
     return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def _row(row: Row) -> str:
+def _row(row: TableRow) -> str:
     first, *rest = map(escape, row.cells)
     return f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>'
 

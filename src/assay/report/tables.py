@@ -20,7 +20,7 @@ OPERATOR = "operator"  # a label whose figures have a table of their own, in ope
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """Texts, the first is the row's heading; `verdict` where the row carries one."""
 
     cells: tuple[str, ...]
@@ -28,11 +28,11 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Body:
+class TableBody:
     """Rows under a common heading; "" for none."""
 
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Table:
 
     caption: str
     columns: tuple[str, ...]
-    bodies: tuple[Body, ...]
+    bodies: tuple[TableBody, ...]
     words: frozenset[int] = frozenset({0})
 
 
@@ -70,14 +70,14 @@ def comparison(comparisons: Sequence[Comparison]) -> Table:
             _comparison_row(c, left, right, shared)
             for c, left, right in zip(group, texts[::2], texts[1::2], strict=True)
         )
-        bodies.append(Body(_title(group[0].point, unit, shared), rows))
+        bodies.append(TableBody(_title(group[0].point, unit, shared), rows))
     columns: tuple[str, ...] = ("", a, b, "ratio", "95 % interval", "n", "can show", "method", "verdict")
     own = _own_doubts(comparisons)
     if any(own):
         told = iter(own)
         columns = (*columns, "doubts of its own")
         bodies = [
-            Body(body.title, tuple(Row((*row.cells, next(told)), row.verdict) for row in body.rows))
+            TableBody(body.title, tuple(TableRow((*row.cells, next(told)), row.verdict) for row in body.rows))
             for body in bodies
         ]
     return Table(f"{b} against {a}, margin ±{margin}", columns, tuple(bodies), frozenset({0, 7, 8, 9}))
@@ -90,20 +90,20 @@ def _own_doubts(comparisons: Sequence[Comparison]) -> list[str]:
     return [", ".join(code for code in own if not all(code in each for each in codes)) for own in codes]
 
 
-def _comparison_row(c: Comparison, left: str, right: str, shared: Labels) -> Row:
+def _comparison_row(c: Comparison, left: str, right: str, shared: Labels) -> TableRow:
     shown = visible([c])
     difference = figures.percent(shown[0]) if shown else NONE
     n = f"{c.n[0]} + {c.n[1]}"
     verdict = f"{SYMBOLS[c.verdict]} {verdict_word(c)}"
     ratio = (figures.ratio_value(c.deciding), figures.deciding_interval(c))
     cells = (figures.where(c.point, shared), left, right, *ratio, n, difference)
-    return Row((*cells, c.method or NONE, verdict), c.verdict)
+    return TableRow((*cells, c.method or NONE, verdict), c.verdict)
 
 
 def requirements(held: Sequence[Requirement]) -> Table:
     """Each absolute requirement, what was measured and whether it holds."""
     bodies = [
-        Body(
+        TableBody(
             _title(group[0].point, "", {}, of=group[0].expectation.written),
             tuple(map(_requirement_row, group, figures.measured_together([r.estimate for r in group]))),
         )
@@ -117,10 +117,10 @@ def requirements(held: Sequence[Requirement]) -> Table:
     )
 
 
-def _requirement_row(r: Requirement, measured: tuple[str, str, str]) -> Row:
+def _requirement_row(r: Requirement, measured: tuple[str, str, str]) -> TableRow:
     value, interval, n = measured
     place = f"{r.system}, {figures.where(r.point)}"
-    return Row((place, value, interval, n, f"{REQUIREMENT_SYMBOLS[r.verdict]} {r.verdict}"), r.verdict)
+    return TableRow((place, value, interval, n, f"{REQUIREMENT_SYMBOLS[r.verdict]} {r.verdict}"), r.verdict)
 
 
 def scaling(curves: Sequence[Scaling]) -> Table:
@@ -133,18 +133,18 @@ def scaling(curves: Sequence[Scaling]) -> Table:
         heading = Point(group[0].benchmark, "", group[0].metric, unit, group[0].better, {})
         shared = figures.shared_labels([c.labels for c in group])
         rows = tuple(_scaling_row(c, p, text, shared) for (c, p), text in zip(at, texts, strict=True))
-        bodies.append(Body(_title(heading, unit, shared), rows))
+        bodies.append(TableBody(_title(heading, unit, shared), rows))
     columns = ("", "system", "ranks", "value", "speed-up", "95 % interval", "efficiency", "n")
     return Table("Scaling, against the smallest size", columns, tuple(bodies), frozenset({0, 1}))
 
 
-def _scaling_row(curve: Scaling, point: ScalingPoint, value: str, shared: Labels) -> Row:
+def _scaling_row(curve: Scaling, point: ScalingPoint, value: str, shared: Labels) -> TableRow:
     speedup, interval = figures.ratio_value(point.speedup), figures.interval(point.speedup)
     share = f"{point.efficiency.value * 100:.0f} %"
     own = figures.labels(figures.own_labels(curve.labels, shared))
     place = ", ".join(filter(None, (own, figures.shape(point.shape))))
     ranks, n = str(point.ranks), str(point.value.n)
-    return Row((place, curve.system, ranks, value, speedup, interval, share, n))
+    return TableRow((place, curve.system, ranks, value, speedup, interval, share, n))
 
 
 def summaries(of: Sequence[Summary]) -> Table:
@@ -160,7 +160,7 @@ def summaries(of: Sequence[Summary]) -> Table:
             count = len(_ends(s))
             rows.append(_summary_row(s, texts[at : at + count], shared))
             at += count
-        bodies.append(Body(_title(group[0].point, unit, shared), tuple(rows)))
+        bodies.append(TableBody(_title(group[0].point, unit, shared), tuple(rows)))
     columns = ("", "system", "n", "geometric mean", "95 % interval", "least", "most")
     return Table("All runs", columns, tuple(bodies), frozenset({0, 1}))
 
@@ -171,11 +171,11 @@ def _ends(s: Summary) -> list[float]:
     return [e.value, min(s.values), max(s.values), *interval]
 
 
-def _summary_row(s: Summary, texts: Sequence[str], shared: Labels) -> Row:
+def _summary_row(s: Summary, texts: Sequence[str], shared: Labels) -> TableRow:
     mean, least, most, *ends = texts
     mean += " (arithmetic)" * (min(s.values) <= 0)
     interval = " to ".join(ends) or NONE
-    return Row((figures.where(s.point, shared), s.side, str(s.estimate.n), mean, interval, least, most))
+    return TableRow((figures.where(s.point, shared), s.side, str(s.estimate.n), mean, interval, least, most))
 
 
 def _title(point: Point, unit: str, shared: Labels, of: str = "") -> str:
@@ -197,7 +197,7 @@ def trial_times(sides: Mapping[str, Sequence[Result]]) -> Table | None:
             if (means := mean_times(result for _, result in group)) is not None
         ]
         if rows:
-            bodies.append(Body(f"{trial.benchmark} on {figures.shape(str(trial.shape))}", tuple(rows)))
+            bodies.append(TableBody(f"{trial.benchmark} on {figures.shape(str(trial.shape))}", tuple(rows)))
     if not bodies:
         return None
     caption = (
@@ -206,9 +206,9 @@ def trial_times(sides: Mapping[str, Sequence[Result]]) -> Table | None:
     return Table(caption, ("", "queue", "pull", "start", "run", "collect", "whole", "n"), tuple(bodies))
 
 
-def _times_row(side: str, t: Times, n: int) -> Row:
+def _times_row(side: str, t: Times, n: int) -> TableRow:
     parts = (t.queue, t.pull, t.start, t.run, t.collect, t.whole)
-    return Row((side, *(NONE if part is None else f"{part:.2f}" for part in parts), str(n)))
+    return TableRow((side, *(NONE if part is None else f"{part:.2f}" for part in parts), str(n)))
 
 
 def gathered(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:

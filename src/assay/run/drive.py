@@ -29,7 +29,7 @@ from assay.suite import Systems
 
 
 @dataclass(frozen=True)
-class Completed:
+class CompletedSession:
     """A session all of whose trials that were to be run are settled, or left for the next call.
 
     results  the last attempt of each trial, in the order of the plan
@@ -64,7 +64,7 @@ class Completed:
         return tuple(filter(counts_as_lost, runs))
 
 
-def run_suite(request: RunRequest, tell: Tell) -> Completed:
+def run_suite(request: RunRequest, tell: Tell) -> CompletedSession:
     """Run the suite, or resume its newest unfinished session of an equal plan, or repeat what failed there.
 
     Raises InputError for what can't be run as written, BusyError when another Assay works on the session,
@@ -80,14 +80,14 @@ def run_suite(request: RunRequest, tell: Tell) -> Completed:
         watched = Watched(stop, tell, request.until, request.together, held)
         look = _run_trials(session, planned, run.systems, watched)
         results = tuple(_last_results(session, planned))
-        completed = Completed(session, planned, results, look, tuple(held.met), tuple(held.left))
+        completed = CompletedSession(session, planned, results, look, tuple(held.met), tuple(held.left))
         over = not held.left and (look is None or look.ended != "time is up")
         if request.together is None and over and session.header.finished_at is None:
             rundir.mark_finished(session, time.time())
     return completed
 
 
-def finish(completed: Completed) -> None:
+def finish(completed: CompletedSession) -> None:
     """Say of a session whose trials ran together that it is complete: the same begins a new one now."""
     rundir.mark_finished(completed.session, time.time())
 

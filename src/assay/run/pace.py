@@ -16,7 +16,7 @@ _LONGEST_TEXT = 60
 
 
 @dataclass(frozen=True)
-class Kind:
+class TrialKind:
     """Trials that take about equally long."""
 
     benchmark: str
@@ -24,7 +24,7 @@ class Kind:
     system: str
 
     @classmethod
-    def of(cls, trial: Trial) -> Kind:
+    def of(cls, trial: Trial) -> TrialKind:
         """The kind of this trial; its swept parameters count as luck."""
         return cls(trial.benchmark, str(trial.shape), trial.system)
 
@@ -34,7 +34,7 @@ class Pace:
 
     def __init__(self, plan: Plan, done: Sequence[Run]) -> None:
         self._left = {trial.id: trial for trial in plan.trials}
-        self._took: dict[Kind, list[float]] = {}
+        self._took: dict[TrialKind, list[float]] = {}
         self.total = len(plan.trials)
         for run in done:
             self.settled(run)
@@ -47,7 +47,7 @@ class Pace:
     def ran(self, run: Run) -> None:
         """Learn from an attempt: one that was adopted tells only when its job began and ended."""
         if run.ended_at is not None and run.started_at is not None and run.ended_at > run.started_at:
-            self._took.setdefault(Kind.of(run.trial), []).append(run.ended_at - run.started_at)
+            self._took.setdefault(TrialKind.of(run.trial), []).append(run.ended_at - run.started_at)
 
     def settled(self, run: Run) -> None:
         """One trial less to do."""
@@ -69,7 +69,7 @@ class Pace:
         for trial in self._left.values():
             if through is not None and trial.block > through:
                 continue
-            seen = self._took.get(Kind.of(trial))
+            seen = self._took.get(TrialKind.of(trial))
             total += math.fsum(seen) / len(seen) if seen else mean
         return max(total - running_s, 0.0)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from assay.stacks.stack import Framework, Stack, System
+from assay.stacks.stack import BaseImage, Framework, Stack
 
 VENV: Final = "/opt/assay"
 HOME: Final = "/var/lib/assay"
@@ -80,7 +80,7 @@ def _heading(stack: Stack, command: str) -> str:
     return "\n".join(f"# {line}" for line in lines)
 
 
-def _from(system: System) -> str:
+def _from(system: BaseImage) -> str:
     return f"FROM {system.image}" + (f"@{system.digest}" if system.digest else "")
 
 

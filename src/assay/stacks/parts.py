@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 
 @dataclass(frozen=True)
-class Base:
+class Distribution:
     """An operating system's image.
 
     image     name and tag, where it is to be had
@@ -32,29 +32,29 @@ class Base:
 
 
 # Tags that don't move, but for point releases of Debian. Versions: each distribution's package lists.
-BASES: Final[Mapping[str, Base]] = {
-    "debian12": Base(
+BASES: Final[Mapping[str, Distribution]] = {
+    "debian12": Distribution(
         image="docker.io/library/debian:12.15-slim",
         family="apt",
         python="3.11",
         packages=("python3=3.11.*", "python3-venv=3.11.*"),
         mpi=("openmpi-bin=4.1.*", "openssh-client=1:9.2p1-*", "openssh-server=1:9.2p1-*"),
     ),
-    "debian13": Base(
+    "debian13": Distribution(
         image="docker.io/library/debian:13.7-slim",
         family="apt",
         python="3.13",
         packages=("python3=3.13.*", "python3-venv=3.13.*"),
         mpi=("openmpi-bin=5.0.*", "openssh-client=1:10.0p1-*", "openssh-server=1:10.0p1-*"),
     ),
-    "ubuntu24.04": Base(
+    "ubuntu24.04": Distribution(
         image="docker.io/library/ubuntu:noble-20260905",
         family="apt",
         python="3.12",
         packages=("python3=3.12.*", "python3-venv=3.12.*"),
         mpi=("openmpi-bin=4.1.*", "openssh-client=1:9.6p1-*", "openssh-server=1:9.6p1-*"),
     ),
-    "ubi9": Base(  # Open MPI is in RHEL's repositories, not in those that come without a subscription
+    "ubi9": Distribution(  # Open MPI is in RHEL's repositories, not in those that come without a subscription
         image="registry.access.redhat.com/ubi9/ubi:9.8-1787634763",
         family="dnf",
         python="3.12",
@@ -65,7 +65,7 @@ BASES: Final[Mapping[str, Base]] = {
 
 
 @dataclass(frozen=True)
-class Accelerator:
+class ComputePlatform:
     """What computes, and what its libraries ask of the host. The libraries come with torch's wheel.
 
     wheels  the wheels built for it, as the index names them
@@ -78,13 +78,13 @@ class Accelerator:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-def _nvidia(cuda: str, driver: str, oldest: str) -> Accelerator:
+def _nvidia(cuda: str, driver: str, oldest: str) -> ComputePlatform:
     """CUDA of one minor version. It runs on any driver of its major version, from `oldest` on.
 
     NVIDIA_VISIBLE_DEVICES is left to whoever starts the container: in an image it gives GPUs to pods that
     did not ask for one.
     """
-    return Accelerator(
+    return ComputePlatform(
         wheels=f"cu{cuda.replace('.', '')}",
         driver=f"NVIDIA {driver} or newer",
         env={
@@ -95,12 +95,12 @@ def _nvidia(cuda: str, driver: str, oldest: str) -> Accelerator:
 
 
 # Drivers: CUDA Toolkit release notes, "minimum required driver version for CUDA minor version compatibility".
-ACCELERATORS: Final[Mapping[str, Accelerator]] = {
-    "cpu": Accelerator("cpu"),
+ACCELERATORS: Final[Mapping[str, ComputePlatform]] = {
+    "cpu": ComputePlatform("cpu"),
     "cuda12.6": _nvidia("12.6", "525.60.13", oldest="12.0"),
     "cuda13.0": _nvidia("13.0", "580.65.06", oldest="13.0"),
     "cuda13.2": _nvidia("13.2", "580.65.06", oldest="13.0"),
-    "rocm7.2": Accelerator("rocm7.2", "amdgpu, as ROCm 7.2 supports it"),
+    "rocm7.2": ComputePlatform("rocm7.2", "amdgpu, as ROCm 7.2 supports it"),
 }
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from assay.errors import InputError, Problem
 from assay.stacks import payload
-from assay.stacks.parts import ACCELERATORS, BASES, TORCH, WHEEL_INDEX, Accelerator, Base
+from assay.stacks.parts import ACCELERATORS, BASES, TORCH, WHEEL_INDEX, ComputePlatform, Distribution
 from assay.stacks.pins import Pinned, closure
 from assay.workloads import WORKLOADS
 
@@ -39,7 +39,7 @@ class Framework:
 
 
 @dataclass(frozen=True)
-class System:
+class BaseImage:
     """An image to begin with.
 
     name    of the base that it is like
@@ -48,7 +48,7 @@ class System:
     """
 
     name: str
-    base: Base
+    base: Distribution
     image: str
     digest: str | None
 
@@ -69,7 +69,7 @@ class Stack:
     """
 
     workload: str
-    system: System
+    system: BaseImage
     accelerator: str
     framework: Framework | None
     packages: tuple[Pinned, ...]
@@ -77,7 +77,7 @@ class Stack:
     mpi: bool
 
     @property
-    def runtime(self) -> Accelerator:
+    def runtime(self) -> ComputePlatform:
         """What the accelerator asks of the host and of the container runtime."""
         return ACCELERATORS[self.accelerator]
 
@@ -116,7 +116,7 @@ def choose(
     return Stack(workload, system, accelerator, torch, packages, modules, mpi)
 
 
-def _system(written: str, *, mpi: bool) -> System:
+def _system(written: str, *, mpi: bool) -> BaseImage:
     match = _BASE.fullmatch(written)
     if match is None:
         known = ", ".join(BASES)
@@ -129,7 +129,7 @@ def _system(written: str, *, mpi: bool) -> System:
     if mpi and not BASES[name].mpi:
         able = ", ".join(name for name, one in BASES.items() if one.mpi)
         raise _refused("--mpi", f"the repositories of {name} have no Open MPI; choose from {able}")
-    return System(name, BASES[name], match["image"] or BASES[name].image, match["digest"])
+    return BaseImage(name, BASES[name], match["image"] or BASES[name].image, match["digest"])
 
 
 def _need_no_libraries(accelerator: str, workload: str) -> None:
@@ -141,7 +141,7 @@ def _need_no_libraries(accelerator: str, workload: str) -> None:
         )
 
 
-def _fitting(system: System, accelerator: str, framework: str) -> tuple[str, str]:
+def _fitting(system: BaseImage, accelerator: str, framework: str) -> tuple[str, str]:
     """The release of torch that is asked for, or the newest that fits; the accelerator it is made for."""
     if accelerator not in (*ACCELERATORS, "cuda", "rocm"):
         raise _unknown("--accelerator", accelerator, "accelerator", ("cuda", "rocm", *ACCELERATORS))
@@ -159,7 +159,7 @@ def _fitting(system: System, accelerator: str, framework: str) -> tuple[str, str
     )
 
 
-def _runs(system: System, version: str) -> bool:
+def _runs(system: BaseImage, version: str) -> bool:
     return system.base.python in TORCH[version].pythons
 
 
@@ -190,7 +190,7 @@ def _framework(version: str, accelerator: str, needed: Sequence[Pinned]) -> Fram
     )
 
 
-def _need_new_python(system: System, packages: Iterable[Pinned]) -> None:
+def _need_new_python(system: BaseImage, packages: Iterable[Pinned]) -> None:
     python = system.base.python
     young = [f"{one} needs {one.pin.python}" for one in packages if not one.pin.runs_with(python)]
     if young:

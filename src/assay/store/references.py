@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _WRITTEN = re.compile(r"([^/:]+)(?:/([^/:]+))?(?:/([^/:]+))?(?::([^/:]+))?")
 
 
-class Reference(NamedTuple):
+class RunReference(NamedTuple):
     """The parts of `suite/session/trial:system`; only the suite is always there."""
 
     suite: str
@@ -29,10 +29,10 @@ class Reference(NamedTuple):
     system: str | None
 
 
-def parse(text: str) -> Reference | None:
+def parse(text: str) -> RunReference | None:
     """The parts of what was typed; None where it has not that form."""
     match = _WRITTEN.fullmatch(text.strip())
-    return None if match is None else Reference(*match.groups())
+    return None if match is None else RunReference(*match.groups())
 
 
 def find(root: Path, reference: str) -> list[Result]:
@@ -123,7 +123,7 @@ def _metrics(index: DuckDBPyConnection, only: Filter) -> list[str]:
     return sorted(name for (name,) in index.execute(query, values).fetchall())
 
 
-def _rows(index: DuckDBPyConnection, wanted: Reference) -> list[tuple[str, str, str | None]]:
+def _rows(index: DuckDBPyConnection, wanted: RunReference) -> list[tuple[str, str, str | None]]:
     """Run, reading and the digest of the provenance."""
     tests: dict[str, Any] = {"suite = ?": wanted.suite}
     if wanted.session is not None:
@@ -153,7 +153,7 @@ def _provenances(index: DuckDBPyConnection, digests: set[str | None]) -> dict[st
     return {digest: from_json(Provenance, text) for digest, text in rows}
 
 
-def _from_path(root: Path, text: str) -> Reference:
+def _from_path(root: Path, text: str) -> RunReference:
     path = Path(text).resolve()
     try:
         parts = path.relative_to(root.resolve()).parts
@@ -165,7 +165,7 @@ def _from_path(root: Path, text: str) -> Reference:
     if not 1 <= len(parts) <= 4:
         raise InputError(f"{text}: name a suite's, a session's or a trial's directory below {root}")
     suite, session, trial = (*parts, None, None)[:3]
-    return Reference(str(suite), session, trial, None)
+    return RunReference(str(suite), session, trial, None)
 
 
 def _nothing(index: DuckDBPyConnection, reference: str) -> str:

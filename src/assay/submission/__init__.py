@@ -22,7 +22,7 @@ from assay.submission.description import FIELDS, agreed
 
 
 @dataclass(frozen=True)
-class Entry:
+class SubmissionEntry:
     """The runs of one benchmark on one system.
 
     files   their logs, raw or compressed, in the order in which they are numbered
@@ -45,7 +45,7 @@ class Description:
     differing: Mapping[str, Sequence[Any]]
 
 
-def compose(entries: Sequence[Entry], folder: Path, submitter: str) -> list[Description]:
+def compose(entries: Sequence[SubmissionEntry], folder: Path, submitter: str) -> list[Description]:
     """Write the folder of a submitter, and what its systems' JSON files hold then.
 
     Secrets that are known or have the shape of one are hidden in the copies of the logs. Raises InputError,
@@ -96,7 +96,7 @@ def _others(place: Path, ours: Mapping[Path, bytes]) -> list[Problem]:
 
 
 def _descriptions(
-    entries: Sequence[Entry], folder: Path, submitter: str, problems: list[Problem]
+    entries: Sequence[SubmissionEntry], folder: Path, submitter: str, problems: list[Problem]
 ) -> list[Description]:
     found = []
     for system in dict.fromkeys(entry.system for entry in entries):

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from assay.suite.load import load, parse
-from assay.suite.model import Benchmark, Point, Suite, System, Systems
+from assay.suite.model import Benchmark, Suite, SweepPoint, System, Systems
 from assay.suite.requirements import requirements
 from assay.suite.systems import systems as systems_of
 
-__all__ = ["Benchmark", "Point", "Suite", "System", "Systems", "load", "parse", "requirements", "systems_of"]
+__all__ = [
+    "Benchmark",
+    "Suite",
+    "SweepPoint",
+    "System",
+    "Systems",
+    "load",
+    "parse",
+    "requirements",
+    "systems_of",
+]

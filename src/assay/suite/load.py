@@ -13,7 +13,7 @@ from assay.errors import InputError, Problem
 from assay.suite import document
 from assay.suite.document import Document, Key
 from assay.suite.findings import checked, in_order, shown, suggestion, unknown
-from assay.suite.model import Benchmark, BenchmarkEntry, Point, Suite, SuiteFile, System, Systems
+from assay.suite.model import Benchmark, BenchmarkEntry, Suite, SuiteFile, SweepPoint, System, Systems
 from assay.suite.requirements import MetricsOf, requirements
 from assay.suite.sweep import points
 from assay.suite.systems import FILE_NAME, THIS_MACHINE, read_file, systems, written_names
@@ -187,7 +187,9 @@ class _Reading:
         )
 
 
-def _complete(entry: _Entry, own: BenchmarkEntry, content: SuiteFile, grid: tuple[Point, ...]) -> Benchmark:
+def _complete(
+    entry: _Entry, own: BenchmarkEntry, content: SuiteFile, grid: tuple[SweepPoint, ...]
+) -> Benchmark:
     """The benchmark with what it takes over from the suite."""
     return Benchmark(
         name=entry.name,

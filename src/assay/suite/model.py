@@ -201,7 +201,7 @@ class SuiteFile(BaseModel):
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One point of a benchmark's sweep: every parameter, defaults filled in, and those that are swept."""
 
     params: Mapping[str, Any]
@@ -214,7 +214,7 @@ class Benchmark:
 
     name: str
     workload: str
-    points: tuple[Point, ...]
+    points: tuple[SweepPoint, ...]
     shapes: tuple[Shape, ...]
     repeats: int
     timeout_s: float

@@ -20,14 +20,14 @@ from pydantic import BaseModel, ValidationError
 from assay.errors import Problem
 from assay.suite.document import Key
 from assay.suite.findings import KeyPath, Where, findings, read_strictly, shown
-from assay.suite.model import Point
+from assay.suite.model import SweepPoint
 
 MAX_POINTS = 4096
 
 
 def points(
     written: Mapping[str, Any], model: type[BaseModel], directory: Path, where: Where, at: KeyPath
-) -> tuple[tuple[Point, ...], list[Problem]]:
+) -> tuple[tuple[SweepPoint, ...], list[Problem]]:
     """The points of a benchmark's sweep, and everything wrong with its parameters.
 
     written    what stands under `params`
@@ -38,7 +38,7 @@ def points(
     problems = _axis_problems(axes, where, at)
     if problems:
         return (), problems
-    found: list[Point] = []
+    found: list[SweepPoint] = []
     for indices in itertools.product(*(range(len(values)) for values in axes.values())):
         chosen = dict(zip(axes, indices, strict=True))
         values = {**written} | {name: axes[name][index] for name, index in chosen.items()}
@@ -48,7 +48,7 @@ def points(
             new = findings(error, model, values, where, at, partial(_on_axis, chosen))
             problems += [problem for problem in new if problem not in problems]
         else:
-            found.append(Point(params, {name: params[name] for name in params if name in axes}))
+            found.append(SweepPoint(params, {name: params[name] for name in params if name in axes}))
     return tuple(found), problems
 
 

@@ -56,7 +56,7 @@ class UnreadableSampleError(Exception):
     """A sample that can't be read or decoded; the message names its file."""
 
 
-class Micro(NamedTuple):
+class MicroBatch(NamedTuple):
     """What one rank trains on at once.
 
     samples  of the batch that count; 0 where this rank only takes part because the others do
@@ -69,7 +69,7 @@ class Micro(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Step:
+class StepSamples:
     """What one rank takes of one optimiser step.
 
     indices  of the samples of each micro batch
@@ -82,7 +82,9 @@ class Step:
     samples: int
 
 
-def steps_of(order: Sequence[int], rank: int, size: int, batch: int, accumulation: int) -> Iterator[Step]:
+def steps_of(
+    order: Sequence[int], rank: int, size: int, batch: int, accumulation: int
+) -> Iterator[StepSamples]:
     """The steps of an epoch, as rank `rank` of `size` sees them.
 
     order  of the samples of the epoch, the same on every rank
@@ -96,7 +98,7 @@ def steps_of(order: Sequence[int], rank: int, size: int, batch: int, accumulatio
         first_slot, slots = rank * accumulation, size * accumulation
         edges = [len(chunk) * (first_slot + slot) // slots for slot in range(accumulation + 1)]
         own = [chunk[begin:end] for begin, end in pairwise(edges)]
-        yield Step(
+        yield StepSamples(
             indices=tuple(micro if len(micro) else chunk[:1] for micro in own),
             counted=tuple(len(micro) for micro in own),
             samples=len(chunk),
@@ -172,7 +174,7 @@ class Feed:
 
     def training(
         self, data: Any, epoch: int, accumulation: int, skip: int = 0
-    ) -> Iterator[tuple[list[Micro], int]]:
+    ) -> Iterator[tuple[list[MicroBatch], int]]:
         """Each step of an epoch, from 0, but its first `skip`: micro batches, and samples on all ranks."""
         batch, ranks = self.options.batch_size, self.rank.size
         where = self.rank.device if hasattr(data, "batch") else torch.device("cpu")
@@ -189,7 +191,7 @@ class Feed:
         )
         for step in steps:
             self.waiting.begin()
-            micros = [Micro(next(batches), *of) for of in zip(step.counted, step.indices, strict=True)]
+            micros = [MicroBatch(next(batches), *of) for of in zip(step.counted, step.indices, strict=True)]
             self.waiting.end()
             yield micros, step.samples
 
@@ -235,7 +237,7 @@ def moved(batch: Any, device: torch.device, *, channels_last: bool) -> Any:
     return batch
 
 
-def stored_bytes(data: Any, micros: Sequence[Micro]) -> int:
+def stored_bytes(data: Any, micros: Sequence[MicroBatch]) -> int:
     """What has to be read for some micro batches."""
     if hasattr(data, "batch"):
         return int(data.stored_bytes(0)) * sum(len(micro.indices) for micro in micros)

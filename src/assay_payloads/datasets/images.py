@@ -48,7 +48,7 @@ def image_set(rank: Rank, directory: Path, image_size: int, *, training: bool) -
     ways = transform(image_size, training=training)
     shards = sorted(directory.glob("*.tar"))
     try:
-        return Shards(shards, ways) if shards else Folder(directory, ways)
+        return TarShards(shards, ways) if shards else Folder(directory, ways)
     except FileNotFoundError as error:
         rank.fail(f"{directory}: {error}")
     except (tarfile.TarError, ValueError) as error:
@@ -67,7 +67,7 @@ class Folder(ImageFolder):
         return Path(self.samples[index][0]).stat().st_size
 
 
-class Stored(NamedTuple):
+class StoredImage(NamedTuple):
     """Where an image lies: in a shard, from a byte, so many bytes; and its class."""
 
     shard: int
@@ -77,7 +77,7 @@ class Stored(NamedTuple):
     label: int
 
 
-class Shards(Dataset):
+class TarShards(Dataset):
     """Tar files of `key.jpg` (or .jpeg, .png, .webp) and `key.cls`, the number of its class.
 
     The tables of contents are read once; an image is then read by its place, in whatever order is asked for.
@@ -114,7 +114,7 @@ def _opened(path: Path) -> int:
     return os.open(path, os.O_RDONLY)
 
 
-def _contents(number: int, path: Path) -> list[Stored]:
+def _contents(number: int, path: Path) -> list[StoredImage]:
     """The images of a shard in its order. Raises ValueError or TarError, which name the shard."""
     found: dict[str, tuple[int, int]] = {}
     labels: dict[str, int] = {}
@@ -132,4 +132,4 @@ def _contents(number: int, path: Path) -> list[Stored]:
     if found.keys() != labels.keys() or not found:
         lone = sorted(found.keys() ^ labels.keys())
         raise ValueError(f"{path}: {len(found)} images, {len(labels)} classes; without the other: {lone[:5]}")
-    return [Stored(number, key, *place, labels[key]) for key, place in found.items()]
+    return [StoredImage(number, key, *place, labels[key]) for key, place in found.items()]

@@ -30,7 +30,7 @@ NO_WORD = -100  # a label that no loss is taken of
 Batch = dict[str, Any]
 
 
-class Shards(Dataset[Batch]):
+class MaskedTextShards(Dataset[Batch]):
     """Samples of all HDF5 files below a directory, in the order of their names."""
 
     draws = False

@@ -30,7 +30,7 @@ CONTINUES = "@@ "  # ends a piece that the next one continues
 Pair = tuple[list[int], list[int]]
 
 
-class Lines:
+class TextLines:
     """Lines of a text file, read where they are asked for; nothing but their places is kept in memory."""
 
     def __init__(self, path: Path) -> None:
@@ -70,7 +70,7 @@ class Vocabulary:
 
     def __init__(self, path: Path, rows: int) -> None:
         """`rows` of the tables have to hold the pieces and four marks."""
-        lines = Lines(path)
+        lines = TextLines(path)
         self.path = path
         self.pieces = [*[""] * MARKS, *(lines[number].strip() for number in range(len(lines)))]
         self.numbers = {piece: number for number, piece in enumerate(self.pieces) if number >= MARKS}
@@ -81,7 +81,7 @@ class Vocabulary:
                 f"too small for them; give {least}"
             )
 
-    def encode(self, lines: Lines, line: int, *, strict: bool) -> list[int]:
+    def encode(self, lines: TextLines, line: int, *, strict: bool) -> list[int]:
         """Begin mark, pieces, stop mark of a line; an unknown piece is an error where strict."""
         pieces = lines[line].split()
         if not pieces:
@@ -101,9 +101,9 @@ class Vocabulary:
         return (" ".join(pieces) + " ").replace(CONTINUES, "").split()
 
 
-def translations(source: Path, target: Path) -> tuple[Lines, Lines]:
+def translations(source: Path, target: Path) -> tuple[TextLines, TextLines]:
     """Both files, which must have as many lines."""
-    found = Lines(source), Lines(target)
+    found = TextLines(source), TextLines(target)
     if len(found[0]) != len(found[1]):
         raise UnreadableSampleError(
             f"{source} has {len(found[0])} lines and {target.name} {len(found[1])}; line n of one has to "

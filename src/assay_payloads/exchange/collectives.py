@@ -116,7 +116,7 @@ OPERATIONS = {
 }
 
 
-class Exchange:
+class CollectiveExchange:
     """One operation on one payload size.
 
     elements  of the whole payload: as many as were asked for, less what does not divide among the ranks
@@ -220,7 +220,7 @@ def main() -> None:
         mpi_exchange.join(rank)
         operation = operation._replace(exchange=getattr(mpi_exchange, options.operation))
     for payload_bytes in options.payload_bytes:
-        Exchange(rank, options.operation, operation, payload_bytes).measure(options.min_time_s)
+        CollectiveExchange(rank, options.operation, operation, payload_bytes).measure(options.min_time_s)
     rank.leave()
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 
-from assay_payloads.exchange.pair import REFUSED, Pair, joined
+from assay_payloads.exchange.pair import REFUSED, PairEnd, joined
 from assay_payloads.measuring.rank import END
 from assay_payloads.measuring.site_program import Words
 
@@ -29,7 +29,7 @@ WORDS = Words(
 )
 
 
-def measure(pair: Pair, options: argparse.Namespace, direction: str) -> None:
+def measure(pair: PairEnd, options: argparse.Namespace, direction: str) -> None:
     """One test, from either end."""
     labels = {"direction": direction}
     if pair.number == 0:

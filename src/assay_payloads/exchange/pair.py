@@ -38,7 +38,7 @@ REFUSED = (
 Message = dict[str, Any]
 
 
-class Pair:
+class PairEnd:
     """One end, and its connection to the other.
 
     words          of the program that is measured with
@@ -167,14 +167,14 @@ class Pair:
             self.hear(2 * END_S)  # a program that does not end is told of by its own end, after END_S
 
 
-def joined(words: Words) -> Pair:
+def joined(words: Words) -> PairEnd:
     """The pair that this rank is an end of; a rank that is none leaves here, with exit code 0."""
     rank = Rank()
     rank.log("world_size", rank.size)
     if rank.rank not in (0, rank.size // 2):
         rank.log("payload", event=END)
         sys.exit(0)
-    return Pair(rank, words)
+    return PairEnd(rank, words)
 
 
 def accepted(rank: Rank) -> socket.socket:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from assay_payloads.exchange.pair import REFUSED, Pair, joined
+from assay_payloads.exchange.pair import REFUSED, PairEnd, joined
 from assay_payloads.measuring.rank import END
 from assay_payloads.measuring.site_program import NOT_THERE, Words, show, told
 
@@ -120,7 +120,7 @@ def _obstacle(ends: Sequence[Port | None]) -> str:
     return "" if layers[0] == layers[1] else f"{layers[0]} on worker 0 and {layers[1]} on worker 1"
 
 
-def agreed_ports(pair: Pair, asked: Sequence[str]) -> list[str]:
+def agreed_ports(pair: PairEnd, asked: Sequence[str]) -> list[str]:
     """Names of those that both ends measure. Without any both fail with the reason."""
     mine = ports()
     theirs = [Port(*fields) for fields in pair.exchange(mine)]
@@ -141,7 +141,7 @@ def agreed_ports(pair: Pair, asked: Sequence[str]) -> list[str]:
     return [*usable]
 
 
-def same_version(pair: Pair, program: str) -> None:
+def same_version(pair: PairEnd, program: str) -> None:
     """Both fail where the two ends have not the same version of perftest."""
     try:
         said = re.search(r"Version\s*:\s*(\S+)", told(program, "--version"))
@@ -157,7 +157,7 @@ def same_version(pair: Pair, program: str) -> None:
     pair.rank.log("perftest_version", mine)
 
 
-def measure(pair: Pair, options: argparse.Namespace, port: str, direction: str, *, has_json: bool) -> None:
+def measure(pair: PairEnd, options: argparse.Namespace, port: str, direction: str, *, has_json: bool) -> None:
     """One port in one direction, from either end."""
     program = os.path.basename(options.program)  # noqa: PTH119
     sender = 1 if direction in ("1-to-0", "both") else 0

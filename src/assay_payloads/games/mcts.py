@@ -20,7 +20,7 @@ EXPLORATION = 1.0  # weight of the prior against what was found; not given in th
 NOISE_SHARE = 0.25  # of the root's prior; as in the paper
 
 
-class Search:
+class TreeSearch:
     """Looks ahead `simulations` times from each of many positions."""
 
     def __init__(self, go: Go, evaluate: Evaluate, simulations: int) -> None:
@@ -32,7 +32,7 @@ class Search:
 
         noise  n × moves, summing to 1: mixed into the roots' priors, so that more is tried
         """
-        tree = Tree(self.go, boards, self.simulations)
+        tree = SearchTree(self.go, boards, self.simulations)
         tree.add(0, boards, *self.evaluate(boards))
         if noise is not None:
             tree.mix(noise)
@@ -44,7 +44,7 @@ class Search:
         return tree.count[:, 0]
 
 
-class Tree:
+class SearchTree:
     """The trees of n games; node 0 is the position asked about.
 
     Of each move from each node, n × nodes × moves:

@@ -30,12 +30,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from assay_payloads.games.go import HISTORY, Boards, Go
-from assay_payloads.games.mcts import Search
+from assay_payloads.games.mcts import TreeSearch
 from assay_payloads.games.selfplay import GameFiles, Games, play, told
 from assay_payloads.measuring.rank import Rank
 from assay_payloads.training.checkpoint import NAME
 from assay_payloads.training.step import AUTOCAST
-from assay_payloads.training.training import Benchmark, arguments, train
+from assay_payloads.training.training import TrainingBenchmark, arguments, train
 
 PLANES = 2 * HISTORY + 1
 MATCHES = 1 << 20  # keeps the seeds of matches apart from those of generations
@@ -117,7 +117,7 @@ def turned(boards: Tensor, symmetry: int) -> Tensor:
     return boards.flip(-1) if symmetry >= 4 else boards
 
 
-class MiniGo(Benchmark):
+class MiniGo(TrainingBenchmark):
     """Self-play, training and matches."""
 
     name = "minigo"
@@ -230,7 +230,7 @@ class MiniGo(Benchmark):
         """The numbers of the games that this rank plays."""
         return range(games * self.rank.rank // self.rank.size, games * (self.rank.rank + 1) // self.rank.size)
 
-    def _search(self, network: nn.Module) -> Search:
+    def _search(self, network: nn.Module) -> TreeSearch:
         kind, precision = self.rank.device.type, self.options.precision
 
         def evaluate(boards: Boards) -> tuple[Tensor, Tensor]:
@@ -238,7 +238,7 @@ class MiniGo(Benchmark):
                 logits, value = network(self.go.planes(boards.stones, boards.turn))
             return logits, value
 
-        return Search(self.go, evaluate, self.options.simulations)
+        return TreeSearch(self.go, evaluate, self.options.simulations)
 
     def train_samples(self) -> int:
         """Positions of a generation."""

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from assay_payloads.datasets.feed import UnreadableSampleError
 from assay_payloads.games.go import HISTORY, Boards
-from assay_payloads.games.mcts import Search
+from assay_payloads.games.mcts import TreeSearch
 
 NOISE_CONCENTRATION = 0.03 * 361  # over the points of a board: 0.03 on 19 × 19, as in AlphaGo Zero's paper
 
@@ -44,7 +44,9 @@ class Games:
         return cls(*(torch.cat([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
 
-def play(players: Sequence[Search], games: range, total: int, seed: Sequence[int], *, explore: bool) -> Games:
+def play(
+    players: Sequence[TreeSearch], games: range, total: int, seed: Sequence[int], *, explore: bool
+) -> Games:
     """Play games to their ends, all at once.
 
     players  one, against itself; or two, of whom the first has black in games of even number

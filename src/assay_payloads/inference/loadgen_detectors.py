@@ -90,7 +90,7 @@ class Detector(nn.Module):
         return torch.cat([rows[:, [1, 0, 3, 2]] / self.size, rows[:, CORNERS:]], dim=1)
 
 
-class Ssd(Detector):
+class SsdDetector(Detector):
     """The best boxes of each class; class 0 is the background."""
 
     def candidates(self, logits: Tensor, codes: Tensor) -> Tensor:
@@ -103,7 +103,7 @@ class Ssd(Detector):
         return torch.cat([corners, *columns], dim=2)
 
 
-class RetinaNet(Detector):
+class RetinaNetDetector(Detector):
     """The best pairs of box and class of each feature map; there is no background.
 
     Such a pair's box is among as many boxes of the best class each. Those are sought first: they are fewer

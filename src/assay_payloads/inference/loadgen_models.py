@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from assay_payloads.inference.loadgen_data import BOXES, CLASSES, PIECES, SPANS, Arrays
-from assay_payloads.inference.loadgen_detectors import Detector, RetinaNet, Ssd
+from assay_payloads.inference.loadgen_detectors import Detector, RetinaNetDetector, SsdDetector
 
 RESNET34 = (3, 4, 6)  # blocks of its first three stages
 
@@ -127,14 +127,16 @@ def _reader(layers: int, hidden: int, heads: int) -> Callable[[int, int], nn.Mod
 def _ssd_mobilenet(size: int, labels: int) -> nn.Module:
     from torchvision.models.detection import ssdlite320_mobilenet_v3_large
 
-    return Ssd(ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=labels), size)
+    return SsdDetector(
+        ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=labels), size
+    )
 
 
 def _ssd_resnet34(size: int, labels: int) -> nn.Module:
     from assay_payloads.training.ssd_network import detector
 
     form = Namespace(image_size=size, blocks=RESNET34, backbone=None)
-    return Ssd(detector(form, labels), size)
+    return SsdDetector(detector(form, labels), size)
 
 
 def _retinanet(size: int, labels: int) -> nn.Module:
@@ -146,7 +148,7 @@ def _retinanet(size: int, labels: int) -> nn.Module:
     trunk = _resnet_fpn_extractor(
         resnext50_32x4d(weights=None), 5, returned_layers=[2, 3, 4], extra_blocks=LastLevelP6P7(2048, 256)
     )
-    return RetinaNet(TorchvisionsRetinaNet(trunk, labels), size)
+    return RetinaNetDetector(TorchvisionsRetinaNet(trunk, labels), size)
 
 
 _IMAGES, _TEXT = ("images",), ("input_ids", "attention_mask", "token_type_ids")

@@ -18,7 +18,7 @@ import numpy as np
 from tokenizers import BertWordPieceTokenizer
 
 from assay_payloads.inference.loadgen_data import PIECES, SPANS, SQUAD, Arrays, Data
-from assay_payloads.inference.squad import Question, f1, paragraphs
+from assay_payloads.inference.squad import SquadQuestion, f1, paragraphs
 
 QUESTIONS, VOCABULARY = SQUAD
 EXPECTED = f"{VOCABULARY} of BERT, uncased: {PIECES:,} pieces, a line each"
@@ -72,7 +72,7 @@ class Windows:
              answer
     """
 
-    question: Question
+    question: SquadQuestion
     asked: Sequence[int]
     text: Text
     parts: Sequence[range]
@@ -129,7 +129,7 @@ class Samples:
         cut = self._cut.encode(words, is_pretokenized=True, add_special_tokens=False)
         return Text(words, cut.tokens, cut.ids, [word for word in cut.word_ids if word is not None])
 
-    def _beside(self, question: Question, text: Text) -> Windows:
+    def _beside(self, question: SquadQuestion, text: Text) -> Windows:
         asked = self._cut.encode(question.asked, add_special_tokens=False).ids[:MOST_ASKED]
         room = self._length - len(asked) - 3  # [CLS], and [SEP] twice
         if room < 1:

@@ -20,7 +20,7 @@ _JSON = {list: "a list", str: "a text", int: "a number"}
 
 
 @dataclass(frozen=True)
-class Question:
+class SquadQuestion:
     """A question, and the answers that are right."""
 
     asked: str
@@ -32,7 +32,7 @@ class Paragraph:
     """A text, and what is asked about it."""
 
     text: str
-    questions: tuple[Question, ...]
+    questions: tuple[SquadQuestion, ...]
 
 
 def paragraphs(path: Path) -> list[Paragraph]:
@@ -59,7 +59,7 @@ def _paragraphs(document: Any, where: str) -> Iterator[Paragraph]:
 def _paragraph(entry: Any, where: str) -> Paragraph:
     text = _member(entry, "context", str, where)
     asked = [(_member(one, "question", str, at), one, at) for one, at in _each(entry, "qas", where)]
-    return Paragraph(text, tuple(Question(said, _answers(one, text, at)) for said, one, at in asked))
+    return Paragraph(text, tuple(SquadQuestion(said, _answers(one, text, at)) for said, one, at in asked))
 
 
 def _answers(question: Any, text: str, where: str) -> tuple[str, ...]:

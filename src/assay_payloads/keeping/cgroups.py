@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 
-from assay_payloads.keeping.file_tree import Tree, keyed_lines
+from assay_payloads.keeping.file_tree import FileTree, keyed_lines
 
 NO_LIMIT_BYTES = 1 << 60  # version 1 has a number for none: nearly 2^63
 
 
-def directories(tree: Tree, controller: str) -> list[str]:
+def directories(tree: FileTree, controller: str) -> list[str]:
     """Those of a controller for this process: its own group's and all above it.
 
     In a container the mount shows only the container's own part, while the path may be the host's: the part
@@ -38,20 +38,20 @@ def directories(tree: Tree, controller: str) -> list[str]:
     return dirs
 
 
-def version(tree: Tree) -> int | None:
+def version(tree: FileTree) -> int | None:
     """By which version of cgroups the CPUs of this process are limited; None where the kernel has none."""
     lines = tree.lines("/proc/self/cgroup")
     names = {name for line in lines for name in line.split(":", 2)[1].split(",")}
     return None if not names else 1 if "cpu" in names else 2
 
 
-def cores(tree: Tree) -> float | None:
+def cores(tree: FileTree) -> float | None:
     """Cores' worth of time that the tightest group allows; None where none limits it."""
     quotas = (quota_cores(tree, path) for path in directories(tree, "cpu"))
     return min((quota for quota in quotas if quota is not None), default=None)
 
 
-def quota_cores(tree: Tree, directory: str) -> float | None:
+def quota_cores(tree: FileTree, directory: str) -> float | None:
     """Cores' worth of time that one group allows; None without a limit: "max", -1, or no such file."""
     text = tree.text(f"{directory}/cpu.max") or " ".join(
         tree.text(f"{directory}/cpu.cfs_{name}_us") or "" for name in ("quota", "period")
@@ -60,14 +60,14 @@ def quota_cores(tree: Tree, directory: str) -> float | None:
     return None if match is None else int(match[1]) / int(match[2])
 
 
-def memory_bytes(tree: Tree) -> int | None:
+def memory_bytes(tree: FileTree) -> int | None:
     """Memory that the tightest group allows, bytes; None where none allows less than there is."""
     total = int(keyed_lines(tree.text("/proc/meminfo")).get("MemTotal", "0").split()[0]) * 1024
     limits = (memory_limit_bytes(tree, path) for path in directories(tree, "memory"))
     return min((limit for limit in limits if limit and limit < (total or NO_LIMIT_BYTES)), default=None)
 
 
-def memory_limit_bytes(tree: Tree, directory: str) -> int | None:
+def memory_limit_bytes(tree: FileTree, directory: str) -> int | None:
     """Memory that one group allows; None without a limit."""
     limit = tree.number(f"{directory}/memory.max")
     if limit is None:

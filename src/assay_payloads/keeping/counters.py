@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay_payloads.keeping import cgroups
-from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.keeping.file_tree import FileTree
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -31,9 +31,9 @@ Look = dict[str, Any]
 `cpu_set`: whose counts they are."""
 
 
-def look(tree: Tree | None = None) -> Look:
+def look(tree: FileTree | None = None) -> Look:
     """All counters now, of this machine unless a tree is given."""
-    tree = tree or Tree()
+    tree = tree or FileTree()
     allowed = os.sched_getaffinity(0)
     return {
         "elapsed_s": time.monotonic(),
@@ -83,14 +83,14 @@ def job_use() -> dict[str, float]:
     }
 
 
-def cpu_set(tree: Tree) -> dict[str, str]:
+def cpu_set(tree: FileTree) -> dict[str, str]:
     """Which CPUs of which running kernel: parts of a job that tell the same use the same ones."""
     boot = tree.text("/proc/sys/kernel/random/boot_id")
     allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)", tree.text("/proc/self/status") or "", re.MULTILINE)
     return {"cpu_set": f"{boot} {allowed[1]}"} if boot and allowed is not None else {}
 
 
-def cpu_times(tree: Tree, cpus: set[int]) -> dict[str, float]:
+def cpu_times(tree: FileTree, cpus: set[int]) -> dict[str, float]:
     """Seconds that these CPUs were busy with anything, and that their host withheld from them.
 
     Nothing where they were never busy: some sandboxes show zeros for what they don't tell.
@@ -105,7 +105,7 @@ def cpu_times(tree: Tree, cpus: set[int]) -> dict[str, float]:
     return {"busy_cpu_s": busy / TICKS_PER_S, "stolen_cpu_s": stolen / TICKS_PER_S} if busy else {}
 
 
-def pressures(tree: Tree) -> dict[str, float]:
+def pressures(tree: FileTree) -> dict[str, float]:
     """Seconds in which some task waited for a CPU, and for memory.
 
     For a CPU: of the innermost group around this process whose pressure is counted, else of the node.
@@ -120,7 +120,7 @@ def pressures(tree: Tree) -> dict[str, float]:
     return {name: int(total[1]) / 1e6 for name, total in totals.items() if total is not None}
 
 
-def queues(tree: Tree, cpus: set[int]) -> dict[str, float]:
+def queues(tree: FileTree, cpus: set[int]) -> dict[str, float]:
     """Seconds for which tasks waited in the run queues of these CPUs, summed over tasks."""
     waited_ns = [
         int(fields[8])  # after the name: 7 is the time that tasks ran, 8 the time that they waited
@@ -130,14 +130,14 @@ def queues(tree: Tree, cpus: set[int]) -> dict[str, float]:
     return {"queue_wait_s": sum(waited_ns) / 1e9} if len(waited_ns) == len(cpus) else {}
 
 
-def swapping(tree: Tree) -> dict[str, int]:
+def swapping(tree: FileTree) -> dict[str, int]:
     """Bytes that the node read from and wrote to its swap."""
     counts = dict(line.split() for line in tree.lines("/proc/vmstat"))
     names = {"swapped_in_bytes": "pswpin", "swapped_out_bytes": "pswpout"}
     return {ours: int(counts[name]) * PAGE_BYTES for ours, name in names.items() if name in counts}
 
 
-def heat(tree: Tree, cpus: set[int]) -> dict[str, float]:
+def heat(tree: FileTree, cpus: set[int]) -> dict[str, float]:
     """How often and how long the packages of these CPUs were slowed down for heat, all together."""
     found: dict[str, float] = {}
     left = set(cpus)
@@ -160,7 +160,7 @@ def listed(text: str) -> set[int]:
 # Groups --------------------------------------------------------------------------------------------------
 
 
-def groups_with_quota(tree: Tree) -> Iterator[tuple[str, dict[str, float]]]:
+def groups_with_quota(tree: FileTree) -> Iterator[tuple[str, dict[str, float]]]:
     """Each group around this process that has a CPU quota: its cores' worth of time, and its counts."""
     for path in cgroups.directories(tree, "cpu"):
         cores = cgroups.quota_cores(tree, path)
@@ -168,7 +168,7 @@ def groups_with_quota(tree: Tree) -> Iterator[tuple[str, dict[str, float]]]:
             yield path, {"cores": cores, **throttled(tree, path)}
 
 
-def throttled(tree: Tree, path: str) -> dict[str, float]:
+def throttled(tree: FileTree, path: str) -> dict[str, float]:
     """Periods, those in which the group was stopped, and for how long, all its CPUs together."""
     counts = dict(line.split() for line in tree.lines(f"{path}/cpu.stat"))
     names = {
@@ -179,7 +179,7 @@ def throttled(tree: Tree, path: str) -> dict[str, float]:
     return {ours: int(counts[name]) * scale for ours, (name, scale) in names.items() if name in counts}
 
 
-def memory_groups(tree: Tree) -> Iterator[tuple[str, dict[str, int]]]:
+def memory_groups(tree: FileTree) -> Iterator[tuple[str, dict[str, int]]]:
     """Each group around this process with a memory limit: the limit, the most that was used, both bytes,
     and how many processes the kernel killed in it for want of memory.
     """

@@ -10,7 +10,7 @@ import re
 NO_VALUE = {errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.ENODEV, errno.ENXIO, errno.EOPNOTSUPP}
 
 
-class Tree:
+class FileTree:
     """The file system below a root, read for facts: None where there is nothing, never an exception."""
 
     def __init__(self, root: str = "/") -> None:

@@ -42,9 +42,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))  # where the package lies, which -I leaves out
 from assay_payloads.keeping import cgroups
 from assay_payloads.keeping.counters import between, look
-from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.keeping.file_tree import FileTree
 from assay_payloads.keeping.meeting import Meeting
-from assay_payloads.keeping.processes import WAKING, Processes, Program, prctl, stat_fields
+from assay_payloads.keeping.processes import WAKING, Processes, ProcessSpec, prctl, stat_fields
 
 PR_SET_CHILD_SUBREAPER = 36
 EXIT_NOT_OURS, EXIT_TIMED_OUT, EXIT_CANCELLED = 75, 124, 143
@@ -188,7 +188,7 @@ def digests(streams: Path) -> dict[str, Any]:
 
 def run_probe(spec: Spec, env: dict[str, str], log: Path) -> dict[str, Any]:
     """Run the probe to its end or its time limit. That it failed is recorded and fails nothing."""
-    probe = Processes([Program(spec["probe"], env, spec["cwd"], log, None)], "the probe")
+    probe = Processes([ProcessSpec(spec["probe"], env, spec["cwd"], log, None)], "the probe")
     probe.start()
     state, cause = probe.run_to_end(spec["probe_timeout_s"], 0.1)
     if state != "succeeded":
@@ -202,11 +202,11 @@ def run_probe(spec: Spec, env: dict[str, str], log: Path) -> dict[str, Any]:
 
 def rank_program(
     spec: Spec, env: dict[str, str], directory: Path, node: int, local: int, cores: list[list[int]] | None
-) -> Program:
+) -> ProcessSpec:
     """What one rank runs, and with what that is its own."""
     rank = node * spec["ranks"] + local
     own = json.loads(Path(spec["rank_env"], f"{local}.json").read_bytes()) if "rank_env" in spec else {}
-    return Program(
+    return ProcessSpec(
         spec["argv"],
         {**env, **own, "RANK": str(rank), "LOCAL_RANK": str(local)},
         spec["cwd"],
@@ -270,7 +270,7 @@ def share(cores: list[int], ranks: int) -> list[list[int]]:
 
 def allowed_cores() -> float:
     """Cores that this process may use: its affinity, or its cgroup's quota where that is less."""
-    quota, allowed = cgroups.cores(Tree()), len(os.sched_getaffinity(0))
+    quota, allowed = cgroups.cores(FileTree()), len(os.sched_getaffinity(0))
     return allowed if quota is None else min(allowed, quota)
 
 
@@ -287,7 +287,7 @@ def claim(directory: Path, token: str) -> bool:
         "token": token,
         "pid": os.getpid(),
         "start_ticks": int(stat_fields(os.getpid())[19]),
-        "boot_id": Tree().text("/proc/sys/kernel/random/boot_id") or "",
+        "boot_id": FileTree().text("/proc/sys/kernel/random/boot_id") or "",
         "host": socket.gethostname(),
     }
     draft = directory / f"claim.{os.getpid()}"

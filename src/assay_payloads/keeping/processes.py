@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from assay_payloads.keeping.counters import memory_groups
-from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.keeping.file_tree import FileTree
 
 WAKING = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 PR_SET_PDEATHSIG = 1
@@ -30,7 +30,7 @@ USUAL_MEANING = {126: "a program could not be executed", 127: "a program was not
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-class Program(NamedTuple):
+class ProcessSpec(NamedTuple):
     """What a process is to become; cores None leaves it on all."""
 
     argv: list[str]
@@ -46,7 +46,7 @@ class Processes:
     They are ranks from `first` on.
     """
 
-    def __init__(self, programs: list[Program], called: str, first: int = 0) -> None:
+    def __init__(self, programs: list[ProcessSpec], called: str, first: int = 0) -> None:
         self.programs, self.called, self.first = programs, called, first
         self.running: dict[int, int] = {}  # process id → rank
         self.ended: dict[int, int] = {}  # rank → wait status
@@ -55,7 +55,7 @@ class Processes:
         self.never_ran: dict[str, str] = {}  # rank → why
         os.set_blocking(self.reports, False)
         self.started_at = self.began = self.duration_s = 0.0
-        self.oom_kills, self.memory = count_oom_kills(), dict(memory_groups(Tree()))
+        self.oom_kills, self.memory = count_oom_kills(), dict(memory_groups(FileTree()))
 
     def start(self) -> None:
         """Start them all."""
@@ -189,7 +189,7 @@ class Processes:
 
     def _out_of_memory(self) -> str:
         """In words, that the kernel killed something for want of memory; "" where it did not."""
-        for path, now in memory_groups(Tree()):
+        for path, now in memory_groups(FileTree()):
             if now["oom_kills"] > self.memory.get(path, now)["oom_kills"]:
                 used = f", of which {now['used_bytes'] >> 20} MiB were used" if "used_bytes" in now else ""
                 return f" (out of memory: the limit is {now['limit_bytes'] >> 20} MiB{used})"
@@ -235,7 +235,7 @@ def how(status: int) -> dict[str, Any]:
     return {"exit_code": None, "signal": f"signal {number}" if real_time else signal.Signals(number).name}
 
 
-def spawn(program: Program, rank: int, reporter: int) -> int:
+def spawn(program: ProcessSpec, rank: int, reporter: int) -> int:
     """Start a program as the leader of a process group; its process id.
 
     Plain fork and exec: this process has one thread, so nothing can be locked in the child.
@@ -249,7 +249,7 @@ def spawn(program: Program, rank: int, reporter: int) -> int:
     return pid
 
 
-def become(program: Program, rank: int, reporter: int, keeper: int) -> NoReturn:
+def become(program: ProcessSpec, rank: int, reporter: int, keeper: int) -> NoReturn:
     """In the forked child: turn into the program, or report why not and end as a shell would."""
     name = program.argv[0]
     exit_code, doing = 126, f"write {program.log}"
@@ -309,7 +309,7 @@ def descendants() -> dict[int, int]:
 
 def count_oom_kills() -> int:
     """Processes that the kernel killed for want of memory since it started."""
-    lines = (line.split() for line in Tree().lines("/proc/vmstat"))
+    lines = (line.split() for line in FileTree().lines("/proc/vmstat"))
     return next((int(value) for name, value in lines if name == "oom_kill"), 0)
 
 

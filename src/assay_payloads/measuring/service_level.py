@@ -106,7 +106,7 @@ def backlog_growth(due_s: Sequence[float], latency_s: Sequence[float | None]) ->
 
 
 @dataclass(frozen=True)
-class Bounds:
+class LatencyBounds:
     """Latency bounds in seconds, each None where there is none, and the share of requests to keep them.
 
     first_token  time to first token

@@ -54,7 +54,7 @@ def refuse(error: OSError) -> None:
     raise error
 
 
-class Reading:
+class ReadThreads:
     """Threads that take pieces of files in turn, and what they have read.
 
     direct  past the page cache by O_DIRECT; else each piece is dropped from it first, and `cached` counts
@@ -113,7 +113,7 @@ class Reading:
                     os.close(each)
 
 
-def rates(reading: Reading) -> list[float]:
+def rates(reading: ReadThreads) -> list[float]:
     """Bytes/s of each round, in which the threads go on all the time; the last may be cut short.
 
     A round waits for the first read that comes back in it: bytes are counted when a read ends, so that a disk
@@ -150,7 +150,7 @@ def measure(directory: str) -> Iterator[tuple[str, Any]]:
     random.Random(0).shuffle(paths)  # noqa: S311 - an order
     direct, how = past_cache(disk.given(max(paths[:64], key=os.path.getsize)))
     yield "page_cache", how
-    reading = Reading(paths, direct)
+    reading = ReadThreads(paths, direct)
     found = rates(reading)
     yield "read_bytes", reading.bytes
     if reading.error is not None:

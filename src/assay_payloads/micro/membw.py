@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from assay_payloads.keeping import cgroups
-from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.keeping.file_tree import FileTree
 from assay_payloads.measuring.rank import Rank
 
 CACHES = 4  # an array is at least so many times the last-level caches
@@ -65,7 +65,7 @@ def has_room(rank: Rank, size: int) -> None:
     if rank.device.type != "cpu":
         return
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    may_use = cgroups.memory_bytes(Tree()) or there
+    may_use = cgroups.memory_bytes(FileTree()) or there
     needed = 3 * size + PROCESS_BYTES
     if may_use < needed:
         rank.fail(

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - where the package lies
-from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.keeping.file_tree import FileTree
 from assay_payloads.probing import host_driver, host_fabric, host_pci, host_settings
 from assay_payloads.probing.host_tools import Tools
 from assay_payloads.probing.probe import MARK, VERSION, gather, plain
 
 
-def check(tree: Tree, tools: Tools) -> dict[str, Any]:
+def check(tree: FileTree, tools: Tools) -> dict[str, Any]:
     """The whole table of this host."""
     facts: dict[str, Any] = {"probe.version": VERSION, "host.checked": True}
     sections: dict[str, Callable[[], Iterable[tuple[str, Any]]]] = {
@@ -46,6 +46,6 @@ def check(tree: Tree, tools: Tools) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(MARK + json.dumps(check(Tree(), Tools()), ensure_ascii=True, allow_nan=False) + "\n")
+    sys.stdout.write(MARK + json.dumps(check(FileTree(), Tools()), ensure_ascii=True, allow_nan=False) + "\n")
     sys.stdout.flush()
     os._exit(0)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.keeping.file_tree import FileTree
 from assay_payloads.probing.host_tools import Said
 
 LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
@@ -21,7 +21,7 @@ ENGINES = {
 }
 
 
-def driver(tree: Tree, said: Said) -> Iterator[tuple[str, Any]]:
+def driver(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
     """Which module is loaded, which lies on the disk, which libraries are there, and the device files.
 
     Three versions that should be one: an upgrade replaces disk and libraries and leaves the loaded module.
@@ -39,13 +39,13 @@ def driver(tree: Tree, said: Said) -> Iterator[tuple[str, Any]]:
         yield "driver.devices_missing", ",".join(name for name in wanted if not tree.has(f"/dev/{name}"))
 
 
-def library(tree: Tree) -> str | None:
+def library(tree: FileTree) -> str | None:
     """Version of the management library, which its file's name bears; all of them where there are several."""
     names = [name for folder in LIBRARIES for name in tree.names(folder, r"libnvidia-ml\.so\.\d+\.\d")]
     return ",".join(sorted({name.partition(".so.")[2] for name in names})) or None
 
 
-def containers(tree: Tree, said: Said) -> Iterator[tuple[str, Any]]:
+def containers(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
     """NVIDIA's toolkit, whether each engine knows its runtime, and the CDI specifications.
 
     `engine.NAME` is whether its settings name NVIDIA; `cdi.drivers` the driver's versions that the files
@@ -70,7 +70,7 @@ def containers(tree: Tree, said: Said) -> Iterator[tuple[str, Any]]:
     yield "cdi.missing", next((path for path in paths if not tree.has(path)), None)
 
 
-def texts(tree: Tree, places: Iterable[str]) -> Iterator[str]:
+def texts(tree: FileTree, places: Iterable[str]) -> Iterator[str]:
     """Settings files, and all in folders (`….d`), without their comments."""
     for place in places:
         names = [f"{place}/{name}" for name in tree.names(place)] if place.endswith(".d") else [place]

@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.keeping.file_tree import FileTree
 from assay_payloads.probing.host_tools import Said
 
 DEVICES, VERBS = "/sys/class/infiniband", "/dev/infiniband"
 PEER_MEMORY = ("nvidia_peermem", "nv_peer_mem")
 
 
-def fabric(tree: Tree, said: Said) -> Iterator[tuple[str, Any]]:
+def fabric(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
     """What the probe leaves out of ports: `fabric.DEVICE.portN.phys_state` and `.sm_lid`; the verbs devices.
 
     sm_lid is the subnet manager's address, 0 where none has spoken to the port. `fabric.manager` is what
@@ -37,7 +37,7 @@ def fabric(tree: Tree, said: Said) -> Iterator[tuple[str, Any]]:
         yield "fabric.hosts", len(set(hosts)) or None
 
 
-def verbs(tree: Tree) -> Iterator[tuple[str, Any]]:
+def verbs(tree: FileTree) -> Iterator[tuple[str, Any]]:
     """How many verbs devices there are, and how many of them this user can open."""
     found = tree.names(VERBS, r"uverbs\d+$")
     yield "verbs.devices", len(found)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay_payloads.keeping.counters import listed
-from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.keeping.file_tree import FileTree
 
 BUS = "/sys/bus/pci/devices"
 NVIDIA, AMD, VIRTIO = "0x10de", "0x1002", "0x1af4"
@@ -29,7 +29,7 @@ REQUEST_REDIRECT, COMPLETION_REDIRECT = 0x4, 0x8
 PATHS = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 
-def devices(tree: Tree) -> Iterator[tuple[str, Any]]:
+def devices(tree: FileTree) -> Iterator[tuple[str, Any]]:
     """`pci.ADDRESS.…` of each device: kind, name, link and the most it could be, NUMA node, IOMMU.
 
     Speeds are in GT/s, as sysfs has them. `pci.acs_redirects` names the bridges above GPUs and adapters that
@@ -52,7 +52,7 @@ def devices(tree: Tree) -> Iterator[tuple[str, Any]]:
     yield "pci.acs_unread", sum(does is None for does in told.values())
 
 
-def found(tree: Tree) -> dict[str, str]:
+def found(tree: FileTree) -> dict[str, str]:
     """Addresses of the devices that matter here, and their kinds.
 
     A display of another maker is no GPU, and a hypervisor's own network card has neither link nor place.
@@ -66,12 +66,12 @@ def found(tree: Tree) -> dict[str, str]:
     return kinds
 
 
-def names(tree: Tree, place: str) -> list[str]:
+def names(tree: FileTree, place: str) -> list[str]:
     """What the kernel calls a device: `mlx5_0`, `eth0`."""
     return [name for folder in ("infiniband", "net", "nvme") for name in tree.names(f"{place}/{folder}")]
 
 
-def link(tree: Tree, address: str) -> Iterator[tuple[str, Any]]:
+def link(tree: FileTree, address: str) -> Iterator[tuple[str, Any]]:
     """Speed and lanes of a device's link, what the device could do, and what the bridge above it could."""
     upper = above(tree, address)
     for prefix, of in (("", address), ("slot_", upper[-1] if upper else None)):
@@ -84,7 +84,7 @@ def link(tree: Tree, address: str) -> Iterator[tuple[str, Any]]:
                     yield f"pci.{address}.{prefix}{fact}{suffix}", value
 
 
-def allowed_nodes(tree: Tree) -> list[int]:
+def allowed_nodes(tree: FileTree) -> list[int]:
     """NUMA nodes that hold CPUs which this process may use."""
     allowed, nodes = os.sched_getaffinity(0), "/sys/devices/system/node"
     return sorted(
@@ -100,19 +100,19 @@ def figure(text: str | None) -> float | None:
     return float(match[0]) if match and float(match[0]) not in (0.0, 255.0) else None
 
 
-def chain(tree: Tree, address: str) -> list[str]:
+def chain(tree: FileTree, address: str) -> list[str]:
     """The way from the host bridge to a device: `pci0000:00`, the bridges' addresses, its own."""
     parts = os.path.realpath(tree.path(f"{BUS}/{address}")).split("/")
     first = next((n for n, part in enumerate(parts) if re.match(r"pci[0-9a-f]{4,}:", part)), len(parts))
     return parts[first:]
 
 
-def above(tree: Tree, address: str) -> list[str]:
+def above(tree: FileTree, address: str) -> list[str]:
     """The bridges above a device, the uppermost first."""
     return [part for part in chain(tree, address)[1:-1] if ADDRESS.match(part)]
 
 
-def redirects(tree: Tree, bridge: str) -> bool | None:
+def redirects(tree: FileTree, bridge: str) -> bool | None:
     """Whether a bridge sends requests of one device to another through the root, by ACS.
 
     None where its extended configuration can't be read, which takes root. Source: PCI Express Base
@@ -140,7 +140,7 @@ def redirects(tree: Tree, bridge: str) -> bool | None:
 # What lies between ---------------------------------------------------------------------------------------
 
 
-def paths(tree: Tree, topology: str | None) -> Iterator[tuple[str, Any]]:
+def paths(tree: FileTree, topology: str | None) -> Iterator[tuple[str, Any]]:
     """`path.GPU0.mlx5_0`: what lies between, as nvidia-smi calls it; where it is silent, from sysfs."""
     told = dict(matrix(topology)) if topology is not None else {}
     source = "nvidia-smi topo -m" if told else "sysfs"
@@ -167,7 +167,7 @@ def matrix(text: str) -> Iterator[tuple[tuple[str, str], str]]:
                     yield (row[0], called.get(column, column)), path
 
 
-def from_sysfs(tree: Tree) -> Iterator[tuple[tuple[str, str], str]]:
+def from_sysfs(tree: FileTree) -> Iterator[tuple[tuple[str, str], str]]:
     """The same from the bridges in sysfs; GPUs are counted in the order of the bus, as nvidia-smi does."""
     kinds = found(tree)
     gpus = [address for address, kind in sorted(kinds.items()) if kind == "gpu"]
@@ -179,7 +179,7 @@ def from_sysfs(tree: Tree) -> Iterator[tuple[tuple[str, str], str]]:
                 yield (f"GPU{number}", nic), path
 
 
-def between(tree: Tree, a: str, b: str) -> str | None:
+def between(tree: FileTree, a: str, b: str) -> str | None:
     """What lies between two devices; None where the bus does not tell (a virtual one has no NUMA nodes).
 
     Source: the legend of `nvidia-smi topo -m`.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from assay_payloads.keeping.file_tree import Tree, keyed_lines
+from assay_payloads.keeping.file_tree import FileTree, keyed_lines
 from assay_payloads.probing.host_tools import Said
 
 # Whose limits the processes inherit that they start
@@ -37,7 +37,7 @@ SERVER_MAKERS = (
 METAL = ".metal"  # how Amazon calls its machines without a hypervisor
 
 
-def kernel(tree: Tree) -> Iterator[tuple[str, Any]]:
+def kernel(tree: FileTree) -> Iterator[tuple[str, Any]]:
     """Parameters that move memory about, and the huge pages that are set aside."""
     yield "kernel.zone_reclaim_mode", tree.number("/proc/sys/vm/zone_reclaim_mode")
     yield "kernel.swappiness", tree.number("/proc/sys/vm/swappiness")
@@ -50,7 +50,7 @@ def kernel(tree: Tree) -> Iterator[tuple[str, Any]]:
     yield "kernel.iommu_groups", len(tree.names("/sys/kernel/iommu_groups"))
 
 
-def confinement(tree: Tree) -> Iterator[tuple[str, Any]]:
+def confinement(tree: FileTree) -> Iterator[tuple[str, Any]]:
     """SELinux: its mode and the types on device files; the locked memory that services pass on."""
     enforce = tree.number("/sys/fs/selinux/enforce")
     if enforce is not None:
@@ -87,7 +87,7 @@ def label(path: str) -> str | None:
     return fields[2] if len(fields) > 2 else None
 
 
-def virtual(tree: Tree, said: Said) -> Iterator[tuple[str, Any]]:
+def virtual(tree: FileTree, said: Said) -> Iterator[tuple[str, Any]]:
     """`virtual.SIGN`: `yes` and what it names, or `no`; a sign that says nothing is absent.
 
     Each is told: a hypervisor can hide some of them, and what it hides depends on who asks.

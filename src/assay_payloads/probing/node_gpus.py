@@ -7,10 +7,10 @@ import errno
 from collections.abc import Iterator
 from typing import Any
 
-from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.keeping.file_tree import FileTree
 
 
-def gpus_on_bus(tree: Tree) -> Iterator[tuple[str, Any]]:
+def gpus_on_bus(tree: FileTree) -> Iterator[tuple[str, Any]]:
     """Display and compute accelerators on the PCI bus, whether or not a driver serves them."""
     counts = {"0x10de": 0, "0x1002": 0}
     for name in tree.names("/sys/bus/pci/devices"):

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from assay_payloads.keeping.file_tree import Tree, keyed_lines
+from assay_payloads.keeping.file_tree import FileTree, keyed_lines
 
 
-def machine(tree: Tree) -> Iterator[tuple[str, Any]]:
+def machine(tree: FileTree) -> Iterator[tuple[str, Any]]:
     """Names of the node, its maker, kernel and operating system."""
     system = os.uname()
     yield "host", system.nodename
@@ -44,7 +44,7 @@ def kernel_options(cmdline: str | None) -> str | None:
     return " ".join(word for word in (cmdline or "").split() if KERNEL_OPTION.fullmatch(word)) or None
 
 
-def processor(tree: Tree) -> Iterator[tuple[str, Any]]:
+def processor(tree: FileTree) -> Iterator[tuple[str, Any]]:
     """The CPU: model, cores, frequency and how it is governed. Facts of the node, not of this process."""
     cpus = "/sys/devices/system/cpu"
     info = keyed_lines(tree.text("/proc/cpuinfo", size=8192))  # the first CPU: all of 256 take a while
@@ -76,7 +76,7 @@ def processor(tree: Tree) -> Iterator[tuple[str, Any]]:
     yield "virtualisation", hypervisor(tree, info)
 
 
-def throttled(tree: Tree) -> int | None:
+def throttled(tree: FileTree) -> int | None:
     """Times since boot that a package slowed down for heat, all packages together; None where not counted.
 
     Source: arch/x86/kernel/cpu/mce/therm_throt.c; every CPU of a package shows the package's count.
@@ -92,7 +92,7 @@ def throttled(tree: Tree) -> int | None:
     return sum(counts.values())
 
 
-def hypervisor(tree: Tree, cpuinfo: dict[str, str]) -> str | None:
+def hypervisor(tree: FileTree, cpuinfo: dict[str, str]) -> str | None:
     """What this machine is virtual under, "none" where the CPU says it is not, None where nothing tells."""
     clocks = tree.text("/sys/devices/system/clocksource/clocksource0/available_clocksource") or ""
     maker = f"{tree.text('/sys/class/dmi/id/sys_vendor')} {tree.text('/sys/class/dmi/id/product_name')}"
@@ -110,7 +110,7 @@ def hypervisor(tree: Tree, cpuinfo: dict[str, str]) -> str | None:
     return "hypervisor" if "hypervisor" in cpuinfo["flags"].split() else "none"
 
 
-def memory(tree: Tree) -> Iterator[tuple[str, Any]]:
+def memory(tree: FileTree) -> Iterator[tuple[str, Any]]:
     """Main memory, NUMA nodes, huge pages and the shared memory that ranks of a node exchange through."""
     info = keyed_lines(tree.text("/proc/meminfo"))
     for fact, key in (("total", "MemTotal"), ("available", "MemAvailable"), ("swap", "SwapTotal")):
@@ -125,7 +125,7 @@ def memory(tree: Tree) -> Iterator[tuple[str, Any]]:
     yield "shm.free_bytes", shm.f_bavail * shm.f_frsize
 
 
-def networks(tree: Tree) -> Iterator[tuple[str, Any]]:
+def networks(tree: FileTree) -> Iterator[tuple[str, Any]]:
     """Network interfaces and InfiniBand or RoCE devices, without the per-container ends of a host."""
     for name in tree.names("/sys/class/net", r"(?!lo$|veth|cali|lxc|tap|br-|docker|virbr)")[:64]:
         place = f"/sys/class/net/{name}"

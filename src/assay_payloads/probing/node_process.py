@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay_payloads.keeping import cgroups
-from assay_payloads.keeping.file_tree import Tree, keyed_lines
+from assay_payloads.keeping.file_tree import FileTree, keyed_lines
 
 
-def limits(tree: Tree) -> Iterator[tuple[str, Any]]:
+def limits(tree: FileTree) -> Iterator[tuple[str, Any]]:
     """Cores, memory, files and locked memory that this process is allowed."""
     yield "cpu.allowed", len(os.sched_getaffinity(0))
     status = keyed_lines(tree.text("/proc/self/status"))
@@ -29,7 +29,7 @@ def limits(tree: Tree) -> Iterator[tuple[str, Any]]:
         yield f"limits.{name.format('_hard')}", hard
 
 
-def container(tree: Tree) -> Iterator[tuple[str, Any]]:
+def container(tree: FileTree) -> Iterator[tuple[str, Any]]:
     """Signs of a container around this process, and the file systems it works on."""
     groups = tree.text("/proc/self/cgroup") or ""
     signs = {

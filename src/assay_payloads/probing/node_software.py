@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.keeping.file_tree import FileTree
 
 
 def software(folders: Iterable[str]) -> Iterator[tuple[str, Any]]:
@@ -17,7 +17,7 @@ def software(folders: Iterable[str]) -> Iterator[tuple[str, Any]]:
     yield "python.implementation", sys.implementation.name
     yield "python.executable", sys.executable
     yield "python.virtual_environment", sys.prefix != sys.base_prefix
-    tree = Tree()
+    tree = FileTree()
     folders = [folder for folder in folders if folder]
     packages = installed(tree, folders)
     for name, version in packages.items():
@@ -38,7 +38,7 @@ def software(folders: Iterable[str]) -> Iterator[tuple[str, Any]]:
             yield f"python.{library[1]}", version
 
 
-def installed(tree: Tree, folders: Iterable[str]) -> dict[str, str]:
+def installed(tree: FileTree, folders: Iterable[str]) -> dict[str, str]:
     """Packages by name with their versions, from the names of their metadata folders alone."""
     found: dict[str, str] = {}
     for folder in folders:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - where the package lies
-from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.keeping.file_tree import FileTree
 from assay_payloads.probing.node_gpus import gpus_on_bus, nvml_facts
 from assay_payloads.probing.node_hardware import machine, memory, networks, processor
 from assay_payloads.probing.node_process import container, limits
@@ -59,7 +59,7 @@ def plain(value: Any) -> Any:
     return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"
 
 
-def probe(tree: Tree) -> dict[str, Any]:
+def probe(tree: FileTree) -> dict[str, Any]:
     """The whole table of this node."""
     begin = time.monotonic()
     own_folders = PACKAGE_LIES_IN, os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
@@ -101,7 +101,7 @@ def nvml_within(patience_s: float, facts: dict[str, Any]) -> list[str]:
 
 def main() -> None:
     """Print the line and leave, even if a driver call still hangs in its thread."""
-    line = MARK + json.dumps(probe(Tree()), ensure_ascii=True, allow_nan=False) + "\n"
+    line = MARK + json.dumps(probe(FileTree()), ensure_ascii=True, allow_nan=False) + "\n"
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(line)
         sys.stdout.flush()

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from assay_payloads.keeping.file_tree import Tree
+from assay_payloads.keeping.file_tree import FileTree
 from assay_payloads.probing import host_fabric
 from assay_payloads.probing.probe import MARK, VERSION, gather
 
@@ -38,7 +38,7 @@ def locking() -> Iterator[tuple[str, Any]]:
 def main() -> None:
     """Print the table."""
     facts: dict[str, Any] = {"probe.version": VERSION}
-    tree = Tree()
+    tree = FileTree()
     for section in (lambda: host_fabric.fabric(tree, lambda *_: None), locking):
         problem = gather(section, facts)
         if problem:

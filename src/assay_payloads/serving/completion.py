@@ -27,7 +27,7 @@ class FailedRequest(Exception):  # noqa: N818  (the request failed, the program 
 
 
 @dataclass
-class Answer:
+class Completion:
     """What a server streamed back; times are seconds on the monotonic clock.
 
     sent           the request was written, its connection open
@@ -89,7 +89,7 @@ class Endpoint:
         self._port = self._parts.port or (443 if self._tls else 80)
         self._address = self._parts.hostname
 
-    async def stream(self, name: str, body: dict[str, Any]) -> Answer:
+    async def stream(self, name: str, body: dict[str, Any]) -> Completion:
         """Send one request and read its stream to the end. Raises FailedRequest.
 
         name  its X-Request-Id, by which many servers' logs call it
@@ -99,12 +99,12 @@ class Endpoint:
         except asyncio.TimeoutError:  # noqa: UP041  (another class before Python 3.11)
             raise FailedRequest(f"no whole answer within {self._timeout_s:g} s") from None
 
-    async def _stream(self, name: str, body: dict[str, Any]) -> Answer:
+    async def _stream(self, name: str, body: dict[str, Any]) -> Completion:
         reader, writer = await self._connection()
         try:
             writer.write(self._request(name, body))
             await writer.drain()
-            answer = Answer(time.perf_counter())
+            answer = Completion(time.perf_counter())
             await self._read(reader, answer)
         except (OSError, asyncio.IncompleteReadError, ValueError) as error:
             raise FailedRequest(f"the connection broke before an answer came: {_words(error)}") from error
@@ -138,7 +138,7 @@ class Endpoint:
             lines.append(f"Authorization: Bearer {self._key}")
         return "\r\n".join([*lines, "", ""]).encode() + content
 
-    async def _read(self, reader: asyncio.StreamReader, answer: Answer) -> None:
+    async def _read(self, reader: asyncio.StreamReader, answer: Completion) -> None:
         status, headers = await _head(reader)
         if status != 200:
             said = b"".join([part async for part in _body(reader, headers)])
@@ -159,7 +159,7 @@ class Endpoint:
         if not done and answer.finish is None:
             raise FailedRequest(f"the stream ended after {answer.pieces} pieces without saying why")
 
-    def _take(self, data: bytes, answer: Answer, now: float) -> None:
+    def _take(self, data: bytes, answer: Completion, now: float) -> None:
         try:
             event = json.loads(data)
             failed = event.get("error")

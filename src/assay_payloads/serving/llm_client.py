@@ -31,7 +31,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from assay_payloads.measuring.rank import Rank
-from assay_payloads.measuring.service_level import Bounds, fewest, percentile
+from assay_payloads.measuring.service_level import LatencyBounds, fewest, percentile
 from assay_payloads.serving.completion import FailedRequest
 from assay_payloads.serving.llm_load import PATHS, Client, Lengths, Stretch
 
@@ -41,7 +41,7 @@ WINDOWS = 20  # points of the series of a run
 SPAN = 256  # a search goes from `rate` this far up and down
 
 
-async def measure(rank: Rank, options: argparse.Namespace, client: Client, bounds: Bounds) -> None:
+async def measure(rank: Rank, options: argparse.Namespace, client: Client, bounds: LatencyBounds) -> None:
     """The scenario that is asked for, and its figures."""
     try:
         model = await client.begin()
@@ -85,7 +85,9 @@ def random_start(rate: float, resolution: float, seed: str) -> float:
     return rate * step ** (random.Random(seed).random() - 0.5)  # noqa: S311  (no secret is made of it)
 
 
-async def search(rank: Rank, rate: float, resolution: float, client: Client, bounds: Bounds) -> Stretch:
+async def search(
+    rank: Rank, rate: float, resolution: float, client: Client, bounds: LatencyBounds
+) -> Stretch:
     """The stretch at the highest rate that keeps the bounds; `resolution`: how close the next lies above.
 
     More failures than are allowed break them too. A server that answers no more afterwards ends the run.
@@ -133,7 +135,7 @@ def too_many_failed(stretch: Stretch, client: Client) -> bool:
     return failed > client.options.max_failed * len(stretch.requests) or not stretch.done
 
 
-def figures(rank: Rank, stretch: Stretch, bounds: Bounds) -> None:
+def figures(rank: Rank, stretch: Stretch, bounds: LatencyBounds) -> None:
     """Print what the stretch came to; percentiles are of the requests that were answered."""
     for name, values in series_of(stretch).items():
         for percent in PERCENTS if values else ():
@@ -300,7 +302,7 @@ def main() -> None:
         rank.fail("one client is one process: its figures would not be the others'")
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # every request under way is an open connection
-    bounds = Bounds(options.ttft_bound_s, options.tpot_bound_s, options.percent)
+    bounds = LatencyBounds(options.ttft_bound_s, options.tpot_bound_s, options.percent)
     with Path(FILE).open("w", buffering=1) as file:  # a line as each ends, whatever ends the run
         asyncio.run(measure(rank, options, Client(options, file), bounds))
     rank.leave()

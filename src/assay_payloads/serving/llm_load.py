@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from itertools import accumulate
 from typing import Any, TextIO
 
-from assay_payloads.measuring.service_level import Bounds, backlog_growth
-from assay_payloads.serving.completion import Answer, Endpoint, FailedRequest
+from assay_payloads.measuring.service_level import LatencyBounds, backlog_growth
+from assay_payloads.serving.completion import Completion, Endpoint, FailedRequest
 
 PATHS = {"completions": "/completions", "chat": "/chat/completions"}
 # Common words: one token each, mostly, in the vocabularies of today's models. What they come to is measured.
@@ -120,7 +120,7 @@ class Stretch:
         due = [request.due_s for request in self.requests]
         return backlog_growth(due, [request.latency for request in self.requests])
 
-    def broken(self, bounds: Bounds) -> list[str]:
+    def broken(self, bounds: LatencyBounds) -> list[str]:
         """Why it is not VALID: bounds that it doesn't prove, a backlog that grows.
 
         A request that failed is a late one.
@@ -259,7 +259,7 @@ class Client:
         said = {k: round(v, 6) if isinstance(v, float) else v for k, v in asdict(request).items()}
         self.file.write(json.dumps(said) + "\n")
 
-    def _note(self, request: Request, answer: Answer, start: float) -> None:
+    def _note(self, request: Request, answer: Completion, start: float) -> None:
         request.sent_s = answer.sent - start
         request.pieces, request.longest_gap_s = answer.pieces, answer.longest_gap_s
         request.prompt_tokens, request.finish = answer.prompt_tokens, answer.finish

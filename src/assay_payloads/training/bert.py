@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertConfig, BertForPreTraining
 
-from assay_payloads.datasets.masked_text import NEXT, NO_WORD, Batch, Shards, collate, masked_words
+from assay_payloads.datasets.masked_text import NEXT, NO_WORD, Batch, MaskedTextShards, collate, masked_words
 from assay_payloads.training.lamb import EPSILON, LAMB
-from assay_payloads.training.training import Benchmark, arguments, train
+from assay_payloads.training.training import TrainingBenchmark, arguments, train
 
 NOT_DECAYED = ("bias", "LayerNorm.weight")
 SIZES = ("vocabulary_size", "width", "layers", "heads", "feedforward", "length")
@@ -69,7 +69,7 @@ class Pretraining(nn.Module):
             own[name].zero_()[: found[0]] = weights
 
 
-class BertTraining(Benchmark):
+class BertTraining(TrainingBenchmark):
     """BERT as a benchmark; a sample, as its throughput counts them, is a token that is no padding."""
 
     name = "bert"
@@ -80,22 +80,24 @@ class BertTraining(Benchmark):
     clip_norm = 1.0
     collate = staticmethod(collate)
 
-    def shards(self, directory: str) -> Shards:
+    def shards(self, directory: str) -> MaskedTextShards:
         """The samples of one of the two directories."""
         options = self.options
-        return Shards(options.data / directory, options.length, options.masked, options.vocabulary_size)
+        return MaskedTextShards(
+            options.data / directory, options.length, options.masked, options.vocabulary_size
+        )
 
     @cached_property
-    def train_set(self) -> Shards:
+    def train_set(self) -> MaskedTextShards:
         """What is trained on."""
         return self.shards("training")
 
     @cached_property
-    def eval_set(self) -> Shards:
+    def eval_set(self) -> MaskedTextShards:
         """What is evaluated on."""
         return self.shards("eval")
 
-    def training_data(self, epoch: int) -> Shards:
+    def training_data(self, epoch: int) -> MaskedTextShards:
         return self.train_set
 
     def train_samples(self) -> int:

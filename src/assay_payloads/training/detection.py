@@ -9,12 +9,12 @@ from torch import nn
 
 from assay_payloads.datasets.coco import Coco
 from assay_payloads.measuring.rank import Rank
-from assay_payloads.training.training import Benchmark
+from assay_payloads.training.training import TrainingBenchmark
 
 MOMENTUM = 0.9
 
 
-class Detection(Benchmark):
+class ObjectDetection(TrainingBenchmark):
     """What the benchmarks on COCO have in common: the splits, the number of classes, the optimiser."""
 
     sample, quality = "images", "AP"

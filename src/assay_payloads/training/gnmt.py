@@ -19,11 +19,11 @@ from torch.nn import functional
 
 from assay_payloads.datasets.parallel_text import PAD
 from assay_payloads.training.training import arguments, train
-from assay_payloads.training.translation import Search, Translation, add_options, check_options
+from assay_payloads.training.translation import BeamSearch, Translation, add_options, check_options
 
 LAYERS = 4  # of the encoder, and of the decoder
 RANGE = 3.2  # over the root of the width: first weights are uniform, up to 0.1 at width 1024
-SEARCH = Search(beam=5, longest=150, length=0.6, coverage=0.1)
+SEARCH = BeamSearch(beam=5, longest=150, length=0.6, coverage=0.1)
 LOWEST = 0.01  # of the learning rate, where its rise begins
 DECAY = 0.5
 State = list[tuple[Tensor, Tensor]]
@@ -124,7 +124,7 @@ class GNMT(nn.Module):
         return logits
 
 
-class Translating:
+class GnmtDecoder:
     """The model in the middle of a beam search: the layers' states of each hypothesis."""
 
     def __init__(self, model: GNMT, source: Tensor, beam: int) -> None:
@@ -163,8 +163,8 @@ class GnmtTraining(Translation):
         rate: float = options.learning_rate * rise * DECAY ** min(falls, options.decay_steps)
         return rate
 
-    def decoder(self, model: nn.Module, source: Tensor) -> tuple[Translating, Search]:
-        return Translating(model, source, SEARCH.beam), SEARCH
+    def decoder(self, model: nn.Module, source: Tensor) -> tuple[GnmtDecoder, BeamSearch]:
+        return GnmtDecoder(model, source, SEARCH.beam), SEARCH
 
     def optimisation(self) -> dict[str, object]:
         options = self.options

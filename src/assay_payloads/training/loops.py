@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from assay_payloads.datasets.feed import Micro, clear_caches, samples_in, stored_bytes
+from assay_payloads.datasets.feed import MicroBatch, clear_caches, samples_in, stored_bytes
 from assay_payloads.measuring.rank import Rank
 from assay_payloads.training.operators import SKIPPED, Profile
 from assay_payloads.training.step import Stepper
 
 if TYPE_CHECKING:
-    from assay_payloads.training.training import Benchmark
+    from assay_payloads.training.training import TrainingBenchmark
 
 # Does so many steps; gives seconds on the slowest rank, samples as the throughput counts them, more figures.
 Window = Callable[[int], tuple[float, float, dict[str, float]]]
@@ -29,13 +29,13 @@ class DivergedError(Exception):
 # On one synthetic batch ----------------------------------------------------------------------------------
 
 
-def synthetic(benchmark: Benchmark) -> None:
+def synthetic(benchmark: TrainingBenchmark) -> None:
     """Warm up, train by windows, print each, then the figures of the whole."""
     rank, options = benchmark.rank, benchmark.options
     stepper = Stepper(benchmark)
     log_size(stepper)
     batch = benchmark.synthetic()
-    micros = [Micro(batch, samples_in(batch))] * benchmark.accumulation
+    micros = [MicroBatch(batch, samples_in(batch))] * benchmark.accumulation
     samples = rank.over_ranks([float(micros[0].samples * len(micros))], "SUM")[0]
     counted = rank.over_ranks([float(benchmark.samples(batch) * len(micros))], "SUM")[0]
 
@@ -59,7 +59,7 @@ def synthetic(benchmark: Benchmark) -> None:
     log_windows(benchmark, window)
 
 
-def log_windows(benchmark: Benchmark, window: Window) -> float:
+def log_windows(benchmark: TrainingBenchmark, window: Window) -> float:
     """Run all windows, print each, then the figures of the whole; the seconds of all."""
     rank, options = benchmark.rank, benchmark.options
     seconds, counted, rates, done = 0.0, 0.0, [], 0
@@ -99,7 +99,7 @@ def mean_losses(rank: Rank, losses: list[torch.Tensor]) -> list[float]:
 # On the data alone ---------------------------------------------------------------------------------------
 
 
-def data_only(benchmark: Benchmark) -> None:
+def data_only(benchmark: TrainingBenchmark) -> None:
     """Read and decode batches as a training would, epoch after epoch: samples/s and bytes/s."""
     rank, data = benchmark.rank, benchmark.training_data(0)
     check_data(benchmark)
@@ -130,7 +130,7 @@ def data_only(benchmark: Benchmark) -> None:
         rank.log("read_rate", every / seconds, unit="B/s", labels={})
 
 
-def check_data(benchmark: Benchmark) -> None:
+def check_data(benchmark: TrainingBenchmark) -> None:
     """Too few samples for the ranks and their workers, said before training begins."""
     rank, options = benchmark.rank, benchmark.options
     samples, step = benchmark.train_samples(), benchmark.global_batch_size

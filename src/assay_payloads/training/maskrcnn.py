@@ -26,7 +26,7 @@ from torchvision.models.resnet import Bottleneck, ResNet
 from torchvision.ops.misc import FrozenBatchNorm2d
 
 from assay_payloads.datasets.coco import CocoImages, Target, average_precision, load_weights
-from assay_payloads.training.detection import Detection
+from assay_payloads.training.detection import ObjectDetection
 from assay_payloads.training.training import arguments, train
 
 FROZEN = ("conv1", "bn1", "layer1")  # with weights of a classifier: what sees edges needs no training
@@ -75,7 +75,7 @@ def detector(options: argparse.Namespace, classes: int) -> MaskRCNN:
     )
 
 
-class Images(CocoImages):  # type: ignore[misc]
+class MaskRcnnImages(CocoImages):  # type: ignore[misc]
     """Images (uint8, 3 × H × W) with their objects, every other one mirrored; or with their number."""
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, Target | int]:
@@ -90,7 +90,7 @@ class Images(CocoImages):  # type: ignore[misc]
         return pixels, target
 
 
-class MaskRcnn(Detection):
+class MaskRcnn(ObjectDetection):
     """What there is to train and to evaluate."""
 
     name, round = "maskrcnn", "v3.1"
@@ -140,14 +140,14 @@ class MaskRcnn(Detection):
         labels = torch.randint(1, self.classes + 1, (OBJECTS,), device=device)
         return pixels, {"boxes": edges.float().to(device), "labels": labels, "masks": masks}
 
-    def training_data(self, epoch: int) -> Images:
+    def training_data(self, epoch: int) -> MaskRcnnImages:
         """Images that have objects."""
-        return Images(self.training, training=True)
+        return MaskRcnnImages(self.training, training=True)
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """COCO's average precision of boxes and of masks, over all images of val2017."""
         found: list[dict[str, Any]] = []
-        for batch in self.feed.evaluation(Images(self.validation, training=False)):
+        for batch in self.feed.evaluation(MaskRcnnImages(self.validation, training=False)):
             seen = model([pixels.float() / 255 for pixels, _ in batch])
             for (_, image), objects in zip(batch, seen, strict=True):
                 found += self.validation.result(image, objects)

@@ -30,7 +30,7 @@ from torch.nn import functional
 
 from assay_payloads.datasets.feed import UnreadableSampleError
 from assay_payloads.measuring.rank import Rank
-from assay_payloads.training.training import Benchmark, arguments, train
+from assay_payloads.training.training import TrainingBenchmark, arguments, train
 
 TOP = 10
 BETAS, EPSILON = (0.9, 0.999), 1e-8
@@ -188,7 +188,7 @@ class Interactions:
         return user, torch.where(rated, items[row], unrated), rated.float()
 
 
-class NCF(Benchmark):
+class NCF(TrainingBenchmark):
     """Which films a user takes."""
 
     name, round = "ncf", "v0.5"

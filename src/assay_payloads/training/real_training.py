@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from assay_payloads.datasets.feed import Micro, clear_caches
+from assay_payloads.datasets.feed import MicroBatch, clear_caches
 from assay_payloads.measuring.rank import END, START
 from assay_payloads.training.checkpoint import Checkpoint
 from assay_payloads.training.loops import DivergedError, check_data, log_size, mean_losses
@@ -15,10 +15,10 @@ from assay_payloads.training.operators import Profile
 from assay_payloads.training.step import Stepper
 
 if TYPE_CHECKING:
-    from assay_payloads.training.training import Benchmark
+    from assay_payloads.training.training import TrainingBenchmark
 
 
-def real(benchmark: Benchmark) -> None:
+def real(benchmark: TrainingBenchmark) -> None:
     """Train and evaluate, block by block, to the target or to the last step allowed; print the figures."""
     rank = benchmark.rank
     check_data(benchmark)
@@ -35,7 +35,7 @@ def real(benchmark: Benchmark) -> None:
     training.run()
 
 
-def state_by_mlperfs_rules(benchmark: Benchmark) -> None:
+def state_by_mlperfs_rules(benchmark: TrainingBenchmark) -> None:
     """What the rules want stated of a training, before it begins."""
     rank, options = benchmark.rank, benchmark.options
     stated = {
@@ -66,7 +66,7 @@ class RealTraining:
     samples    trained, as the throughput counts them
     """
 
-    def __init__(self, benchmark: Benchmark) -> None:
+    def __init__(self, benchmark: TrainingBenchmark) -> None:
         self.benchmark, self.rank, self.options = benchmark, benchmark.rank, benchmark.options
         self.log = self.rank.log if self.rank.rank == 0 else _unprinted  # one rank speaks for all
         self.stepper, self.feed = Stepper(benchmark), benchmark.feed
@@ -190,7 +190,7 @@ class RealTraining:
         for key, (value, unit) in figures.items():
             self.log(key, value, unit=unit, labels={})
 
-    def _all_steps(self) -> Iterator[tuple[list[Micro], float]]:
+    def _all_steps(self) -> Iterator[tuple[list[MicroBatch], float]]:
         """Each step's micro batches on this rank and its samples on all, epoch after epoch."""
         skip = self.step % self.per_epoch
         for epoch in count(self.step // self.per_epoch):

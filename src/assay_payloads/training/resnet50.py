@@ -25,7 +25,7 @@ import torchvision
 from torch.nn import functional
 
 from assay_payloads.datasets.images import CLASSES, image_set, normalised
-from assay_payloads.training.training import Benchmark, arguments, train
+from assay_payloads.training.training import TrainingBenchmark, arguments, train
 
 END_LEARNING_RATE, DECAY_POWER = 1e-4, 2
 
@@ -57,7 +57,7 @@ class LARS(torch.optim.Optimizer):
                 weight.sub_(momentum)
 
 
-class ResNet50(Benchmark):
+class ResNet50(TrainingBenchmark):
     """Classification of images."""
 
     name = "resnet"

@@ -33,7 +33,7 @@ from torchvision.transforms.functional import InterpolationMode, pil_to_tensor, 
 
 from assay_payloads.datasets.feed import UnreadableSampleError
 from assay_payloads.measuring.rank import Rank
-from assay_payloads.training.training import Benchmark, arguments, train
+from assay_payloads.training.training import TrainingBenchmark, arguments, train
 
 ARCHITECTURES = {"deeplabv3plus": models.DeepLabV3Plus, "unet": models.Unet}
 OTHER = "Other"  # class 0 of the reduced set
@@ -143,7 +143,7 @@ def pixels(path: Path) -> torch.Tensor:
         raise UnreadableSampleError(f"{path} can't be read: {type(error).__name__}: {error}") from error
 
 
-class Segmentation(Benchmark):
+class Segmentation(TrainingBenchmark):
     """What there is to train and to evaluate."""
 
     name, round, sample, quality = "a2d2_segmentation", "v3.1", "images", "mean_iou"

@@ -18,15 +18,15 @@ from torchvision import tv_tensors
 from torchvision.transforms import v2
 
 from assay_payloads.datasets.coco import Coco, CocoImages, Target, average_precision
-from assay_payloads.training.detection import Detection
-from assay_payloads.training.ssd_network import Detector, detector, mlperf_tensors
+from assay_payloads.training.detection import ObjectDetection
+from assay_payloads.training.ssd_network import SsdNetwork, detector, mlperf_tensors
 from assay_payloads.training.training import arguments, train
 
 OBJECTS = 7  # a synthetic image has; COCO's have 7.3 on average
 Batch = tuple[torch.Tensor, list[Target]]
 
 
-class Images(CocoImages):  # type: ignore[misc]
+class SsdImages(CocoImages):  # type: ignore[misc]
     """Images of one size (uint8, 3 × S × S) with their objects, in pixels of that size.
 
     For training they are changed by chance as MLPerf's reference does: cropped, mirrored, recoloured. For
@@ -63,13 +63,13 @@ def collate(samples: list[tuple[torch.Tensor, Target]]) -> Batch:
     return torch.stack(images), list(targets)
 
 
-class Ssd(Detection):
+class Ssd(ObjectDetection):
     """What there is to train and to evaluate."""
 
     name, round = "ssd", "v1.1"
     collate = staticmethod(collate)
 
-    def model(self) -> Detector:
+    def model(self) -> SsdNetwork:
         """The detector, on the CPU."""
         model = detector(self.options, self.classes)
         if self.options.mode == "real" and self.rank.rank == 0:
@@ -99,14 +99,14 @@ class Ssd(Detection):
         labels = torch.randint(1, self.classes + 1, (batch, OBJECTS), device=device)
         return images, [{"boxes": b, "labels": n} for b, n in zip(boxes, labels, strict=True)]
 
-    def training_data(self, epoch: int) -> Images:
+    def training_data(self, epoch: int) -> SsdImages:
         """Images that have objects."""
-        return Images(self.training, self.options.image_size, training=True)
+        return SsdImages(self.training, self.options.image_size, training=True)
 
     def evaluate(self, model: nn.Module) -> float:
         """COCO's average precision of boxes, over all images of val2017."""
         found: list[dict[str, Any]] = []
-        data = Images(self.validation, self.options.image_size, training=False)
+        data = SsdImages(self.validation, self.options.image_size, training=False)
         for images, about in self.feed.evaluation(data):
             for seen, image in zip(model(list(images.float() / 255)), about, strict=True):
                 seen["boxes"] *= image["size"].repeat(2) / self.options.image_size

@@ -69,7 +69,7 @@ class Features(nn.Module):
         return OrderedDict((str(number), features) for number, features in enumerate(maps))
 
 
-class Detector(SSD):
+class SsdNetwork(SSD):
     """torchvision's SSD with MLPerf's loss: a mean over images, where torchvision's is one over objects."""
 
     def compute_loss(
@@ -105,7 +105,7 @@ class Detector(SSD):
         }
 
 
-def detector(options: argparse.Namespace, classes: int) -> Detector:
+def detector(options: argparse.Namespace, classes: int) -> SsdNetwork:
     """The network for so many classes beside the background.
 
     options  `image_size`: side in pixels; `blocks`: of each stage; `backbone`: a file of weights, or None
@@ -117,10 +117,12 @@ def detector(options: argparse.Namespace, classes: int) -> Detector:
         [list(ratios) for ratios in ASPECT_RATIOS[:maps]], scales=list(SCALES[-maps - 1 :]), steps=strides
     )
     size = (options.image_size, options.image_size)
-    return Detector(features, boxes, size, classes + 1, score_thresh=0.05, nms_thresh=0.5, _skip_resize=True)
+    return SsdNetwork(
+        features, boxes, size, classes + 1, score_thresh=0.05, nms_thresh=0.5, _skip_resize=True
+    )
 
 
-def mlperf_tensors(model: Detector) -> Iterator[str]:
+def mlperf_tensors(model: SsdNetwork) -> Iterator[str]:
     """Names by which MLPerf's rules of v1.0 and v1.1 know the weights."""
     backbone = model.backbone
     stages = [("", backbone.stem), *((f"stage{n}_", stage) for n, stage in enumerate(backbone.stages, 1))]

@@ -17,11 +17,11 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from assay_payloads.datasets.feed import Micro
+from assay_payloads.datasets.feed import MicroBatch
 from assay_payloads.measuring.rank import Rank
 
 if TYPE_CHECKING:
-    from assay_payloads.training.training import Benchmark
+    from assay_payloads.training.training import TrainingBenchmark
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 PRECISIONS = ("fp32", "tf32", *AUTOCAST)
@@ -30,7 +30,7 @@ PRECISIONS = ("fp32", "tf32", *AUTOCAST)
 class Stepper:
     """The model of a benchmark on this rank's device, its optimiser, and how both take a step."""
 
-    def __init__(self, benchmark: Benchmark) -> None:
+    def __init__(self, benchmark: TrainingBenchmark) -> None:
         self.benchmark, self.rank, self.options = benchmark, benchmark.rank, benchmark.options
         kind, options = self.rank.device.type, self.options
         choose_arithmetic(self.rank, options)
@@ -54,7 +54,7 @@ class Stepper:
         kind, precision = self.rank.device.type, self.options.precision
         return torch.autocast(kind, AUTOCAST.get(precision), enabled=precision in AUTOCAST)
 
-    def take(self, step: int, micros: Sequence[Micro], samples: float) -> torch.Tensor:
+    def take(self, step: int, micros: Sequence[MicroBatch], samples: float) -> torch.Tensor:
         """One step; this rank's loss, on the device: the mean over the ranks is the mean over all terms.
 
         step     from 0: the learning rate follows it
@@ -76,7 +76,7 @@ class Stepper:
         self.scaler.update()
         return loss
 
-    def record(self, micros: Sequence[Micro], samples: float) -> None:
+    def record(self, micros: Sequence[MicroBatch], samples: float) -> None:
         """Record forward and backward of these very micro batches; from here on `take` replays them.
 
         The host then starts one graph a step and not some thousand kernels. Gradients and loss lie in the
@@ -99,7 +99,7 @@ class Stepper:
             loss = self.gradients(micros, samples)
         self.recorded = graph, loss
 
-    def gradients(self, micros: Sequence[Micro], samples: float) -> torch.Tensor:
+    def gradients(self, micros: Sequence[MicroBatch], samples: float) -> torch.Tensor:
         """Forward and backward of all micro batches; gives what `take` gives."""
         total: torch.Tensor | None = None
         for number, (micro, share) in enumerate(zip(micros, self._shares(micros, samples), strict=True), 1):
@@ -114,7 +114,7 @@ class Stepper:
         assert total is not None
         return total
 
-    def _shares(self, micros: Sequence[Micro], samples: float) -> Sequence[float | torch.Tensor]:
+    def _shares(self, micros: Sequence[MicroBatch], samples: float) -> Sequence[float | torch.Tensor]:
         """Each micro batch's share of the terms of the step on all ranks."""
         weights = [w for micro in micros if (w := self.benchmark.weight(micro.batch)) is not None]
         if not weights:

@@ -1,6 +1,6 @@
 """What all training benchmarks share: on one synthetic batch, on real data to a target, on the data alone.
 
-A benchmark is a program that derives from `Benchmark` and ends with
+A benchmark is a program that derives from `TrainingBenchmark` and ends with
 
     if __name__ == "__main__":
         train(ResNet50, arguments(__doc__).parse_args())
@@ -37,7 +37,7 @@ STATED = (
 )
 
 
-class Benchmark:
+class TrainingBenchmark:
     """What one benchmark brings; `train` does everything else, the same for all.
 
     name      as MLPerf's log calls it
@@ -179,7 +179,7 @@ def arguments(doc: str | None, **defaults: Any) -> argparse.ArgumentParser:
     return parser
 
 
-def train(kind: type[Benchmark], options: argparse.Namespace) -> None:
+def train(kind: type[TrainingBenchmark], options: argparse.Namespace) -> None:
     """Do what the options ask for, as one rank of the job."""
     rank = Rank()
     _check(rank, options)
@@ -217,7 +217,7 @@ def _check(rank: Rank, options: argparse.Namespace) -> None:
         rank.fail(f"--data {options.data} is no directory that this rank can see")
 
 
-def _state(benchmark: Benchmark) -> None:
+def _state(benchmark: TrainingBenchmark) -> None:
     rank, options = benchmark.rank, benchmark.options
     for name in STATED:
         rank.log(name, getattr(options, name))

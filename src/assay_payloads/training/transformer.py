@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from assay_payloads.datasets.parallel_text import PAD
 from assay_payloads.training.training import arguments, train
-from assay_payloads.training.translation import Search, Translation, add_options, check_options
+from assay_payloads.training.translation import BeamSearch, Translation, add_options, check_options
 
 BETAS, EPSILON = (0.9, 0.98), 1e-9
 BEAM, LENGTH, MORE = 4, 0.6, 50  # a translation may have so many pieces more than its source
@@ -83,7 +83,7 @@ class Transformer(nn.Module):
         return self.classify(self.decode(target[:, :-1], *self.encode(source)))
 
 
-class Translating:
+class TransformerDecoder:
     """The model in the middle of a beam search. The whole prefix is decoded again for each piece: simple,
     and for sentences of 30 pieces a small part of a training.
     """
@@ -124,8 +124,8 @@ class TransformerTraining(Translation):
         rate: float = self.options.learning_rate * min((step + 1) / steps, math.sqrt(steps / (step + 1)))
         return rate
 
-    def decoder(self, model: nn.Module, source: Tensor) -> tuple[Translating, Search]:
-        return Translating(model, source, BEAM), Search(BEAM, source.shape[1] + MORE, LENGTH)
+    def decoder(self, model: nn.Module, source: Tensor) -> tuple[TransformerDecoder, BeamSearch]:
+        return TransformerDecoder(model, source, BEAM), BeamSearch(BEAM, source.shape[1] + MORE, LENGTH)
 
     def optimisation(self) -> dict[str, object]:
         return {

@@ -26,7 +26,7 @@ from assay_payloads.datasets.parallel_text import (
     padded,
 )
 from assay_payloads.datasets.parallel_text import collate as collate_pairs
-from assay_payloads.training.training import Benchmark
+from assay_payloads.training.training import TrainingBenchmark
 
 SMOOTHING = 0.1
 
@@ -43,7 +43,7 @@ class Decoder(Protocol):
         ...
 
 
-class Search(NamedTuple):
+class BeamSearch(NamedTuple):
     """Beam search.
 
     beam      hypotheses kept a sentence
@@ -100,7 +100,7 @@ def free_after_stop(likely: Tensor, done: Tensor) -> Tensor:
     return torch.where(done[:, None], free, likely)
 
 
-class Translation(Benchmark):
+class Translation(TrainingBenchmark):
     """Its samples are pieces, marks included and padding not, as `counted` sides of a pair have them.
 
     sizes  options that say how large the model is
@@ -113,7 +113,7 @@ class Translation(Benchmark):
     counted: tuple[str, ...] = ("source", "target")
     sizes: tuple[str, ...] = ("width",)
 
-    def decoder(self, model: torch.nn.Module, source: Tensor) -> tuple[Decoder, Search]:
+    def decoder(self, model: torch.nn.Module, source: Tensor) -> tuple[Decoder, BeamSearch]:
         """The model, about to translate source, sentences × length; and how its translations are searched."""
         raise NotImplementedError
 

@@ -30,7 +30,7 @@ from torch.nn import functional
 from assay_payloads.datasets.feed import moved
 from assay_payloads.datasets.kits19 import CLASSES, Cases, Patches
 from assay_payloads.measuring.rank import Rank
-from assay_payloads.training.training import Benchmark, arguments, train
+from assay_payloads.training.training import TrainingBenchmark, arguments, train
 
 PADDING = -2.2  # what preprocessing makes of air
 MOMENTUM, FIRST_RATE = 0.9, 1e-4
@@ -51,7 +51,7 @@ def dice(predicted: Tensor, labels: Tensor) -> Tensor:
     return torch.stack(scores)
 
 
-class UNet3D(Benchmark):
+class UNet3D(TrainingBenchmark):
     """Kidneys and tumours in patches, scored on whole volumes."""
 
     name = "unet3d"

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.analyse.mlperf.log_rules import Check, check_log
+from assay.analyse.mlperf.log_rules import RuleCheck, check_log
 from assay.analyse.mlperf.rounds import init_limit_minutes, keys_of, rule_for, rules_of
 from assay.analyse.mlperf.rules import NOT_VERIFIED, check_set
 from assay.cli.score import command
@@ -20,7 +20,7 @@ from assay.logs.benchmark_names import KNOWN
 from assay.logs.mlperf import training_run
 from assay.logs.outline import outline
 from assay.records import LogOutline, Scalar, TrainingRun
-from assay.targets import ROUNDS, Target, benchmarks_of, era_of
+from assay.targets import ROUNDS, QualityTarget, benchmarks_of, era_of
 from conftest import ROOT
 
 # The tables ----------------------------------------------------------------------------------------------
@@ -195,14 +195,16 @@ WHOLE = {
 REORDERED = ["run_start", *(key for key in WHOLE if key not in ("run_start", "run_stop")), "run_stop"]
 
 
-def judged(tmp_path: Path, lines: dict[str, str], round_: str = "v3.1", before: str = "") -> dict[str, Check]:
+def judged(
+    tmp_path: Path, lines: dict[str, str], round_: str = "v3.1", before: str = ""
+) -> dict[str, RuleCheck]:
     path = tmp_path / "result_0.txt"
     path.write_text(before + "".join(lines.values()))
     run = training_run(path, round_=round_)
     return {check.rule: check for check in check_log(run, outline(path), rules_of(run.benchmark, round_))}
 
 
-def failing(checks: dict[str, Check]) -> dict[str, str]:
+def failing(checks: dict[str, RuleCheck]) -> dict[str, str]:
     return {name: f"{c.where}: {c.evidence}" for name, c in checks.items() if c.state == "fail"}
 
 
@@ -456,7 +458,7 @@ def run(file: str, batch: int = 64, status: str = "success", **facts: Scalar) ->
 
 def of_set(
     runs: list[TrainingRun], factor: float | None = 1.0, round_: str | None = "v3.1"
-) -> dict[str, Check]:
+) -> dict[str, RuleCheck]:
     seen = [LogOutline(r.file, {}, {}, None, None) for r in runs]
     checks = check_set(runs, seen, rules_of("resnet", round_), scaling_factor=factor)
     return {check.rule: check for check in checks if not check.where}
@@ -488,12 +490,12 @@ def test_seeds_that_are_not_logged_are_not_said_to_differ() -> None:
 
 
 def test_a_target_compares_in_its_own_direction() -> None:
-    assert Target(">=", 0.5).reached(0.5)
-    assert not Target(">=", 0.5).reached(0.4999)
-    assert Target("<=", 0.5).reached(0.5)
-    assert not Target("<=", 0.5).reached(0.5001)
-    assert Target(">", 0.5).reached(0.5001)
-    assert not Target(">", 0.5).reached(0.5)
+    assert QualityTarget(">=", 0.5).reached(0.5)
+    assert not QualityTarget(">=", 0.5).reached(0.4999)
+    assert QualityTarget("<=", 0.5).reached(0.5)
+    assert not QualityTarget("<=", 0.5).reached(0.5001)
+    assert QualityTarget(">", 0.5).reached(0.5001)
+    assert not QualityTarget(">", 0.5).reached(0.5)
 
 
 # The command ---------------------------------------------------------------------------------------------

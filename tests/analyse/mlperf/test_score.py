@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.analyse.doubts.result_sets import doubts_of_set
-from assay.analyse.mlperf.rounds import Rule, rule_for
+from assay.analyse.mlperf.rounds import ScoringRule, rule_for
 from assay.analyse.mlperf.score import olympic_mean, score
 from assay.cli.score import command
 from assay.errors import InputError
@@ -49,20 +49,20 @@ def scored(
 @pytest.mark.parametrize(
     ("benchmark", "round_", "rule"),
     [
-        ("resnet", "v0.6", Rule(5)),
-        ("dlrm", "v1.1", Rule(5)),
-        ("dlrm_dcnv2", "v4.0", Rule(10)),
-        ("bert", None, Rule(10)),
-        ("gpt3", "v3.1", Rule(3)),
-        ("unet3d", "v2.1", Rule(40, dropped=4, failures=4)),
-        ("ncf", "v0.5", Rule(100, failures=50, counted=50)),
-        ("ncf", "v0.6", Rule(10)),
+        ("resnet", "v0.6", ScoringRule(5)),
+        ("dlrm", "v1.1", ScoringRule(5)),
+        ("dlrm_dcnv2", "v4.0", ScoringRule(10)),
+        ("bert", None, ScoringRule(10)),
+        ("gpt3", "v3.1", ScoringRule(3)),
+        ("unet3d", "v2.1", ScoringRule(40, dropped=4, failures=4)),
+        ("ncf", "v0.5", ScoringRule(100, failures=50, counted=50)),
+        ("ncf", "v0.6", ScoringRule(10)),
         ("digits", None, None),
         (None, "v3.1", None),
     ],
 )
 def test_the_rule_is_that_of_the_benchmark_and_round(
-    benchmark: str | None, round_: str | None, rule: Rule | None
+    benchmark: str | None, round_: str | None, rule: ScoringRule | None
 ) -> None:
     assert rule_for(benchmark, round_) == rule
 

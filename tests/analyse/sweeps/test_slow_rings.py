@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from assay.analyse.sweeps.figures import Figure, Measured, judged_rings
+from assay.analyse.sweeps.figures import Measured, SweepFigure, judged_rings
 from assay.analyse.sweeps.rings import BORNE, slow_rings
 from assay.records import Point
 
@@ -59,7 +59,7 @@ def test_of_sweeps_whose_rings_lose_no_more_than_is_borne_at_most_one_in_twenty_
 def test_rings_of_a_sweep_are_named_by_what_their_nodes_share() -> None:
     def measured(values: dict[tuple[str, ...], list[float]]) -> Measured:
         hosts = {"--".join(nodes): nodes for nodes in values}
-        figure = Figure(POINT, "higher", {name: values[nodes] for name, nodes in hosts.items()})
+        figure = SweepFigure(POINT, "higher", {name: values[nodes] for name, nodes in hosts.items()})
         return Measured("", {"allreduce": figure}, hosts)
 
     pairs = measured({("a", "b"): [10.0, 9.9], ("b", "c"): [10.0, 9.9], ("d", "e"): [10.0, 9.9]})

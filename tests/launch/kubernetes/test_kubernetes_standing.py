@@ -9,8 +9,15 @@ import pytest
 
 from assay.launch.kubernetes.causes import Cause
 from assay.launch.kubernetes.kinds import Ending
-from assay.launch.kubernetes.refusals import ApiError, Conflict, Gone, NotFound, NotLetIn, refusal
-from assay.launch.kubernetes.standing import Seen, as_placed, is_out_of_reach, outcome
+from assay.launch.kubernetes.refusals import (
+    ApiError,
+    ConflictError,
+    LoginError,
+    NotFoundError,
+    WatchExpiredError,
+    refusal,
+)
+from assay.launch.kubernetes.standing import JobEvidence, as_placed, is_out_of_reach, outcome
 from assay.launch.kubernetes.times import split
 from assay.records import Extent, JobState
 
@@ -40,9 +47,9 @@ def pod(name: str = "p-0", *, exit_code: int | None = None, **meta: str) -> dict
     }
 
 
-def seen(*ends: dict[str, Any], **more: Any) -> Seen:
+def seen(*ends: dict[str, Any], **more: Any) -> JobEvidence:
     usual = {"nodes": 2, "pods": [], "deleted": [], "said": {}, "causes": [], "ending": None, "asked": False}
-    return Seen(**{"ends": ends, **usual, "lost": [], **more})
+    return JobEvidence(**{"ends": ends, **usual, "lost": [], **more})
 
 
 def test_a_job_succeeds_when_every_keeper_says_so() -> None:
@@ -168,7 +175,7 @@ def test_a_pods_time_is_split_into_queue_pull_and_start() -> None:
 @pytest.mark.parametrize(
     ("code", "reason", "message", "kind", "expected"),
     [
-        (401, "Unauthorized", "Unauthorized", NotLetIn, "log in again"),
+        (401, "Unauthorized", "Unauthorized", LoginError, "log in again"),
         (
             403,
             "Forbidden",
@@ -180,9 +187,9 @@ def test_a_pods_time_is_split_into_queue_pull_and_start() -> None:
         (403, "Forbidden", 'violates PodSecurity "restricted:latest"', ApiError, "Pod Security level"),
         (400, "", 'admission webhook "w.x.io" denied the request: no', ApiError, "cluster's own rule"),
         (500, "InternalError", 'failed calling webhook "w": connection refused', ApiError, "does not answer"),
-        (404, "NotFound", "the server could not find the requested resource", NotFound, "not installed"),
-        (409, "AlreadyExists", 'jobs "x" already exists', Conflict, "already exists"),
-        (410, "Expired", "too old resource version", Gone, "too old"),
+        (404, "NotFound", "the server could not find the requested resource", NotFoundError, "not installed"),
+        (409, "AlreadyExists", 'jobs "x" already exists', ConflictError, "already exists"),
+        (410, "Expired", "too old resource version", WatchExpiredError, "too old"),
     ],
 )
 def test_a_refusal_says_what_was_done_what_the_server_said_and_what_to_do(

@@ -58,7 +58,7 @@ def test_a_smoke_pod_is_the_one_on_file(tmp_path: Path, which: str) -> None:
 
 def test_the_resource_is_the_systems_own_else_an_announced_one() -> None:
     offered = smoke.announced(seen(nodes=DEVICES))
-    assert not isinstance(offered, smoke.Unreadable)
+    assert not isinstance(offered, smoke.ReadFailure)
     assert smoke.resource(system(**ASKING), offered, smoke.RDMA) == "rdma/ib0"
     assert smoke.resource(system(), offered, smoke.RDMA) == "rdma/hca_shared"
     assert smoke.resource(system(), {}, smoke.GPU) == "nvidia.com/gpu"

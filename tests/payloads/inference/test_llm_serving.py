@@ -38,7 +38,7 @@ from assay.errors import InputError
 from assay.records import Reading, Scalar, Shape
 from assay.workloads import WORKLOADS
 from assay_payloads.measuring import service_level
-from assay_payloads.measuring.service_level import Bounds, backlog_growth, fewest, percentile, proves
+from assay_payloads.measuring.service_level import LatencyBounds, backlog_growth, fewest, percentile, proves
 from assay_payloads.serving import completion, llm_client, llm_load
 from conftest import ROOT, SUPPORT, require
 from llm_server import Answers, serving
@@ -558,7 +558,7 @@ class Queue:
 @pytest.mark.parametrize("begin", [0.5, 40.0, 700.0])
 @pytest.mark.parametrize("resolution", [0.02, 0.2])
 def test_a_search_comes_as_close_as_it_was_asked_to(begin: float, resolution: float) -> None:
-    queue, bounds = Queue(llm_load, service_s=0.02, requests=500), Bounds(0.2, None, 90.0)
+    queue, bounds = Queue(llm_load, service_s=0.02, requests=500), LatencyBounds(0.2, None, 90.0)
     rank = llm_client.Rank()
     found = asyncio.run(llm_client.search(rank, begin, resolution, queue, bounds))
     assert not found.broken(bounds)
@@ -583,7 +583,7 @@ def test_equal_servers_do_not_give_identical_values() -> None:
     for repeat in range(10):
         queue, begin = Queue(llm_load, 0.02, 500), llm_client.random_start(4.0, 0.01, str(repeat))
         stretch = asyncio.run(
-            llm_client.search(llm_client.Rank(), begin, 0.01, queue, Bounds(0.2, None, 90.0))
+            llm_client.search(llm_client.Rank(), begin, 0.01, queue, LatencyBounds(0.2, None, 90.0))
         )
         found.append(stretch.rate)
     assert len(set(found)) == 10
@@ -596,7 +596,7 @@ def test_equal_servers_do_not_give_identical_values() -> None:
 def test_a_search_without_an_end_says_so(service_s: float, told: str) -> None:
     queue = Queue(llm_load, service_s, requests=100)
     with pytest.raises(SystemExit, match=told):
-        asyncio.run(llm_client.search(llm_client.Rank(), 1.0, 0.1, queue, Bounds(0.2, None, 90.0)))
+        asyncio.run(llm_client.search(llm_client.Rank(), 1.0, 0.1, queue, LatencyBounds(0.2, None, 90.0)))
 
 
 def test_a_server_that_dies_in_a_search_ends_it(tmp_path: Path) -> None:
@@ -627,7 +627,7 @@ def test_a_server_exactly_at_its_bound_is_called_valid_in_one_of_a_hundred_runs(
 
 
 def test_a_request_that_failed_kept_no_bound_and_a_bound_that_is_not_given_is_kept() -> None:
-    bounds = Bounds(first_token_s=1.0, per_token_s=None, percent=99.0)
+    bounds = LatencyBounds(first_token_s=1.0, per_token_s=None, percent=99.0)
     assert not bounds.kept(None, 0.1)
     assert bounds.kept(1.0, None)
     assert not bounds.kept(1.01, 0.0)
@@ -759,7 +759,7 @@ def test_a_search_on_a_real_server_ends_where_its_own_requests_break_the_bounds(
     url, model, _ = transformers_server
     asked: dict[str, Any] = {"model": model, "input_tokens": 32, "output_tokens": 8, "resolution": 1.0}
     alone = load(tmp_path, url, **asked, scenario="users", users=1, requests=8).figure("latency", 50.0)
-    bounds = Bounds(first_token_s=8 * alone, per_token_s=None, percent=60.0)
+    bounds = LatencyBounds(first_token_s=8 * alone, per_token_s=None, percent=60.0)
     asked |= {"requests": 24, "rate": 0.5 / alone, "ttft_bound_s": 8 * alone, "percent": 60.0}
     ran = load(tmp_path, url, **asked, scenario="search")
     assert (ran.code, ran.errors, ran.reading.problems) == (0, "", ())

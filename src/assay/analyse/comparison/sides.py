@@ -21,7 +21,7 @@ Runs = Sequence[Result]
 
 
 @dataclass(frozen=True)
-class Pair:
+class SidePair:
     """Two sides: `b` is compared with `a`, under these names of A and B."""
 
     a: Runs
@@ -78,12 +78,14 @@ def are_ranked(systems: Collection[str], stated: str | None) -> bool:
     return len(systems) > MOST_PAIRED and stated not in systems
 
 
-def against(sides: Mapping[str, Runs], baseline: str) -> list[Pair]:
+def against(sides: Mapping[str, Runs], baseline: str) -> list[SidePair]:
     """Each other side with the baseline."""
-    return [Pair(sides[baseline], runs, (baseline, name)) for name, runs in sides.items() if name != baseline]
+    return [
+        SidePair(sides[baseline], runs, (baseline, name)) for name, runs in sides.items() if name != baseline
+    ]
 
 
-def between(a: str, of_a: Mapping[str, Runs], b: str, of_b: Mapping[str, Runs]) -> list[Pair]:
+def between(a: str, of_a: Mapping[str, Runs], b: str, of_b: Mapping[str, Runs]) -> list[SidePair]:
     """What two references name, system by system; one system each may have different names.
 
     a, b        the references, as they were written
@@ -93,16 +95,16 @@ def between(a: str, of_a: Mapping[str, Runs], b: str, of_b: Mapping[str, Runs]) 
     """
     if len(of_a) == len(of_b) == 1:
         (name_a, side_a), (name_b, side_b) = *of_a.items(), *of_b.items()
-        return [Pair(side_a, side_b, (name_a, name_b) if name_a != name_b else (a, b))]
+        return [SidePair(side_a, side_b, (name_a, name_b) if name_a != name_b else (a, b))]
     if of_a.keys() == of_b.keys():
-        return [Pair(of_a[system], of_b[system], (f"{a}:{system}", f"{b}:{system}")) for system in of_a]
+        return [SidePair(of_a[system], of_b[system], (f"{a}:{system}", f"{b}:{system}")) for system in of_a]
     several, systems = (a, list(of_a)) if len(of_a) > 1 else (b, list(of_b))
     raise InputError(
         f"{several} holds the systems {', '.join(systems)}: name one of them, like {several}:{systems[0]}"
     )
 
 
-def layouts(reference: str, system: str, runs: Runs) -> list[Pair]:
+def layouts(reference: str, system: str, runs: Runs) -> list[SidePair]:
     """Each two shapes of one system with equally many accelerators, fewer workers first: 2x8, 16x1.
 
     Raises InputError where there are no two such shapes.
@@ -115,7 +117,7 @@ def layouts(reference: str, system: str, runs: Runs) -> list[Pair]:
     if not alike:
         shapes = ", ".join(map(str, ordered))
         raise InputError(f"{reference}: no two of its shapes have equally many accelerators: {shapes}")
-    return [Pair(by_shape[a], by_shape[b], (system, system)) for a, b in alike]
+    return [SidePair(by_shape[a], by_shape[b], (system, system)) for a, b in alike]
 
 
 # Metrics ---------------------------------------------------------------------------------------------------
@@ -161,7 +163,7 @@ def primary_metrics(
 
 
 def judge(
-    pairs: Sequence[Pair],
+    pairs: Sequence[SidePair],
     metrics: Metrics,
     *,
     margin: float,
@@ -198,7 +200,7 @@ def judge(
 
 
 def _open(
-    pair: Pair, comparisons: Sequence[Comparison], primary: Mapping[str, str]
+    pair: SidePair, comparisons: Sequence[Comparison], primary: Mapping[str, str]
 ) -> Iterator[OpenQuestion]:
     """Benchmarks of the pair with comparisons, and none of the primary metric."""
     compared: dict[str, set[str]] = {}
@@ -210,7 +212,7 @@ def _open(
             yield OpenQuestion(benchmark, metric, *pair.names, _why(pair, benchmark, metric))
 
 
-def _why(pair: Pair, benchmark: str, metric: str) -> str:
+def _why(pair: SidePair, benchmark: str, metric: str) -> str:
     measured = sum(_measured(side, benchmark, metric) for side in (pair.a, pair.b))
     words = {0: "on neither side", 1: "on one side only", 2: "at no point of both sides that has a ratio"}
     return f"{metric} was measured {words[measured]}"

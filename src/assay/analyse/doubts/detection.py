@@ -14,7 +14,7 @@ COVERED_UNDER_DRIFT = {3: 0.87, 5: 0.72, 10: 0.44, 40: 0.01}
 
 
 @dataclass(frozen=True)
-class Detection:
+class DetectionRates:
     """One test's rates by number of runs, for pairs or one side alone.
 
     trouble      what is looked for, against the run-to-run spread
@@ -37,43 +37,43 @@ class Detection:
         return [*([] if self.slight is None else [self.slight]), (self.trouble, self.power)]
 
 
-POWER: dict[str, Detection] = {
-    "drift": Detection(
+POWER: dict[str, DetectionRates] = {
+    "drift": DetectionRates(
         "a drift of ±2 spreads",
         {3: 0.044, 5: 0.227, 10: 0.778, 40: 1.0},
         ("a drift of ±1 spread", {3: 0.023, 5: 0.056, 10: 0.196, 40: 0.865}),
         {3: 0.013, 5: 0.012, 10: 0.012, 40: 0.013},
         {3: 0.012, 5: 0.012, 10: 0.009, 40: 0.011},
     ),
-    "dependence": Detection(
+    "dependence": DetectionRates(
         "a correlation of 0.5 from run to run",
         {3: 0.0, 5: 0.0, 10: 0.087, 40: 0.665},
         None,
         {3: 0.0, 5: 0.0, 10: 0.008, 40: 0.01},
         {3: 0.0, 5: 0.0, 10: 0.007, 40: 0.013},
     ),
-    "two-modes": Detection(
+    "two-modes": DetectionRates(
         "two groups 10 spreads apart",
         {3: 0.0, 5: 0.184, 10: 0.905, 40: 1.0},
         ("two groups 6 spreads apart", {3: 0.0, 5: 0.052, 10: 0.297, 40: 0.925}),
         {3: 0.0, 5: 0.006, 10: 0.003, 40: 0.0},
         {3: 0.0, 5: 0.003, 10: 0.004, 40: 0.0},
     ),
-    "one-far-off": Detection(
+    "one-far-off": DetectionRates(
         "one run 10 spreads off",
         {3: 0.043, 5: 0.544, 10: 0.999, 40: 1.0},
         ("one run 5 spreads off", {3: 0.021, 5: 0.129, 10: 0.521, 40: 0.823}),
         {3: 0.012, 5: 0.013, 10: 0.011, 40: 0.013},
         {3: 0.014, 5: 0.037, 10: 0.111, 40: 0.407},
     ),
-    "warm-up": Detection(
+    "warm-up": DetectionRates(
         "a first quarter slower by 5 spreads of a window",
         {3: 0.938, 5: 1.0, 10: 1.0, 40: 1.0},
         ("a first quarter slower by 2 spreads of a window", {3: 0.372, 5: 0.911, 10: 1.0, 40: 1.0}),
         {3: 0.013, 5: 0.012, 10: 0.013, 40: 0.013},
         {3: 0.011, 5: 0.008, 10: 0.011, 40: 0.011},
     ),
-    "learns-nothing": Detection(
+    "learns-nothing": DetectionRates(
         "a loss that only wobbles",
         {3: 0.801, 5: 0.807, 10: 0.797, 40: 0.798},
         None,

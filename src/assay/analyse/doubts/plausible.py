@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.analyse.doubts.case import Case, CaseDoubtKind, Side
 from assay.analyse.expectations.accelerators import of_name
-from assay.analyse.expectations.references import HALF, Reference, matching, workload_of
+from assay.analyse.expectations.references import HALF, PublishedFigure, matching, workload_of
 from assay.analyse.expectations.shares import accelerator_name, arithmetic_of, number_format
 from assay.analyse.statistics.ratio import mean
 from assay.records import Shape
@@ -118,7 +118,7 @@ MFU_FAR_BELOW = CaseDoubtKind(
 )
 
 
-def _published(side: Side, number_format: str) -> tuple[Reference, ...]:
+def _published(side: Side, number_format: str) -> tuple[PublishedFigure, ...]:
     """What was published of one accelerator of this kind; empty where the run is not of that kind."""
     result = side.group.samples[0].result
     name, trial = accelerator_name(result), result.run.trial

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from assay.analyse.doubts.case import percent
 from assay.analyse.scaling.batches import Kind
 from assay.analyse.scaling.laws import Fit, HeldOut
-from assay.analyse.scaling.steps import Step
+from assay.analyse.scaling.steps import ScalingStep
 from assay.records import Doubt, DoubtKind
 
 WORTH_SAYING = 0.02  # a size off the others' curve by less changes no decision, however surely it is off
@@ -35,7 +35,7 @@ SUPERLINEAR = DoubtKind(
 _BATCH_AND_NODES = "the smaller size on other nodes, with as large a batch per rank as the larger has"
 
 
-def superlinear(steps: Sequence[Step], metric: str) -> Iterator[Doubt]:
+def superlinear(steps: Sequence[ScalingStep], metric: str) -> Iterator[Doubt]:
     """Steps that gain more than their ranks, beyond what the runs' scatter explains.
 
     Of curves that scale perfectly at most 5 % raise it; steps without an interval raise it from 5 % above.
@@ -51,7 +51,7 @@ def superlinear(steps: Sequence[Step], metric: str) -> Iterator[Doubt]:
             )
 
 
-def _impossible(step: Step) -> str:
+def _impossible(step: ScalingStep) -> str:
     """`4x8 is 2.18 times as fast as 2x8, and 2 times the ranks can give at most 2: 2x8 lost at least 8 %`."""
     share, most = percent(step.lost), f"{step.at_most:.3g}"
     lost = f"at least {share}" if step.gain.low else f"about {share} or more (too few runs for an interval)"
@@ -61,7 +61,7 @@ def _impossible(step: Step) -> str:
     )
 
 
-def _cause(step: Step, metric: str) -> tuple[str, str]:
+def _cause(step: ScalingStep, metric: str) -> tuple[str, str]:
     """What the batches say of the cause, and what to repeat to find it."""
     smaller, larger = step.batches
     if metric == "time_to_train" and smaller is not None and larger is not None and smaller != larger:

@@ -85,7 +85,7 @@ def of_curve(curve: Curve, scaling: Scaling, results: Iterable[Result]) -> Itera
 
 
 @dataclass(frozen=True)
-class Exchange:
+class GradientExchange:
     """Steps of a training, and exchanges of as many bytes as its gradients have, of the same sessions."""
 
     gradient_bytes: int
@@ -94,7 +94,7 @@ class Exchange:
     exchange: Group
 
 
-def measured(group: Group, results: Iterable[Result]) -> Exchange | None:
+def measured(group: Group, results: Iterable[Result]) -> GradientExchange | None:
     """What a step of a training's runs takes, and one exchange of its gradients; None where none was timed.
 
     results  among them all-reduces, of which those count that `of_curve` counts
@@ -111,7 +111,7 @@ def measured(group: Group, results: Iterable[Result]) -> Exchange | None:
     sessions = {session_of(s) for s in found} & {session_of(s) for s in steps}
     if not sessions:
         return None
-    return Exchange(
+    return GradientExchange(
         gradient_bytes,
         measured_bytes,
         _group(group.point, "step_time", steps, sessions),

@@ -20,7 +20,7 @@ HALF = ("fp16", "bf16")
 
 
 @dataclass(frozen=True)
-class Reference:
+class PublishedFigure:
     """One published figure.
 
     accelerators  names of the devices that it holds for
@@ -45,12 +45,14 @@ class Reference:
         return self.value / self.ranks
 
 
-def _resnet50(accelerators: tuple[str, ...], ranks: int, value: float, what: str, source: str) -> Reference:
-    return Reference("resnet50", "throughput", accelerators, HALF, ranks, None, value, what, source)
+def _resnet50(
+    accelerators: tuple[str, ...], ranks: int, value: float, what: str, source: str
+) -> PublishedFigure:
+    return PublishedFigure("resnet50", "throughput", accelerators, HALF, ranks, None, value, what, source)
 
 
-def _allreduce(ranks: int, nodes: int, value: float, what: str) -> Reference:
-    return Reference("allreduce", "busbw", _V100, (), ranks, nodes, value, what, _REDBOOK)
+def _allreduce(ranks: int, nodes: int, value: float, what: str) -> PublishedFigure:
+    return PublishedFigure("allreduce", "busbw", _V100, (), ranks, nodes, value, what, _REDBOOK)
 
 
 REFERENCES = (
@@ -77,7 +79,7 @@ _PUBLISHED_WITH: dict[str, dict[str, object]] = {"resnet50": {"image_size": 224,
 
 def matching(
     workload: str, metric: str, accelerator: str, number_format: str, ranks: int, nodes: int | None
-) -> tuple[Reference, ...]:
+) -> tuple[PublishedFigure, ...]:
     """What was published for this; throughput of one accelerator is held against that on any number."""
     return tuple(
         r

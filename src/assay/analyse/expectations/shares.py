@@ -13,7 +13,7 @@ from typing import Literal
 from assay.analyse.comparison.groups import Group, Metrics, group
 from assay.analyse.exchange import fabrics
 from assay.analyse.expectations.accelerators import Accelerator, of_name
-from assay.analyse.expectations.references import Reference, matching, workload_of
+from assay.analyse.expectations.references import PublishedFigure, matching, workload_of
 from assay.analyse.statistics.ratio import one_side
 from assay.records import Estimate, Point, Result, Run, Scalar, Shape
 from assay.units import factor
@@ -37,7 +37,7 @@ class Normal:
     high: float
     each: bool
     verdict: Verdict
-    references: tuple[Reference, ...]
+    references: tuple[PublishedFigure, ...]
 
 
 @dataclass(frozen=True)

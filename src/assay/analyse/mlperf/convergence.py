@@ -35,7 +35,7 @@ Speed = Literal["as the references", "suspiciously fast", "slow", "unknown"]
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceConvergence:
     """Converged runs at one batch size.
 
     std     no smaller than the evaluation grid allows
@@ -125,7 +125,7 @@ def _by_batch_size(runs: Sequence[Result]) -> dict[int | None, list[Result]]:
     return found
 
 
-def _references(known: Sequence[Result], unit: Unit) -> list[Reference]:
+def _references(known: Sequence[Result], unit: Unit) -> list[ReferenceConvergence]:
     """One a batch size, smallest first; only runs that converged tell how far it is."""
     made = []
     for batch_size, runs in _by_batch_size(known).items():
@@ -137,7 +137,7 @@ def _references(known: Sequence[Result], unit: Unit) -> list[Reference]:
         mean = of_set.mean.length
         variance = math.fsum((x - mean) ** 2 for x in lengths) / (len(lengths) - 1)
         std = max(math.sqrt(variance), _rounding(of_set))
-        made.append(Reference(batch_size, len(lengths), mean, std, _hidden(of_set)))
+        made.append(ReferenceConvergence(batch_size, len(lengths), mean, std, _hidden(of_set)))
     return sorted(made, key=lambda r: r.batch_size)
 
 
@@ -155,7 +155,7 @@ def _hidden(of_set: TrainingSet) -> float:
     return of_set.grid or 0.0 if of_set.tied else 0.0
 
 
-def _nearest(batch_size: int, references: Sequence[Reference]) -> list[Reference]:
+def _nearest(batch_size: int, references: Sequence[ReferenceConvergence]) -> list[ReferenceConvergence]:
     """The reference at that size, else the next below and the next above; none beyond them."""
     exact = [r for r in references if r.batch_size == batch_size]
     if exact:
@@ -165,7 +165,7 @@ def _nearest(batch_size: int, references: Sequence[Reference]) -> list[Reference
     return [below[-1], above[0]] if below and above else []
 
 
-def _expected(batch_size: int, near: Sequence[Reference], own: TrainingSet) -> Estimate:
+def _expected(batch_size: int, near: Sequence[ReferenceConvergence], own: TrainingSet) -> Estimate:
     """Prediction interval of the mean of so many runs, wider by what tied runs hide."""
     first, last = near[0], near[-1]
     share = 0.0 if first is last else (batch_size - first.batch_size) / (last.batch_size - first.batch_size)

@@ -41,7 +41,7 @@ _CAUSES: Final = {
 
 
 @dataclass(frozen=True)
-class Cause:
+class TimeCause:
     """One step on the way from A's mean minutes to B's: what it adds, and the factor that this is."""
 
     name: str
@@ -71,7 +71,7 @@ class Decomposition:
     system: Estimate
     undecided: str
     grid: tuple[float, float] | None
-    causes: tuple[Cause, ...]
+    causes: tuple[TimeCause, ...]
     margin: float
     verdict: Verdict
     reason: str
@@ -245,10 +245,10 @@ def _length_weight(found: Factors, a: TrainingSet, b: TrainingSet) -> float:
     return log_mean(b.mean.training, a.mean.training) / found.parts.mean_minutes
 
 
-def _causes(found: Factors, a: TrainingSet) -> tuple[Cause, ...]:
+def _causes(found: Factors, a: TrainingSet) -> tuple[TimeCause, ...]:
     words = {"unit": a.unit, "unit_one": a.unit[:-1]}
     return tuple(
-        Cause(
+        TimeCause(
             _CAUSES[part.name].format(**words),
             part.factor,
             part.minutes,

@@ -14,12 +14,12 @@ from typing import Final
 
 from assay.analyse.mlperf.inference_targets import (
     OFFLINE_MINIMUM,
-    Bounds,
+    AcceptedRange,
     has_todays_scenarios,
     inference_task,
     latency_bounds_ns,
 )
-from assay.analyse.mlperf.log_rules import Check, State
+from assay.analyse.mlperf.log_rules import RuleCheck, State
 from assay.records import InferenceRun, Stated
 
 MIN_DURATION_MS: Final = 600_000
@@ -65,7 +65,7 @@ _OFFICIAL: Final[dict[str, tuple[Setting, ...]]] = {
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceAccuracy:
     """What the reference implementation reaches, in fp32, on the whole data set of the rules.
 
     samples   of that data set
@@ -81,9 +81,9 @@ class Reference:
 # Models that are the rules' own. Source: MLPerf inference rules, "Benchmarks": ImageNet's validation set, the
 # part of OpenImages that MLPerf chose, and the windows of 384 tokens of SQuAD v1.1's questions.
 _REFERENCES: Final = {
-    "resnet50": Reference(50_000, 224, 0.7646),
-    "retinanet": Reference(24_781, 800, 0.3755),
-    "bert-large": Reference(10_833, 384, 0.90874),
+    "resnet50": ReferenceAccuracy(50_000, 224, 0.7646),
+    "retinanet": ReferenceAccuracy(24_781, 800, 0.3755),
+    "bert-large": ReferenceAccuracy(10_833, 384, 0.90874),
 }
 _ASKED_SHARE: Final = 0.99
 
@@ -103,7 +103,7 @@ def asked_accuracy(stated: Mapping[str, object]) -> float | None:
     return round(_ASKED_SHARE * reference.accuracy, 9)
 
 
-def check_inference(run: InferenceRun) -> tuple[Check, ...]:
+def check_inference(run: InferenceRun) -> tuple[RuleCheck, ...]:
     """Every check of one run: LoadGen's own verdict, then the settings that it was given."""
     return (
         _performance(run),
@@ -119,17 +119,17 @@ def check_inference(run: InferenceRun) -> tuple[Check, ...]:
     )
 
 
-def _performance(run: InferenceRun) -> Check:
+def _performance(run: InferenceRun) -> RuleCheck:
     name = "a result of performance"
     validity = run.stated.get("result_validity")
     where = validity.where if validity else ""
     if run.mode is not None and run.mode.startswith("Accuracy"):
-        return Check(name, "not applicable", run.problem)
+        return RuleCheck(name, "not applicable", run.problem)
     if run.problem:
-        return Check(name, "fail", run.problem, where)
+        return RuleCheck(name, "fail", run.problem, where)
     if validity is None:
-        return Check(name, "not applicable", "the program states no validity")
-    return Check(name, "ok", f"{run.validity}, {run.mode or 'no mode is stated'}", where)
+        return RuleCheck(name, "not applicable", "the program states no validity")
+    return RuleCheck(name, "ok", f"{run.validity}, {run.mode or 'no mode is stated'}", where)
 
 
 def unmet_settings(
@@ -167,77 +167,81 @@ def task_of(run: InferenceRun) -> tuple[str, str]:
     return (run.place.benchmark, run.place.round) if run.place else ("", "")
 
 
-def _settings(run: InferenceRun) -> Iterator[Check]:
+def _settings(run: InferenceRun) -> Iterator[RuleCheck]:
     for setting in _official(run.scenario, *task_of(run)):
         key = next((key for key in setting.keys if key in run.stated), None)
         if key is None:
-            yield Check(setting.name, "not applicable", f"the logs don't state {setting.keys[0]}")
+            yield RuleCheck(setting.name, "not applicable", f"the logs don't state {setting.keys[0]}")
             continue
         value, where = run.stated[key].value, run.stated[key].where
-        yield Check(setting.name, _meets(setting, value), _asked(setting, key, value), where)
+        yield RuleCheck(setting.name, _meets(setting, value), _asked(setting, key, value), where)
 
 
-def _data_set(run: InferenceRun) -> Check:
+def _data_set(run: InferenceRun) -> RuleCheck:
     name = "data set"
     task = inference_task(*task_of(run))
     stated = run.stated.get("qsl_reported_total_count")
     if task is None:
-        return Check(name, "not applicable", "the benchmark, or the size of its data set, is not known")
+        return RuleCheck(name, "not applicable", "the benchmark, or the size of its data set, is not known")
     if stated is None:
-        return Check(name, "not applicable", "the logs don't state qsl_reported_total_count")
+        return RuleCheck(name, "not applicable", "the logs don't state qsl_reported_total_count")
     evidence = f"qsl_reported_total_count is {stated.value}, the data set of the rules has {task.samples}"
-    return Check(name, "ok" if stated.value == task.samples else "fail", evidence, stated.where)
+    return RuleCheck(name, "ok" if stated.value == task.samples else "fail", evidence, stated.where)
 
 
-def _latency_bound(run: InferenceRun) -> Check:
+def _latency_bound(run: InferenceRun) -> RuleCheck:
     name = "latency bound"
     scenario = run.place.scenario if run.place else ""
     benchmark, round_ = task_of(run)
     bounds = latency_bounds_ns(benchmark, scenario, round_)
     stated = {key: run.stated[key] for key in bounds if key in run.stated}
     if not stated:
-        return Check(name, "not applicable", "no bound is known for it, or the logs state no such latency")
+        return RuleCheck(
+            name, "not applicable", "no bound is known for it, or the logs state no such latency"
+        )
     above = [key for key, said in stated.items() if not _within(said, bounds[key])]
     where = stated[(above or list(stated))[0]].where
     shown = [f"{key} is {stated[key].value}, allowed are {bounds[key]:.0f}" for key in above or stated]
-    return Check(name, "fail" if above else "ok", "; ".join(shown), where)
+    return RuleCheck(name, "fail" if above else "ok", "; ".join(shown), where)
 
 
 def _within(said: Stated, most: float) -> bool:
     return isinstance(said.value, int | float) and said.value <= most
 
 
-def _accuracy_run(run: InferenceRun) -> Check:
+def _accuracy_run(run: InferenceRun) -> RuleCheck:
     name = "accuracy run"
     if reason := _no_accuracy_is_due(run):
-        return Check(name, "not applicable", reason)
+        return RuleCheck(name, "not applicable", reason)
     if run.accuracy is None:
-        return Check(name, "fail", "no folder accuracy lies next to performance")
-    return Check(name, "fail" if run.accuracy.problem else "ok", run.accuracy.problem or "there is one")
+        return RuleCheck(name, "fail", "no folder accuracy lies next to performance")
+    return RuleCheck(name, "fail" if run.accuracy.problem else "ok", run.accuracy.problem or "there is one")
 
 
-def _accuracy_target(run: InferenceRun) -> Check:
+def _accuracy_target(run: InferenceRun) -> RuleCheck:
     name = "accuracy target"
     if reason := _no_accuracy_is_due(run):
-        return Check(name, "not applicable", reason)
+        return RuleCheck(name, "not applicable", reason)
     if run.accuracy is None or run.accuracy.problem:
-        return Check(name, "not applicable", "no accuracy is known")
+        return RuleCheck(name, "not applicable", "no accuracy is known")
     if run.place and run.place.division == "open":
-        return Check(name, "not applicable", "the open division asks for none")
+        return RuleCheck(name, "not applicable", "the open division asks for none")
     task = inference_task(*task_of(run))
     if task is None or not task.accuracy:
-        return Check(name, "not applicable", "the target of this benchmark in its round is not known here")
+        return RuleCheck(
+            name, "not applicable", "the target of this benchmark in its round is not known here"
+        )
     stated = run.accuracy.figures
     missing = [metric for metric in task.accuracy if metric not in stated]
     if missing:
-        return Check(name, "fail", f"accuracy.txt has no {', '.join(missing)}")
+        return RuleCheck(name, "fail", f"accuracy.txt has no {', '.join(missing)}")
     missed = [metric for metric, bounds in task.accuracy.items() if not _holds(bounds, stated[metric])]
     where = stated[(missed or list(task.accuracy))[0]].where
     shown = [f"{m} is {stated[m].value}, accepted is {task.accuracy[m]}" for m in missed or task.accuracy]
-    return Check(name, "fail" if missed else "ok", "; ".join(shown), where)
+    return RuleCheck(name, "fail" if missed else "ok", "; ".join(shown), where)
 
 
-def _holds(bounds: Bounds, stated: Stated) -> bool:
+def _holds(bounds: AcceptedRange, stated: Stated) -> bool:
     return isinstance(stated.value, int | float) and bounds.holds(stated.value)
 
 
@@ -262,43 +266,43 @@ def _meets(setting: Setting, value: object) -> State:
     return "ok" if close or (value > setting.value and not setting.exact) else "fail"
 
 
-def _seeds(run: InferenceRun) -> Check:
+def _seeds(run: InferenceRun) -> RuleCheck:
     name = "seeds of a round"
     stated = [key for key in _SEEDS if key in run.stated]
     zero = [key for key in stated if run.stated[key].value == 0]
     if not stated:
-        return Check(name, "not applicable", "the logs state no seeds")
+        return RuleCheck(name, "not applicable", "the logs state no seeds")
     if zero:
-        return Check(name, "fail", f"0, LoadGen's default: {', '.join(zero)}", run.stated[zero[0]].where)
-    return Check(name, "ok", f"{len(stated)} seeds are set", run.stated[stated[0]].where)
+        return RuleCheck(name, "fail", f"0, LoadGen's default: {', '.join(zero)}", run.stated[zero[0]].where)
+    return RuleCheck(name, "ok", f"{len(stated)} seeds are set", run.stated[stated[0]].where)
 
 
-def _no_test_mode(run: InferenceRun) -> Check:
+def _no_test_mode(run: InferenceRun) -> RuleCheck:
     name = "no test mode"
     if run.place and run.place.audit:
-        return Check(name, "fail", f"the run lies in the folder of the audit test {run.place.audit}")
+        return RuleCheck(name, "fail", f"the run lies in the folder of the audit test {run.place.audit}")
     stated = [key for key in _TEST_MODES if key in run.stated]
     on = [key for key in stated if run.stated[key].value]
     if not stated:
-        return Check(name, "not applicable", "the logs don't state how queries were issued")
+        return RuleCheck(name, "not applicable", "the logs don't state how queries were issued")
     where = run.stated[(on or stated)[0]].where
-    return Check(name, "fail" if on else "ok", f"on: {', '.join(on)}" if on else "none is on", where)
+    return RuleCheck(name, "fail" if on else "ok", f"on: {', '.join(on)}" if on else "none is on", where)
 
 
-def _errors(run: InferenceRun) -> Check:
+def _errors(run: InferenceRun) -> RuleCheck:
     name = "no errors"
     errors = run.stated.get("num_errors")
     if errors is None:
-        return Check(name, "not applicable", "no detail log counts them")
-    return Check(name, "fail" if errors.value else "ok", f"num_errors is {errors.value}", errors.where)
+        return RuleCheck(name, "not applicable", "no detail log counts them")
+    return RuleCheck(name, "fail" if errors.value else "ok", f"num_errors is {errors.value}", errors.where)
 
 
-def _agreement(run: InferenceRun) -> Check:
+def _agreement(run: InferenceRun) -> RuleCheck:
     name = "summary and detail log agree"
     if run.contradictions:
-        return Check(name, "fail", "; ".join(run.contradictions[:3]))
+        return RuleCheck(name, "fail", "; ".join(run.contradictions[:3]))
     if len(run.files) < 2:
-        return Check(
+        return RuleCheck(
             name, "not applicable", f"only {run.files[0] if run.files else 'neither'} states anything"
         )
-    return Check(name, "ok", "in every key that both state")
+    return RuleCheck(name, "ok", "in every key that both state")

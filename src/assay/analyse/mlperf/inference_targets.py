@@ -30,7 +30,7 @@ _SAME: Final = {  # other names of a benchmark
 
 
 @dataclass(frozen=True)
-class Bounds:
+class AcceptedRange:
     """Values of a metric that the closed division accepts; `most` None: no upper limit."""
 
     least: float
@@ -56,7 +56,7 @@ class InferenceTask:
     """
 
     samples: int
-    accuracy: Mapping[str, Bounds]
+    accuracy: Mapping[str, AcceptedRange]
     offline_minimum: int
 
 
@@ -66,16 +66,16 @@ class _Row:
 
     samples: int
     reference: Mapping[str, float] = field(default_factory=dict)
-    bounds: Mapping[str, Bounds] = field(default_factory=dict)
+    bounds: Mapping[str, AcceptedRange] = field(default_factory=dict)
     share: float = 0.99
     offline_minimum: int | None = None
     since: tuple[int, int] = _FIRST_ROUND
     until: tuple[int, int] = _LAST_ROUND
 
 
-def _length(metric: str, reference: float, longest: float | None = None) -> dict[str, Bounds]:
+def _length(metric: str, reference: float, longest: float | None = None) -> dict[str, AcceptedRange]:
     """Answers may be a tenth shorter than the reference's; longest: what they may exceed by a tenth."""
-    return {metric: Bounds(0.9 * reference, None if longest is None else 1.1 * longest)}
+    return {metric: AcceptedRange(0.9 * reference, None if longest is None else 1.1 * longest)}
 
 
 def _rouge(one: float, two: float, longest: float) -> dict[str, float]:
@@ -97,8 +97,8 @@ _TABLE: Final[Mapping[str, tuple[_Row, ...]]] = {
         _Row(
             5_000,
             bounds={
-                "CLIP_SCORE": Bounds(31.68631873, 31.81331801),
-                "FID_SCORE": Bounds(23.01085758, 23.95007626),
+                "CLIP_SCORE": AcceptedRange(31.68631873, 31.81331801),
+                "FID_SCORE": AcceptedRange(23.01085758, 23.95007626),
             },
         ),
     ),
@@ -214,7 +214,7 @@ def inference_task(benchmark: str, round_: str = "") -> InferenceTask | None:
         return None
     [row] = rows
     share = float(match[2]) / 100 if match[2] else row.share
-    asked = {metric: Bounds(round(share * value, 9)) for metric, value in row.reference.items()}
+    asked = {metric: AcceptedRange(round(share * value, 9)) for metric, value in row.reference.items()}
     minimum = row.offline_minimum or min(OFFLINE_MINIMUM, row.samples)
     return InferenceTask(row.samples, {**asked, **row.bounds}, minimum)
 

@@ -46,7 +46,7 @@ class Amounts(NamedTuple):
         return self.start + self.training + self.evaluation + self.rest
 
 
-class Part(NamedTuple):
+class Effect(NamedTuple):
     """What one cause adds to A's mean minutes on the way to B's."""
 
     name: str
@@ -55,13 +55,13 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Parts:
+class Effects:
     """The difference T_B − T_A in minutes, whole; `mean_minutes` is L(T_B, T_A).
 
     A part's share of the difference over `mean_minutes` is the logarithm of its factor.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[Effect, ...]
     mean_minutes: float
 
     def log_of(self, factor: Factor | None = None) -> float:
@@ -76,7 +76,7 @@ class Factors:
     confidence  of each interval
     """
 
-    parts: Parts
+    parts: Effects
     time: LogInterval
     convergence: LogInterval
     system: LogInterval
@@ -106,21 +106,21 @@ def mean_run(runs: Sequence[Amounts]) -> Amounts:
     return Amounts(*(math.fsum(column) / len(runs) for column in zip(*runs, strict=True)))
 
 
-def decompose(a: Amounts, b: Amounts) -> Parts:
+def decompose(a: Amounts, b: Amounts) -> Effects:
     """What takes A's minutes to B's. Raises ValueError where a side took no time."""
     whole = log_mean(b.minutes, a.minutes)
     if whole <= 0:
         raise ValueError("a run that took no time can't be split")
     length = _moved(a.training, b.training, a.length, b.length)
     evaluations = _moved(a.evaluation, b.evaluation, a.evaluations, b.evaluations)
-    return Parts(
+    return Effects(
         (
-            Part("length", "convergence", length),
-            Part("evaluations", "convergence", evaluations),
-            Part("start", "system", b.start - a.start),
-            Part("training", "system", b.training - a.training - length),
-            Part("evaluation", "system", b.evaluation - a.evaluation - evaluations),
-            Part("rest", "system", b.rest - a.rest),
+            Effect("length", "convergence", length),
+            Effect("evaluations", "convergence", evaluations),
+            Effect("start", "system", b.start - a.start),
+            Effect("training", "system", b.training - a.training - length),
+            Effect("evaluation", "system", b.evaluation - a.evaluation - evaluations),
+            Effect("rest", "system", b.rest - a.rest),
         ),
         whole,
     )
@@ -152,7 +152,7 @@ def factors(
     # equal seeds give equal lengths in a block: where these vary between blocks, no spread is hidden
     equal_in_blocks = paired and len({run.length for run in a}) > 1
 
-    def interval(of: Callable[[Parts], float]) -> LogInterval:
+    def interval(of: Callable[[Effects], float]) -> LogInterval:
         samples = [[of(split) for split in splits] for splits in without]
         if equal_in_blocks and _alike(samples):
             return LogInterval(of(parts), 0.0, len(a))

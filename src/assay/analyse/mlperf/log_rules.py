@@ -12,19 +12,19 @@ from typing import Literal
 
 from assay.analyse.mlperf.rounds import (
     OPEN_DIVISION_FREE,
-    Keys,
+    RequiredKeys,
     RoundRules,
     allowed_values,
     init_limit_minutes,
 )
 from assay.records import LoggedKey, LogOutline, Scalar, TrainingRun
-from assay.targets import Target
+from assay.targets import QualityTarget
 
 State = Literal["ok", "fail", "not applicable"]
 
 
 @dataclass(frozen=True)
-class Check:
+class RuleCheck:
     """One rule held against one log, or against the set.
 
     rule      in a few words
@@ -38,7 +38,7 @@ class Check:
     where: str = ""
 
 
-def check_log(run: TrainingRun, seen: LogOutline, rules: RoundRules) -> tuple[Check, ...]:
+def check_log(run: TrainingRun, seen: LogOutline, rules: RoundRules) -> tuple[RuleCheck, ...]:
     """Every check of one log."""
     free = _first(seen, "submission_division") == "open" and not rules.binds_open
     targets = () if free else rules.targets
@@ -55,50 +55,50 @@ def check_log(run: TrainingRun, seen: LogOutline, rules: RoundRules) -> tuple[Ch
     )
 
 
-def _understood(run: TrainingRun, seen: LogOutline) -> Check:
+def _understood(run: TrainingRun, seen: LogOutline) -> RuleCheck:
     name = "every MLPerf line understood"
     if seen.skipped_at:
         lines = ", ".join(map(str, seen.skipped_at))
-        return Check(name, "fail", f"not these lines: {lines}", _at(run, seen.skipped_at[0]))
+        return RuleCheck(name, "fail", f"not these lines: {lines}", _at(run, seen.skipped_at[0]))
     if not seen.keys:
-        return Check(name, "fail", run.problem or "no MLPerf log line", run.file)
+        return RuleCheck(name, "fail", run.problem or "no MLPerf log line", run.file)
     total = sum(key.count for key in seen.keys.values())
-    return Check(name, "ok", f"{total} lines", run.file)
+    return RuleCheck(name, "ok", f"{total} lines", run.file)
 
 
-def _keys(run: TrainingRun, seen: LogOutline, keys: Keys | None) -> Iterator[Check]:
+def _keys(run: TrainingRun, seen: LogOutline, keys: RequiredKeys | None) -> Iterator[RuleCheck]:
     """Keys that have to stand in the log: one check where all is well, else one a key."""
     once, some = "keys that stand exactly once", "keys that stand at least once"
     if keys is None:
         why = f"what {run.round or 'an unknown round'} asks for isn't known"
-        yield Check(once, "not applicable", why, run.file)
-        yield Check(some, "not applicable", why, run.file)
+        yield RuleCheck(once, "not applicable", why, run.file)
+        yield RuleCheck(some, "not applicable", why, run.file)
         return
     division = _first(seen, "submission_division")
     asked = [key for key in keys.once if not (division == "open" and key in OPEN_DIVISION_FREE)]
     wrong = [check for key in asked if (check := _not_once(run, key, seen.keys.get(key)))]
     repeated = [key for key in asked if (found := seen.keys.get(key)) and found.count > 1]
     alike = f"; said alike by several ranks: {', '.join(repeated)}" if repeated else ""
-    yield from wrong or [Check(once, "ok", f"{len(asked)} keys{alike}", run.file)]
+    yield from wrong or [RuleCheck(once, "ok", f"{len(asked)} keys{alike}", run.file)]
     groups = [*((key,) for key in keys.some), *keys.either]
     missing = [group for group in groups if not any(key in seen.keys for key in group)]
     for group in missing:
-        yield Check(f"at least one {' or '.join(group)}", "fail", "found none", run.file)
+        yield RuleCheck(f"at least one {' or '.join(group)}", "fail", "found none", run.file)
     if not missing:
-        yield Check(some, "ok", f"{len(groups)} keys or pairs of keys", run.file)
+        yield RuleCheck(some, "ok", f"{len(groups)} keys or pairs of keys", run.file)
 
 
-def _not_once(run: TrainingRun, key: str, found: LoggedKey | None) -> Check | None:
+def _not_once(run: TrainingRun, key: str, found: LoggedKey | None) -> RuleCheck | None:
     name = f"exactly one {key}"
     if found is None:
-        return Check(name, "fail", "found none", run.file)
+        return RuleCheck(name, "fail", "found none", run.file)
     if found.count == 1 or len(found.values) == 1:
         return None
     said = ", ".join(str(value) for value in found.values)
-    return Check(name, "fail", f"found {found.count} that differ: {said}", _at(run, found.lines[1]))
+    return RuleCheck(name, "fail", f"found {found.count} that differ: {said}", _at(run, found.lines[1]))
 
 
-def _values(run: TrainingRun, seen: LogOutline, round_: str | None) -> Iterator[Check]:
+def _values(run: TrainingRun, seen: LogOutline, round_: str | None) -> Iterator[RuleCheck]:
     for key, allowed in allowed_values(round_).items():
         found = seen.keys.get(key)
         if found is None:  # whether it has to be there is another check
@@ -107,10 +107,10 @@ def _values(run: TrainingRun, seen: LogOutline, round_: str | None) -> Iterator[
         evidence = f"is {', '.join(str(value) or 'empty' for value in wrong or found.values)}"
         if wrong:
             evidence += f"; expected {allowed.expected}"
-        yield Check(key, "fail" if wrong else "ok", evidence, _at(run, found.lines[0]))
+        yield RuleCheck(key, "fail" if wrong else "ok", evidence, _at(run, found.lines[0]))
 
 
-def _order(run: TrainingRun, seen: LogOutline) -> Check:
+def _order(run: TrainingRun, seen: LogOutline) -> RuleCheck:
     name = "initialisation, then the run"
     places = [
         (seen.keys[key].lines[0], key)
@@ -118,41 +118,43 @@ def _order(run: TrainingRun, seen: LogOutline) -> Check:
         if key in seen.keys
     ]
     if len(places) < 2:
-        return Check(name, "not applicable", f"{len(places)} of their starts and stops in the log", run.file)
+        return RuleCheck(
+            name, "not applicable", f"{len(places)} of their starts and stops in the log", run.file
+        )
     for (line, key), (after, follower) in pairwise(places):
         if after < line:
             evidence = f"{follower} (line {after}) before {key} (line {line})"
-            return Check(name, "fail", evidence, _at(run, after))
+            return RuleCheck(name, "fail", evidence, _at(run, after))
     if seen.run_s is not None and seen.run_s <= 0:
         evidence = f"run_stop is {-seen.run_s:.3f} s before run_start"
-        return Check(name, "fail", evidence, _at(run, places[-1][0]))
+        return RuleCheck(name, "fail", evidence, _at(run, places[-1][0]))
     told = ", ".join(f"{key} {line}" for line, key in places)
-    return Check(name, "ok", f"lines: {told}", _at(run, places[0][0]))
+    return RuleCheck(name, "ok", f"lines: {told}", _at(run, places[0][0]))
 
 
-def _status(run: TrainingRun, seen: LogOutline) -> Check:
+def _status(run: TrainingRun, seen: LogOutline) -> RuleCheck:
     name = "run_stop says success or aborted"
     stop = seen.keys.get("run_stop")
     where = _at(run, stop.lines[0]) if stop else run.file
     if run.status in ("success", "aborted"):
-        return Check(name, "ok", run.status, where)
-    return Check(name, "fail", run.problem, where)
+        return RuleCheck(name, "ok", run.status, where)
+    return RuleCheck(name, "fail", run.problem, where)
 
 
-def _caches(run: TrainingRun, seen: LogOutline) -> Check:
+def _caches(run: TrainingRun, seen: LogOutline) -> RuleCheck:
     name = "caches cleared before the run"
     key = "run_clear_caches" if run.round == "v0.5" else "cache_clear"
     claimed = seen.keys.get(key)
     if claimed is None:
-        return Check(name, "fail", f"no {key} in the log", run.file)
+        return RuleCheck(name, "fail", f"no {key} in the log", run.file)
     if seen.cache_failure:
         line, said = seen.cache_failure
-        return Check(name, "fail", f"{key} is claimed, but the log says: {said}", _at(run, line))
+        return RuleCheck(name, "fail", f"{key} is claimed, but the log says: {said}", _at(run, line))
     if False in claimed.values:
-        return Check(name, "fail", f"{key} is false", _at(run, claimed.lines[0]))
+        return RuleCheck(name, "fail", f"{key} is false", _at(run, claimed.lines[0]))
     if _cleared_late(seen, claimed):
-        return Check(name, "fail", f"{key} comes after run_start", _at(run, claimed.lines[0]))
-    return Check(name, "ok", f"{key} claimed, nothing in the log against it", _at(run, claimed.lines[0]))
+        return RuleCheck(name, "fail", f"{key} comes after run_start", _at(run, claimed.lines[0]))
+    return RuleCheck(name, "ok", f"{key} claimed, nothing in the log against it", _at(run, claimed.lines[0]))
 
 
 def _cleared_late(seen: LogOutline, claimed: LoggedKey) -> bool:
@@ -163,25 +165,25 @@ def _cleared_late(seen: LogOutline, claimed: LoggedKey) -> bool:
     return start is not None and claimed.lines[0] > start.lines[0]
 
 
-def _initialisation(run: TrainingRun, seen: LogOutline, round_: str | None) -> Check:
+def _initialisation(run: TrainingRun, seen: LogOutline, round_: str | None) -> RuleCheck:
     name = "initialisation within its limit"
     division = _first(seen, "submission_division")
     limit = init_limit_minutes(round_, division if isinstance(division, str) else None)
     if limit is None or seen.init_s is None:
         why = "no limit is known" if limit is None else "init_start or init_stop is missing"
-        return Check(name, "not applicable", why, run.file)
+        return RuleCheck(name, "not applicable", why, run.file)
     state: State = "ok" if seen.init_s < limit * 60 else "fail"
     where = _at(run, seen.keys["init_stop"].lines[0])
-    return Check(name, state, f"{seen.init_s / 60:.2f} of {limit:g} minutes", where)
+    return RuleCheck(name, state, f"{seen.init_s / 60:.2f} of {limit:g} minutes", where)
 
 
-def _target(run: TrainingRun, seen: LogOutline, target: Target) -> Check:
+def _target(run: TrainingRun, seen: LogOutline, target: QualityTarget) -> RuleCheck:
     """The last evaluation before run_stop is the one that a run may stop on."""
     name = f"target {target}"
     last = target.of(seen.evaluations)
     if last is None:
         logged = ", ".join(metric or "a number without a name" for metric in seen.evaluations) or "none"
-        return Check(name, "fail", f"no such evaluation before run_stop; logged: {logged}", run.file)
+        return RuleCheck(name, "fail", f"no such evaluation before run_stop; logged: {logged}", run.file)
     value, line = last
     reached = target.reached(value)
     evidence = f"last evaluation {value:.6g}"
@@ -189,14 +191,14 @@ def _target(run: TrainingRun, seen: LogOutline, target: Target) -> Check:
         evidence += "; run_stop says aborted: " + (
             "the two contradict" if reached else "one of the runs that did not converge"
         )
-        return Check(name, "fail" if reached else "not applicable", evidence, _at(run, line))
-    return Check(name, "ok" if reached else "fail", evidence, _at(run, line))
+        return RuleCheck(name, "fail" if reached else "not applicable", evidence, _at(run, line))
+    return RuleCheck(name, "ok" if reached else "fail", evidence, _at(run, line))
 
 
-def _no_target(run: TrainingRun, rules: RoundRules) -> Check:
+def _no_target(run: TrainingRun, rules: RoundRules) -> RuleCheck:
     of = f"{rules.benchmark or 'this benchmark'} in {rules.round or 'an unknown round'}"
     why = f"the open division has none for {of}" if rules.targets else f"none is known for {of}"
-    return Check("target reached", "not applicable", why, run.file)
+    return RuleCheck("target reached", "not applicable", why, run.file)
 
 
 def _first(seen: LogOutline, key: str) -> Scalar:

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from assay.records import Scalar
-from assay.targets import ROUNDS, Target, binds_open_division, era_of
+from assay.targets import ROUNDS, QualityTarget, binds_open_division, era_of
 from assay.units import counted
 
 # Runs of a result ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Rule:
+class ScoringRule:
     """How a benchmark's runs become one score.
 
     runs      that a result needs
@@ -33,10 +33,10 @@ class Rule:
     counted: int | None = None
 
 
-_FIVE, _TEN, _THREE = Rule(runs=5), Rule(runs=10), Rule(runs=3)
-_UNET3D = Rule(runs=40, dropped=4, failures=4)
-_NCF_V05 = Rule(runs=100, failures=50, counted=50)
-_RULES: Final[Mapping[str, Rule]] = {
+_FIVE, _TEN, _THREE = ScoringRule(runs=5), ScoringRule(runs=10), ScoringRule(runs=3)
+_UNET3D = ScoringRule(runs=40, dropped=4, failures=4)
+_NCF_V05 = ScoringRule(runs=100, failures=50, counted=50)
+_RULES: Final[Mapping[str, ScoringRule]] = {
     **dict.fromkeys(("resnet", "ssd", "retinanet", "maskrcnn", "dlrm"), _FIVE),
     **dict.fromkeys(("gnmt", "transformer", "ncf", "minigo", "bert", "rnnt", "dlrm_dcnv2"), _TEN),
     **dict.fromkeys(("stable_diffusion", "gnn", "rgat", "llama2_70b_lora", "llama31_8b", "flux1"), _TEN),
@@ -46,7 +46,7 @@ _RULES: Final[Mapping[str, Rule]] = {
 }
 
 
-def rule_for(benchmark: str | None, round_: str | None) -> Rule | None:
+def rule_for(benchmark: str | None, round_: str | None) -> ScoringRule | None:
     """The rule of a benchmark, by the name of its result folder; None where no rule is known.
 
     >>> rule_for("unet3d", "v3.1")
@@ -61,7 +61,7 @@ def rule_for(benchmark: str | None, round_: str | None) -> Rule | None:
 
 
 @dataclass(frozen=True)
-class Keys:
+class RequiredKeys:
     """What a log of a round has to state.
 
     once    exactly once; ranks that repeat each other word for word do no harm
@@ -74,7 +74,7 @@ class Keys:
     either: tuple[tuple[str, ...], ...] = ()
 
 
-_V05 = Keys(once=("run_start", "run_stop", "run_final"), some=("run_clear_caches", "eval_accuracy"))
+_V05 = RequiredKeys(once=("run_start", "run_stop", "run_final"), some=("run_clear_caches", "eval_accuracy"))
 _RUN = ("init_stop", "run_start", "run_stop")
 _SUBMISSION = ("submission_benchmark", "submission_division")
 _SUBMITTER = ("submission_org", "submission_platform")
@@ -89,27 +89,29 @@ _CONFIG = ("config_filename",)
 _SOME = ("cache_clear", "init_start", "eval_accuracy")
 _EITHER = (("epoch_start", "block_start"), ("epoch_stop", "block_stop"))
 _EVALUATIONS = (("eval_start", "block_start"), ("eval_stop", "block_stop"))
-_SINCE: Final[Mapping[str, Keys]] = {
+_SINCE: Final[Mapping[str, RequiredKeys]] = {
     "v0.5": _V05,
-    "v0.6": Keys(
+    "v0.6": RequiredKeys(
         once=(*_SUBMISSION, *_SUBMITTER, *_STATUS, "submission_poc_name", "submission_entry", *_RUN),
         some=(*_SOME, "eval_start", "eval_stop"),
         either=_EITHER,
     ),
-    "v0.7": Keys((*_SUBMISSION, *_SUBMITTER, *_STATUS, *_RUN, *_SAMPLES), _SOME, (*_EITHER, *_EVALUATIONS)),
-    "v1.0": Keys(
+    "v0.7": RequiredKeys(
+        (*_SUBMISSION, *_SUBMITTER, *_STATUS, *_RUN, *_SAMPLES), _SOME, (*_EITHER, *_EVALUATIONS)
+    ),
+    "v1.0": RequiredKeys(
         (*_SUBMISSION, *_SUBMITTER, *_STATUS, *_RUN, *_SAMPLES, *_ACCUMULATION),
         _SOME,
         (*_EITHER, *_EVALUATIONS),
     ),
-    "v4.1": Keys(
+    "v4.1": RequiredKeys(
         (*_SUBMISSION, *_SUBMITTER, *_RUN, *_SAMPLES, *_ACCUMULATION), _SOME, (*_EITHER, *_EVALUATIONS)
     ),
-    "v5.0": Keys((*_SUBMISSION, *_RUN, *_SAMPLES, *_ACCUMULATION), _SOME, (*_EITHER, *_EVALUATIONS)),
-    "v5.1": Keys(
+    "v5.0": RequiredKeys((*_SUBMISSION, *_RUN, *_SAMPLES, *_ACCUMULATION), _SOME, (*_EITHER, *_EVALUATIONS)),
+    "v5.1": RequiredKeys(
         (*_SUBMISSION, *_SUBMITTER, *_RUN, *_SAMPLES, *_ACCUMULATION), _SOME, (*_EITHER, *_EVALUATIONS)
     ),
-    "v6.1": Keys(
+    "v6.1": RequiredKeys(
         (*_SUBMISSION, *_SUBMITTER, *_RUN, *_SAMPLES, *_ACCUMULATION, *_PRECISIONS, *_PARALLELISM, *_CONFIG),
         _SOME,
         (*_EITHER, *_EVALUATIONS),
@@ -118,7 +120,7 @@ _SINCE: Final[Mapping[str, Keys]] = {
 OPEN_DIVISION_FREE: Final = frozenset(_ACCUMULATION)  # asked for in the closed division only
 
 
-def keys_of(round_: str | None) -> Keys | None:
+def keys_of(round_: str | None) -> RequiredKeys | None:
     """What a log has to state in a round; None where the round isn't known."""
     if round_ not in ROUNDS:
         return None
@@ -127,7 +129,7 @@ def keys_of(round_: str | None) -> Keys | None:
 
 
 @dataclass(frozen=True)
-class Allowed:
+class AllowedValues:
     """What keys may state, where they are in a log, in the rounds from `since` to `until`.
 
     expected  what `accepts` asks for, as text
@@ -141,8 +143,10 @@ class Allowed:
     until: str | None = None
 
 
-def _one_of(words: Collection[str], keys: tuple[str, ...], since: str, until: str | None = None) -> Allowed:
-    return Allowed(keys, since, ", ".join(sorted(words)), lambda value: value in words, until)
+def _one_of(
+    words: Collection[str], keys: tuple[str, ...], since: str, until: str | None = None
+) -> AllowedValues:
+    return AllowedValues(keys, since, ", ".join(sorted(words)), lambda value: value in words, until)
 
 
 def _is_whole(value: Scalar) -> bool:
@@ -163,16 +167,16 @@ _STATUSES = ("cloud", "onprem", "preview", "research")
 _ALLOWED: Final = (
     _one_of(("closed", "open"), ("submission_division",), "v0.5"),
     _one_of(_STATUSES, ("submission_status",), "v0.5", until="v4.0"),  # later logs may leave it empty
-    Allowed(_SUBMITTER, "v0.7", "a name", lambda value: value != ""),
+    AllowedValues(_SUBMITTER, "v0.7", "a name", lambda value: value != ""),
     _one_of(_FORMATS_V60, _PRECISIONS, "v6.0", until="v6.0"),
     _one_of((*_FORMATS_V60, "mxfp6"), _PRECISIONS, "v6.1"),
-    Allowed(_PARALLELISM, "v6.0", "a whole number", _is_whole, until="v6.0"),
-    Allowed(_PARALLELISM, "v6.1", "a whole number of at least 1", _counts),
-    Allowed(_CONFIG, "v6.1", "a name", lambda value: value != ""),
+    AllowedValues(_PARALLELISM, "v6.0", "a whole number", _is_whole, until="v6.0"),
+    AllowedValues(_PARALLELISM, "v6.1", "a whole number of at least 1", _counts),
+    AllowedValues(_CONFIG, "v6.1", "a name", lambda value: value != ""),
 )
 
 
-def allowed_values(round_: str | None) -> dict[str, Allowed]:
+def allowed_values(round_: str | None) -> dict[str, AllowedValues]:
     """What a round's keys may state, by key; an unknown round is taken as the first.
 
     >>> allowed_values("v6.1")["micro_batch_size"].expected, "micro_batch_size" in allowed_values("v5.1")
@@ -215,9 +219,9 @@ class RoundRules:
 
     benchmark: str | None
     round: str | None
-    runs: Rule | None
-    targets: tuple[Target, ...]
-    keys: Keys | None
+    runs: ScoringRule | None
+    targets: tuple[QualityTarget, ...]
+    keys: RequiredKeys | None
     binds_open: bool = False
 
     def __str__(self) -> str:

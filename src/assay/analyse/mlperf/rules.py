@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from assay.analyse.mlperf.log_rules import Check, State, check_log
+from assay.analyse.mlperf.log_rules import RuleCheck, State, check_log
 from assay.analyse.mlperf.rounds import RoundRules
 from assay.records import LogOutline, Scalar, TrainingRun
 from assay.targets import ROUNDS, benchmarks_of, era_of
@@ -20,7 +20,7 @@ def check_set(
     rules: RoundRules,
     *,
     scaling_factor: float | None,
-) -> tuple[Check, ...]:
+) -> tuple[RuleCheck, ...]:
     """Every check of a set: those of the set first, then those of each log in the order of the runs.
 
     outlines  of the same files in the same order
@@ -38,35 +38,37 @@ def check_set(
     return tuple(checks)
 
 
-def _known_round(rules: RoundRules) -> Check:
+def _known_round(rules: RoundRules) -> RuleCheck:
     name = "benchmark is one of the round's"
     if rules.round not in ROUNDS or rules.benchmark is None:
         missing = "the benchmark" if rules.benchmark is None else f"round {rules.round or 'of these logs'}"
-        return Check(name, "not applicable", f"{missing} isn't known; say it with --round or by the folder")
+        return RuleCheck(
+            name, "not applicable", f"{missing} isn't known; say it with --round or by the folder"
+        )
     if era_of(rules.benchmark, rules.round):
-        return Check(name, "ok", f"{rules.benchmark} in {rules.round}")
+        return RuleCheck(name, "ok", f"{rules.benchmark} in {rules.round}")
     known = ", ".join(benchmarks_of(rules.round))
-    return Check(name, "fail", f"{rules.round} has no {rules.benchmark}; it has {known}")
+    return RuleCheck(name, "fail", f"{rules.round} has no {rules.benchmark}; it has {known}")
 
 
-def _number_of_runs(runs: Sequence[TrainingRun], rules: RoundRules) -> Check:
+def _number_of_runs(runs: Sequence[TrainingRun], rules: RoundRules) -> RuleCheck:
     name = "number of runs"
     if rules.runs is None:
-        return Check(name, "not applicable", "no rule is known for the benchmark")
+        return RuleCheck(name, "not applicable", "no rule is known for the benchmark")
     needed = rules.runs.runs
-    return Check(name, "ok" if len(runs) == needed else "fail", f"{len(runs)} of {needed} result files")
+    return RuleCheck(name, "ok" if len(runs) == needed else "fail", f"{len(runs)} of {needed} result files")
 
 
-def _failures(runs: Sequence[TrainingRun], rules: RoundRules) -> Check:
+def _failures(runs: Sequence[TrainingRun], rules: RoundRules) -> RuleCheck:
     name = "runs that did not converge"
     if rules.runs is None:
-        return Check(name, "not applicable", "no rule is known for the benchmark")
+        return RuleCheck(name, "not applicable", "no rule is known for the benchmark")
     failed = sum(run.status == "aborted" for run in runs)
     state: State = "ok" if failed <= rules.runs.failures else "fail"
-    return Check(name, state, f"{failed} of {len(runs)}; at most {rules.runs.failures} may")
+    return RuleCheck(name, state, f"{failed} of {len(runs)}; at most {rules.runs.failures} may")
 
 
-def _seeds(runs: Sequence[TrainingRun]) -> Check:
+def _seeds(runs: Sequence[TrainingRun]) -> RuleCheck:
     name = "seeds differ"
     by_seed: dict[Scalar, list[str]] = defaultdict(list)
     for run in runs:
@@ -74,32 +76,32 @@ def _seeds(runs: Sequence[TrainingRun]) -> Check:
             by_seed[seed].append(run.file)
     shared = [f"{', '.join(files)} have seed {seed}" for seed, files in by_seed.items() if len(files) > 1]
     if shared:
-        return Check(name, "fail", "; ".join(shared[:5]))
+        return RuleCheck(name, "fail", "; ".join(shared[:5]))
     logged = sum(map(len, by_seed.values()))
     if len(runs) < 2 or logged < len(runs):
-        return Check(name, "not applicable", f"{logged} of {len(runs)} runs log a seed")
-    return Check(name, "ok", f"{len(by_seed)} seeds in {len(runs)} runs")
+        return RuleCheck(name, "not applicable", f"{logged} of {len(runs)} runs log a seed")
+    return RuleCheck(name, "ok", f"{len(by_seed)} seeds in {len(runs)} runs")
 
 
-def _one_configuration(runs: Sequence[TrainingRun]) -> Check:
+def _one_configuration(runs: Sequence[TrainingRun]) -> RuleCheck:
     name = "one configuration"
     batches = {run.global_batch_size for run in runs if run.global_batch_size is not None}
     benchmarks = {run.benchmark for run in runs if run.benchmark is not None}
     if len(benchmarks) > 1:
-        return Check(name, "fail", f"benchmarks {', '.join(sorted(benchmarks))}")
+        return RuleCheck(name, "fail", f"benchmarks {', '.join(sorted(benchmarks))}")
     if len(batches) > 1:
-        return Check(name, "fail", f"global batch sizes {', '.join(map(str, sorted(batches)))}")
+        return RuleCheck(name, "fail", f"global batch sizes {', '.join(map(str, sorted(batches)))}")
     if not batches or len(runs) < 2:
-        return Check(
+        return RuleCheck(
             name, "not applicable", "a single run" if len(runs) < 2 else "no run logs its batch size"
         )
-    return Check(name, "ok", f"global batch size {batches.pop()} in all runs")
+    return RuleCheck(name, "ok", f"global batch size {batches.pop()} in all runs")
 
 
-def _scaling(factor: float | None) -> Check:
+def _scaling(factor: float | None) -> RuleCheck:
     name = "scaling factor"
     if factor is None:
-        return Check(name, "fail", "scaling.json is there and can't be understood")
+        return RuleCheck(name, "fail", "scaling.json is there and can't be understood")
     if factor == 1:
-        return Check(name, "not applicable", "no scaling.json, or a factor of 1")
-    return Check(name, "ok", f"{factor:.6g} from scaling.json")
+        return RuleCheck(name, "not applicable", "no scaling.json, or a factor of 1")
+    return RuleCheck(name, "ok", f"{factor:.6g} from scaling.json")

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Final
 
-from assay.analyse.mlperf.log_rules import Check
-from assay.analyse.mlperf.rounds import RoundRules, Rule, rule_for
+from assay.analyse.mlperf.log_rules import RuleCheck
+from assay.analyse.mlperf.rounds import RoundRules, ScoringRule, rule_for
 from assay.records import Doubt, DoubtKind, TrainingRun
 from assay.units import counted
 
@@ -42,7 +42,7 @@ class Score:
     std: float | None
     runs: int
     converged: int
-    rule: Rule | None
+    rule: ScoringRule | None
     doubts: tuple[Doubt, ...]
 
 
@@ -63,7 +63,7 @@ class ScoredSet:
     score: Score
     doubts: tuple[Doubt, ...]
     rules: RoundRules | None = None
-    checks: tuple[Check, ...] = ()
+    checks: tuple[RuleCheck, ...] = ()
     stated_minutes: float | None = None
 
 
@@ -173,7 +173,7 @@ NOT_CONVERGED = DoubtKind(
 )
 
 
-def _obstacles(runs: Sequence[TrainingRun], rule: Rule | None, benchmark: str | None) -> list[Doubt]:
+def _obstacles(runs: Sequence[TrainingRun], rule: ScoringRule | None, benchmark: str | None) -> list[Doubt]:
     """Why the rule gives no score; empty where it does."""
     if rule is None:
         return [
@@ -201,7 +201,7 @@ def _obstacles(runs: Sequence[TrainingRun], rule: Rule | None, benchmark: str | 
     return doubts
 
 
-def _failures_counted(failed: int, rule: Rule) -> Doubt:
+def _failures_counted(failed: int, rule: ScoringRule) -> Doubt:
     return NOT_CONVERGED.doubt(
         f"{failed} of {rule.runs} runs did not converge; the rules take them for the slowest"
     )

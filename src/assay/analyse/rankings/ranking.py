@@ -40,7 +40,7 @@ Basis = Literal["total", "accelerator"]
 
 
 @dataclass(frozen=True)
-class Standing:
+class RankPosition:
     """A system's place in one order.
 
     place     from 1, by the mean
@@ -74,8 +74,8 @@ class Ranked:
     accelerator: str
     value: Estimate
     per_accelerator: Estimate
-    total: Standing
-    each: Standing
+    total: RankPosition
+    each: RankPosition
     minutes: float | None = None
     scaled_minutes: float | None = None
 
@@ -125,7 +125,7 @@ class Ranking:
         return tuple(sorted(found, key=lambda s: standing(s, basis).place))
 
 
-def standing(system: Ranked, basis: Basis) -> Standing:
+def standing(system: Ranked, basis: Basis) -> RankPosition:
     """The system's place by one of the two measures."""
     return system.total if basis == "total" else system.each
 
@@ -239,7 +239,7 @@ def _shifted(pairs: Pairs, cost: Sequence[float]) -> Pairs:
     return {(a, b): pair._replace(centre=pair.centre + cost[b] - cost[a]) for (a, b), pair in pairs.items()}
 
 
-def _standings(slow: Sequence[float], pairs: Pairs, *, whole: bool) -> list[Standing]:
+def _standings(slow: Sequence[float], pairs: Pairs, *, whole: bool) -> list[RankPosition]:
     """The standings of all.
 
     whole  these are all systems; else none of them is known to be possibly the best
@@ -250,7 +250,7 @@ def _standings(slow: Sequence[float], pairs: Pairs, *, whole: bool) -> list[Stan
     bounds = behind_the_best(judged, pairs)
     groups = apart(judged, pairs)
     return [
-        Standing(
+        RankPosition(
             place[at],
             _behind(at, order, slow, bounds.get(at)),
             _may_lead(bounds.get(at), whole=whole),

@@ -16,7 +16,7 @@ WITHOUT_INTERVAL = 1.05  # times the ranks' ratio, from which a gain without an 
 
 
 @dataclass(frozen=True)
-class Step:
+class ScalingStep:
     """What `larger` gains over `smaller`, two neighbouring sizes of one curve.
 
     gain     speed of the larger over that of the smaller; the lower ends of all steps hold together in 95 %
@@ -51,7 +51,7 @@ class Step:
         return larger / self.at_most
 
 
-def steps(groups: Sequence[Group], better: Better) -> tuple[Step, ...]:
+def steps(groups: Sequence[Group], better: Better) -> tuple[ScalingStep, ...]:
     """The steps between neighbours; of a curve that scales perfectly 5 % have an impossible one.
 
     groups  of one curve, one a number of ranks, the fewest first
@@ -66,10 +66,10 @@ def step_confidence(steps: int) -> float:
     return 1 - 2 * FALSE_ALARMS / max(1, steps)
 
 
-def _step(smaller: Group, larger: Group, better: Better, confidence: float) -> Step:
+def _step(smaller: Group, larger: Group, better: Better, confidence: float) -> ScalingStep:
     larger = larger.in_unit(smaller.point.unit)
     sides = (smaller, larger) if better == "higher" else (larger, smaller)  # a time is inverted
-    return Step(
+    return ScalingStep(
         smaller.point.shape,
         larger.point.shape,
         ratio(*sides, confidence=confidence).estimate,

@@ -19,7 +19,7 @@ from assay.analyse.scaling import laws
 from assay.analyse.scaling.batches import Kind, kind_of, one_training
 from assay.analyse.scaling.curve import Curve
 from assay.analyse.scaling.laws import Fit, HeldOut, Size
-from assay.analyse.scaling.steps import Step, steps
+from assay.analyse.scaling.steps import ScalingStep, steps
 from assay.analyse.spending import Prices, Spending, spending
 from assay.analyse.statistics.intervals import ratio_end
 from assay.analyse.statistics.ratio import Ratio, logs, looked_at, ratio
@@ -100,7 +100,7 @@ class Study:
     spending: tuple[Spending, ...]
     usage: tuple[Usage, ...]
     doubts: tuple[Doubt, ...]
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ScalingStep, ...] = ()
     left_out: tuple[str, ...] = ()
     per_rank: tuple[Estimate, ...] = ()
     communication: tuple[Communication, ...] = ()

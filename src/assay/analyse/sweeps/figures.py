@@ -8,7 +8,7 @@ from statistics import median
 
 from assay.analyse.comparison.groups import group
 from assay.analyse.sweeps.links import Blame, Pair, blame
-from assay.analyse.sweeps.nodes import Change, Crowd, slow_nodes, slower_than_before
+from assay.analyse.sweeps.nodes import BaselineChange, Crowd, slow_nodes, slower_than_before
 from assay.analyse.sweeps.pairs_before import pairs_before
 from assay.analyse.sweeps.rings import Ring, slow_rings
 from assay.errors import InputError
@@ -19,7 +19,7 @@ BORNE_BEFORE = 0.05  # loss against a baseline, as a share, which a node's or pa
 
 
 @dataclass(frozen=True)
-class Figure:
+class SweepFigure:
     """A benchmark's primary metric: each system's values."""
 
     point: Point
@@ -27,7 +27,7 @@ class Figure:
     values: dict[str, list[float]]
 
 
-Figures = Mapping[str, Figure]
+Figures = Mapping[str, SweepFigure]
 """By benchmark."""
 
 
@@ -42,14 +42,14 @@ class Measured:
 
 def figures_of(results: Sequence[Result], metrics: Callable[[Run], Mapping[str, Metric]]) -> Figures:
     """Each benchmark's primary metric."""
-    found: dict[str, Figure] = {}
+    found: dict[str, SweepFigure] = {}
     for key, one in group(results, metrics).items():
         if key.place.benchmark in found or one.point.better is None:
             continue  # the primary metric comes first; one without direction can't be slow
         values: dict[str, list[float]] = {}
         for sample in one.samples:
             values.setdefault(sample.result.run.trial.system, []).append(sample.value)
-        found[key.place.benchmark] = Figure(one.point, one.point.better, values)
+        found[key.place.benchmark] = SweepFigure(one.point, one.point.better, values)
     return found
 
 
@@ -62,7 +62,7 @@ class Nodes:
 
     point: Point
     crowd: Crowd
-    changes: Sequence[Change]
+    changes: Sequence[BaselineChange]
 
     @property
     def slow(self) -> list[str]:
@@ -84,7 +84,7 @@ def judged_nodes(alone: Measured, before: Figures | None, margin: float) -> list
     for benchmark, now in alone.figures.items():
         old = None if before is None else _of_these(before, benchmark, now)
         (crowd,) = slow_nodes(now.values, now.better, before=old, figures=len(alone.figures))
-        changes: Sequence[Change] = ()
+        changes: Sequence[BaselineChange] = ()
         if crowd.reason and old is not None:
             known = {node: now.values[node] for node in old}
             changes = slower_than_before(known, old, now.better, margin)
@@ -92,7 +92,7 @@ def judged_nodes(alone: Measured, before: Figures | None, margin: float) -> list
     return found
 
 
-def _of_these(before: Figures, benchmark: str, now: Figure) -> dict[str, list[float]]:
+def _of_these(before: Figures, benchmark: str, now: SweepFigure) -> dict[str, list[float]]:
     """The baseline's figures of nodes that are here. Raises InputError where it has none of them."""
     stored = before.get(benchmark)
     if stored is None or stored.point != now.point:
@@ -118,7 +118,7 @@ class Pairs:
     ratios: Mapping[Pair, float]
     blame: Blame
     groups: Mapping[str, str] = field(default_factory=dict)
-    changes: Sequence[Change] = ()
+    changes: Sequence[BaselineChange] = ()
 
 
 def judged_pairs(

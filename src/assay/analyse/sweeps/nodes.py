@@ -25,7 +25,7 @@ MOST_QUESTIONS = round(FALSE_ALARM / SMALLEST_ALARM)
 
 
 @dataclass(frozen=True)
-class Standing:
+class NodeStanding:
     """One node among those of its kind.
 
     runs   of it; with a baseline, of the side that has fewer
@@ -54,7 +54,7 @@ class Crowd:
     """
 
     kind: str
-    standings: tuple[Standing, ...]
+    standings: tuple[NodeStanding, ...]
     median: float
     named_from: float | None
     found_from: float | None
@@ -118,7 +118,7 @@ def _crowd(kind: str, values: Values, better: Better, before: Values | None, fal
         raise ValueError(f"no baseline for any of {', '.join(lacking)}")
     found = too_low(list(speeds.values()), false_alarm)
     standings = [
-        Standing(node, _runs(node, values, before), math.exp(deviation), at in found.low)
+        NodeStanding(node, _runs(node, values, before), math.exp(deviation), at in found.low)
         for at, (node, deviation) in enumerate(zip(speeds, found.deviations, strict=True))
     ]
     return Crowd(
@@ -150,7 +150,7 @@ def _loss(deviation: float | None) -> float | None:
     return None if deviation is None else -math.expm1(-deviation)
 
 
-def _warnings(standings: Sequence[Standing], lacking: Sequence[str]) -> list[str]:
+def _warnings(standings: Sequence[NodeStanding], lacking: Sequence[str]) -> list[str]:
     said = []
     fewest = min(standing.runs for standing in standings)
     if fewest < FEWEST_RUNS:
@@ -165,7 +165,7 @@ def _warnings(standings: Sequence[Standing], lacking: Sequence[str]) -> list[str
 
 
 @dataclass(frozen=True)
-class Change:
+class BaselineChange:
     """One node now against its own baseline.
 
     ratio   speed now over before, below 1 is slower, with the interval that holds for all nodes together;
@@ -180,7 +180,9 @@ class Change:
     reason: str
 
 
-def slower_than_before(now: Values, before: Values, better: Better, margin: float) -> tuple[Change, ...]:
+def slower_than_before(
+    now: Values, before: Values, better: Better, margin: float
+) -> tuple[BaselineChange, ...]:
     """Each node against itself: what can be said where there are too few nodes to hold against each other.
 
     margin  loss that is borne, as a share above 0. Runs share their session's luck, which two sessions' runs
@@ -197,7 +199,7 @@ def slower_than_before(now: Values, before: Values, better: Better, margin: floa
 
 def _change(
     node: str, figures: Sequence[float], before: Values, better: Better, margin: float, confidence: float
-) -> Change:
+) -> BaselineChange:
     if node not in before:
         raise ValueError(f"{node} has no baseline")
     old, new = ([_speed(node, [figure], better) for figure in side] for side in (before[node], figures))
@@ -205,4 +207,4 @@ def _change(
         raise ValueError(f"{node} has no figures")
     found = welch(old, new, confidence)
     ratio = found.estimate("", confidence)
-    return Change(node, ratio, ratio.high is not None and ratio.high < 1 - margin, found.why)
+    return BaselineChange(node, ratio, ratio.high is not None and ratio.high < 1 - margin, found.why)

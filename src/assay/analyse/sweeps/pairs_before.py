@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from assay.analyse.sweeps.links import FEWEST_PARTNERS, Blame, Pair, Slow, called
-from assay.analyse.sweeps.nodes import Change, slower_than_before
+from assay.analyse.sweeps.nodes import BaselineChange, slower_than_before
 from assay.records import Better
 
 _FEWEST_SURE = 2  # pairs of a node: of one, the link may be to blame and the others unlucky
@@ -16,7 +16,7 @@ Values = Mapping[Pair, Sequence[float]]
 
 def pairs_before(
     now: Values, before: Values, better: Better, margin: float
-) -> tuple[tuple[Change, ...], Blame]:
+) -> tuple[tuple[BaselineChange, ...], Blame]:
     """Each pair's change, named as `links.called` does, and what those that are slower blame.
 
     A node is to blame where all of its pairs, three at least, lost more than the margin, two of them for

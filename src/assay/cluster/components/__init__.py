@@ -13,13 +13,13 @@ from assay.cluster.components.memory import HugePages, Memlock
 from assay.cluster.components.network_operator import NetworkOperator
 from assay.cluster.components.nfd import NodeFeatureDiscovery
 from assay.cluster.components.numa import Numa
-from assay.cluster.components.part import Part, Reference, Target
+from assay.cluster.components.part import Component, PreparationTarget, UpstreamRelease
 from assay.cluster.components.pods import Pods
 from assay.cluster.components.registry import Registry
 from assay.cluster.components.storage import Storage
 from assay.launch.kubernetes.order import Manifest
 
-_PARTS: tuple[type[Part], ...] = (
+_PARTS: tuple[type[Component], ...] = (
     Pods,
     Registry,
     Storage,
@@ -35,7 +35,7 @@ _PARTS: tuple[type[Part], ...] = (
     Memlock,
     Numa,
 )
-PARTS: Mapping[str, type[Part]] = {part.name: part for part in _PARTS}
+PARTS: Mapping[str, type[Component]] = {part.name: part for part in _PARTS}
 """By name, in the order in which they are made."""
 
 KINDS: tuple[tuple[str, str], ...] = (
@@ -70,8 +70,8 @@ class Preparation:
     whole  these are all: other parts of an earlier preparation are taken back
     """
 
-    target: Target
-    parts: tuple[Part, ...]
+    target: PreparationTarget
+    parts: tuple[Component, ...]
     whole: bool = True
 
     def names(self) -> Sequence[str]:
@@ -89,7 +89,7 @@ class Preparation:
             for _, obj in self.objects()
         )
 
-    def references(self, name: str) -> list[Reference]:
+    def references(self, name: str) -> list[UpstreamRelease]:
         """What has to be installed for a part by its makers' manifests."""
         return next(part.references(self.target) for part in self.parts if part.name == name)
 

@@ -7,13 +7,13 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from assay.cluster.components.machine_config import OfPool, machine_config
-from assay.cluster.components.part import NodeFile, Part, Requirement, Target
+from assay.cluster.components.part import Component, NodeFile, PreparationTarget, Requirement
 from assay.launch.kubernetes.order import Manifest
 
 PATH = "/etc/chrony.conf"
 
 
-class Chrony(OfPool, Part):
+class Chrony(OfPool, Component):
     """Time servers."""
 
     name: ClassVar = "chrony"
@@ -23,18 +23,18 @@ class Chrony(OfPool, Part):
         min_length=1, description="Names or addresses of time servers."
     )
 
-    def objects(self, target: Target) -> list[Manifest]:
+    def objects(self, target: PreparationTarget) -> list[Manifest]:
         """On OpenShift the file, on each node of the pool."""
         return [machine_config("chrony", self.pool, {PATH: self._text()})] if target.is_openshift else []
 
-    def node_files(self, target: Target) -> list[NodeFile]:
+    def node_files(self, target: PreparationTarget) -> list[NodeFile]:
         """Elsewhere the file by hand."""
         if target.is_openshift:
             return []
         text = f"# on Debian and Ubuntu: /etc/chrony/chrony.conf\n{self._text()}"
         return [NodeFile(PATH, text, ("systemctl restart chronyd",))]
 
-    def requirements(self, target: Target) -> list[Requirement]:
+    def requirements(self, target: PreparationTarget) -> list[Requirement]:
         """That the pool has taken it."""
         return self.updated(target)
 

@@ -8,7 +8,15 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from assay.cluster.components import olm
-from assay.cluster.components.part import Offers, Part, Reference, Requirement, Says, Target, bare
+from assay.cluster.components.part import (
+    Component,
+    Offers,
+    PreparationTarget,
+    Requirement,
+    Says,
+    UpstreamRelease,
+    bare,
+)
 from assay.launch.kubernetes.order import Manifest
 
 PACKAGE = "gpu-operator-certified"
@@ -17,7 +25,7 @@ NAME = {"kubernetes": "cluster-policy", "openshift": "gpu-cluster-policy"}  # as
 REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"
 
 
-class GpuOperator(olm.Subscribed, Part):
+class GpuOperator(olm.Subscribed, Component):
     """NVIDIA GPU Operator."""
 
     name: ClassVar = "gpu-operator"
@@ -39,7 +47,7 @@ class GpuOperator(olm.Subscribed, Part):
     )
     mig: Literal["none", "single", "mixed"] = Field("none", description="How MIG devices are announced.")
 
-    def objects(self, target: Target) -> list[Manifest]:
+    def objects(self, target: PreparationTarget) -> list[Manifest]:
         """The ClusterPolicy, on OpenShift after the operator that knows it."""
         if not target.is_openshift:
             return [self._policy(target)]
@@ -49,7 +57,7 @@ class GpuOperator(olm.Subscribed, Part):
         )
         return [*operator, self._policy(target)]
 
-    def references(self, target: Target) -> list[Reference]:
+    def references(self, target: PreparationTarget) -> list[UpstreamRelease]:
         """The chart with the same settings, so that nobody contradicts anybody."""
         if target.is_openshift:
             return []
@@ -59,9 +67,9 @@ class GpuOperator(olm.Subscribed, Part):
         values = ("nfd.enabled=false", *_flat(self._policy(target)["spec"]))
         settings = " ".join(f"--set {value}" for value in values)
         command = f"{install} --version {self.version} {space} {settings} --wait"
-        return [Reference("NVIDIA GPU Operator", f"chart {self.version}", command)]
+        return [UpstreamRelease("NVIDIA GPU Operator", f"chart {self.version}", command)]
 
-    def requirements(self, target: Target) -> list[Requirement]:
+    def requirements(self, target: PreparationTarget) -> list[Requirement]:
         """That the operator calls itself ready, and that a node has GPUs to give."""
         first: list[Requirement] = []
         if target.is_openshift:
@@ -77,7 +85,7 @@ class GpuOperator(olm.Subscribed, Part):
         policy = Says("nvidia.com/v1", "ClusterPolicy", NAME[target.platform], ("status", "state"), "ready")
         return [*first, policy, Offers("nvidia.com/gpu")]
 
-    def _policy(self, target: Target) -> Manifest:
+    def _policy(self, target: PreparationTarget) -> Manifest:
         on = {"enabled": True}
         driver: dict[str, object] = {"enabled": self.driver, "rdma": {"enabled": self.peermem}}
         if self.kernel_modules is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from assay.cluster.components.part import Part, Reference, Requirement, Rolled, Target
+from assay.cluster.components.part import Component, PreparationTarget, Requirement, Rolled, UpstreamRelease
 from assay.launch.kubernetes.kinds import KINDS
 
 MPI_COMMIT = "101db144e019e1de65aaded07745e9d805c2852a"  # v0.8.0
@@ -12,18 +12,18 @@ MPI_SHA256 = "b38def13a94abe60b2a4b3485239d77f64892b8fbd202e9e435a6031b7500a8f"
 MPI_MANIFEST = f"https://raw.githubusercontent.com/kubeflow/mpi-operator/{MPI_COMMIT}/deploy/v2beta1"
 
 
-class JobOperator(Part):
+class JobOperator(Component):
     """What an operator of a job kind is installed from, and the Deployment that it is then."""
 
-    reference: ClassVar[Reference]
+    reference: ClassVar[UpstreamRelease]
     deployment: ClassVar[Rolled]
 
-    def references(self, target: Target) -> list[Reference]:
+    def references(self, target: PreparationTarget) -> list[UpstreamRelease]:
         """The same on both platforms."""
         del target
         return [self.reference]
 
-    def requirements(self, target: Target) -> list[Requirement]:
+    def requirements(self, target: PreparationTarget) -> list[Requirement]:
         """Its Deployment."""
         del target
         return [self.deployment]
@@ -36,7 +36,7 @@ class MPIOperator(JobOperator):
     about: ClassVar = "MPI Operator 0.8: MPIJob v2beta1, for `kind: mpijob`"
     brings: ClassVar = ("kubeflow.org",)
     sign: ClassVar = KINDS["mpijob"].job_ref[:2]
-    reference: ClassVar = Reference(
+    reference: ClassVar = UpstreamRelease(
         "MPI Operator",
         f"v0.8.0, sha256 {MPI_SHA256[:12]}…",
         f"curl -fsSLO {MPI_MANIFEST}/mpi-operator.yaml "
@@ -53,7 +53,7 @@ class JobSet(JobOperator):
     about: ClassVar = "JobSet 0.12: JobSet v1alpha2, for `kind: jobset`"
     brings: ClassVar = ("jobset.x-k8s.io",)
     sign: ClassVar = KINDS["jobset"].job_ref[:2]
-    reference: ClassVar = Reference(
+    reference: ClassVar = UpstreamRelease(
         "JobSet",
         "release v0.12.0",
         "kubectl apply --server-side "
@@ -69,7 +69,7 @@ class Trainer(JobOperator):
     about: ClassVar = "Kubeflow Trainer 2.3: TrainJob v1alpha1, for `kind: trainjob`; needs the part jobset"
     brings: ClassVar = ("trainer.kubeflow.org",)
     sign: ClassVar = KINDS["trainjob"].job_ref[:2]
-    reference: ClassVar = Reference(
+    reference: ClassVar = UpstreamRelease(
         "Kubeflow Trainer",
         "chart 2.3.0",
         "helm upgrade --install kubeflow-trainer oci://ghcr.io/kubeflow/charts/kubeflow-trainer "

@@ -8,14 +8,21 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from assay.cluster.components.part import Part, Reference, Requirement, Says, Target, bare
+from assay.cluster.components.part import (
+    Component,
+    PreparationTarget,
+    Requirement,
+    Says,
+    UpstreamRelease,
+    bare,
+)
 from assay.launch.kubernetes.order import Manifest
 from assay.launch.kubernetes.quantities import Quantity
 
 VERSION = "kueue.x-k8s.io/v1beta2"
 
 
-class Kueue(Part):
+class Kueue(Component):
     """Kueue."""
 
     name: ClassVar = "kueue"
@@ -32,7 +39,7 @@ class Kueue(Part):
         default_factory=dict, description="Labels of the nodes that the quota is about; by default of all."
     )
 
-    def objects(self, target: Target) -> list[Manifest]:
+    def objects(self, target: PreparationTarget) -> list[Manifest]:
         """Flavor, quota and queue; the first two are the cluster's, so they bear the namespace's name."""
         name = f"assay-{target.namespace}"
         quotas = [{"name": resource, "nominalQuota": amount} for resource, amount in self.quota.items()]
@@ -48,14 +55,14 @@ class Kueue(Part):
             bare(VERSION, "LocalQueue", self.queue, target.namespace, spec={"clusterQueue": name}),
         ]
 
-    def references(self, target: Target) -> list[Reference]:
+    def references(self, target: PreparationTarget) -> list[UpstreamRelease]:
         """The chart."""
         del target
         chart = "oci://registry.k8s.io/kueue/charts/kueue --version 0.19.0"
         command = f"helm upgrade --install kueue {chart} --namespace kueue-system --create-namespace --wait"
-        return [Reference("Kueue", "chart 0.19.0", command)]
+        return [UpstreamRelease("Kueue", "chart 0.19.0", command)]
 
-    def requirements(self, target: Target) -> list[Requirement]:
+    def requirements(self, target: PreparationTarget) -> list[Requirement]:
         """That the queue takes jobs, which whoever runs Kueue says."""
         active = ("status", "conditions", "Active")
         return [Says(VERSION, "LocalQueue", self.queue, active, "True", target.namespace)]

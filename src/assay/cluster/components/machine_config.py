@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from assay.cluster.components.part import Options, Requirement, Says, Target, bare
+from assay.cluster.components.part import ComponentOptions, PreparationTarget, Requirement, Says, bare
 from assay.launch.kubernetes.order import Manifest
 
 GROUP = "machineconfiguration.openshift.io"
@@ -20,14 +20,14 @@ _POOL_LABEL = "pools.operator.machineconfiguration.openshift.io"
 _NODE_ROLE = "node-role.kubernetes.io"
 
 
-class OfPool(Options):
+class OfPool(ComponentOptions):
     """What is set for a pool of nodes."""
 
     pool: str = Field(
         "worker", pattern="^[a-z0-9-]+$", description="MachineConfigPool, on OpenShift: its nodes restart."
     )
 
-    def updated(self, target: Target) -> list[Requirement]:
+    def updated(self, target: PreparationTarget) -> list[Requirement]:
         """On OpenShift, that every node of the pool has taken its settings; elsewhere no object says so."""
         if not target.is_openshift:
             return []

@@ -7,11 +7,11 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from assay.cluster.components.machine_config import OfPool, machine_config
-from assay.cluster.components.part import NodeFile, Offers, Part, Requirement, Target
+from assay.cluster.components.part import Component, NodeFile, Offers, PreparationTarget, Requirement
 from assay.launch.kubernetes.order import Manifest
 
 
-class HugePages(OfPool, Part):
+class HugePages(OfPool, Component):
     """Huge pages."""
 
     name: ClassVar = "hugepages"
@@ -20,13 +20,13 @@ class HugePages(OfPool, Part):
     size: Literal["2Mi", "1Gi"] = Field(description="Of a page.")
     count: int = Field(ge=1, description="Pages of each node.")
 
-    def objects(self, target: Target) -> list[Manifest]:
+    def objects(self, target: PreparationTarget) -> list[Manifest]:
         """On OpenShift kernel arguments of the pool."""
         if not target.is_openshift:
             return []
         return [machine_config("hugepages", self.pool, {}, self._arguments())]
 
-    def node_files(self, target: Target) -> list[NodeFile]:
+    def node_files(self, target: PreparationTarget) -> list[NodeFile]:
         """Elsewhere kernel arguments of each node."""
         if target.is_openshift:
             return []
@@ -38,7 +38,7 @@ class HugePages(OfPool, Part):
         path = "/etc/default/grub.d/60-assay-hugepages.cfg"
         return [NodeFile(path, f'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX {arguments}"\n', then)]
 
-    def requirements(self, target: Target) -> list[Requirement]:
+    def requirements(self, target: PreparationTarget) -> list[Requirement]:
         """That nodes have the pages to give."""
         return [*self.updated(target), Offers(f"hugepages-{self.size}")]
 
@@ -47,20 +47,20 @@ class HugePages(OfPool, Part):
         return (f"default_hugepagesz={size}", f"hugepagesz={size}", f"hugepages={self.count}")
 
 
-class Memlock(OfPool, Part):
+class Memlock(OfPool, Component):
     """Locked memory without a limit."""
 
     name: ClassVar = "memlock"
     about: ClassVar = "no limit on locked memory in containers: without it RDMA can't register memory"
 
-    def objects(self, target: Target) -> list[Manifest]:
+    def objects(self, target: PreparationTarget) -> list[Manifest]:
         """On OpenShift a drop-in of CRI-O on each node of the pool."""
         if not target.is_openshift:
             return []
         text = '[crio.runtime]\ndefault_ulimits = ["memlock=-1:-1"]\n'
         return [machine_config("memlock", self.pool, {"/etc/crio/crio.conf.d/99-memlock.conf": text})]
 
-    def node_files(self, target: Target) -> list[NodeFile]:
+    def node_files(self, target: PreparationTarget) -> list[NodeFile]:
         """Elsewhere a drop-in of containerd's service: containers inherit its limit."""
         if target.is_openshift:
             return []
@@ -68,6 +68,6 @@ class Memlock(OfPool, Part):
         then = ("systemctl daemon-reload", "systemctl restart containerd")
         return [NodeFile(path, "[Service]\nLimitMEMLOCK=infinity\n", then)]
 
-    def requirements(self, target: Target) -> list[Requirement]:
+    def requirements(self, target: PreparationTarget) -> list[Requirement]:
         """That the pool has taken it; of a container `assay doctor SYSTEM --deep` tells."""
         return self.updated(target)

@@ -11,7 +11,16 @@ from pydantic import Field, model_validator
 
 from assay.cluster.components import olm
 from assay.cluster.components.nfd import MELLANOX
-from assay.cluster.components.part import Offers, Options, Part, Reference, Requirement, Says, Target, bare
+from assay.cluster.components.part import (
+    Component,
+    ComponentOptions,
+    Offers,
+    PreparationTarget,
+    Requirement,
+    Says,
+    UpstreamRelease,
+    bare,
+)
 from assay.launch.kubernetes.order import Manifest
 
 PACKAGE = SPACE = "nvidia-network-operator"
@@ -20,7 +29,7 @@ IMAGES = "nvcr.io/nvidia/mellanox"
 PREFIX = "rdma"  # of the resources' names
 
 
-class Selectors(Options):
+class Selectors(ComponentOptions):
     """Which adapters belong to a resource: those that fit every selector given."""
 
     vendors: tuple[str, ...] = ()
@@ -30,7 +39,7 @@ class Selectors(Options):
     linkTypes: tuple[str, ...] = Field((), description="infiniband or ether.")
 
 
-class SharedDevice(Options):
+class SharedDevice(ComponentOptions):
     """One resource of the RDMA shared device plug-in, in its own words."""
 
     resourceName: str = Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$")
@@ -46,7 +55,7 @@ class SharedDevice(Options):
         return self
 
 
-class NetworkOperator(olm.Subscribed, Part):
+class NetworkOperator(olm.Subscribed, Component):
     """NVIDIA Network Operator."""
 
     name: ClassVar = "network-operator"
@@ -67,7 +76,7 @@ class NetworkOperator(olm.Subscribed, Part):
         description="What the shared device plug-in announces. A container can ask for one of each.",
     )
 
-    def objects(self, target: Target) -> list[Manifest]:
+    def objects(self, target: PreparationTarget) -> list[Manifest]:
         """The NicClusterPolicy, on OpenShift after the operator that knows it."""
         if not target.is_openshift:
             return [self._policy()]
@@ -76,7 +85,7 @@ class NetworkOperator(olm.Subscribed, Part):
         )
         return [*operator, self._policy()]
 
-    def references(self, target: Target) -> list[Reference]:
+    def references(self, target: PreparationTarget) -> list[UpstreamRelease]:
         """The chart, where there is no OLM."""
         if target.is_openshift:
             return []
@@ -84,9 +93,9 @@ class NetworkOperator(olm.Subscribed, Part):
         install = f"helm upgrade --install network-operator network-operator --repo {CHARTS}"
         space = f"--namespace {SPACE} --create-namespace"
         command = f"{install} --version {chart} {space} --set nfd.enabled=false --wait"
-        return [Reference("NVIDIA Network Operator", f"chart {chart}", command)]
+        return [UpstreamRelease("NVIDIA Network Operator", f"chart {chart}", command)]
 
-    def requirements(self, target: Target) -> list[Requirement]:
+    def requirements(self, target: PreparationTarget) -> list[Requirement]:
         """That the operator calls itself ready, and that nodes have each resource to give."""
         first: list[Requirement] = [olm.installed(PACKAGE, SPACE)] if target.is_openshift else []
         ready = Says(

@@ -7,7 +7,14 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from assay.cluster.components import olm
-from assay.cluster.components.part import Labelled, Part, Reference, Requirement, Target, bare
+from assay.cluster.components.part import (
+    Component,
+    Labelled,
+    PreparationTarget,
+    Requirement,
+    UpstreamRelease,
+    bare,
+)
 from assay.launch.kubernetes.order import Manifest
 
 NVIDIA, MELLANOX = "10de", "15b3"  # PCI vendors
@@ -22,7 +29,7 @@ sources:
 """
 
 
-class NodeFeatureDiscovery(olm.Subscribed, Part):
+class NodeFeatureDiscovery(olm.Subscribed, Component):
     """Node Feature Discovery."""
 
     name: ClassVar = "nfd"
@@ -36,7 +43,7 @@ class NodeFeatureDiscovery(olm.Subscribed, Part):
         ("nvidia", "mellanox"), min_length=1, description="Whose devices are labelled."
     )
 
-    def objects(self, target: Target) -> list[Manifest]:
+    def objects(self, target: PreparationTarget) -> list[Manifest]:
         """On OpenShift the operator and its operand; elsewhere rules for the operator's worker."""
         if not target.is_openshift:
             return [_rules(self.vendors)]
@@ -45,15 +52,17 @@ class NodeFeatureDiscovery(olm.Subscribed, Part):
         made = olm.operator("nfd", space, self.channel, olm.RED_HAT, approval=self.approval)
         return [*made, {**operand, "spec": {"workerConfig": {"configData": WORKER}}}]
 
-    def references(self, target: Target) -> list[Reference]:
+    def references(self, target: PreparationTarget) -> list[UpstreamRelease]:
         """The chart, where there is no OLM."""
         if target.is_openshift:
             return []
         install = f"helm upgrade --install nfd {CHART} --version {self.version}"
         space = "--namespace node-feature-discovery --create-namespace"
-        return [Reference("Node Feature Discovery", f"chart {self.version}", f"{install} {space} --wait")]
+        return [
+            UpstreamRelease("Node Feature Discovery", f"chart {self.version}", f"{install} {space} --wait")
+        ]
 
-    def requirements(self, target: Target) -> list[Requirement]:
+    def requirements(self, target: PreparationTarget) -> list[Requirement]:
         """The labels, by which everything else finds its nodes."""
         there: list[Requirement] = [olm.installed("nfd", "openshift-nfd")] if target.is_openshift else []
         return [*there, *(Labelled(_label(_VENDORS[vendor][0]), "true") for vendor in self.vendors)]

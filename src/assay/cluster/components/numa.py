@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from assay.cluster.components.machine_config import GROUP, OfPool, node_selector, pool_selector
-from assay.cluster.components.part import NodeFile, Part, Requirement, Target, bare
+from assay.cluster.components.part import Component, NodeFile, PreparationTarget, Requirement, bare
 from assay.launch.kubernetes.manifests import as_yaml
 from assay.launch.kubernetes.order import Manifest
 from assay.launch.kubernetes.quantities import Quantity
@@ -16,7 +16,7 @@ CPUS = r"^\d+(-\d+)?(,\d+(-\d+)?)*$"
 DROP_INS = "/etc/kubernetes/kubelet.conf.d"
 
 
-class Numa(OfPool, Part):
+class Numa(OfPool, Component):
     """NUMA alignment."""
 
     name: ClassVar = "numa"
@@ -46,7 +46,7 @@ class Numa(OfPool, Part):
             )
         return self
 
-    def objects(self, target: Target) -> list[Manifest]:
+    def objects(self, target: PreparationTarget) -> list[Manifest]:
         """On OpenShift a KubeletConfig, or a PerformanceProfile where isolated CPUs are given."""
         if not target.is_openshift:
             return []
@@ -63,7 +63,7 @@ class Numa(OfPool, Part):
         }
         return [bare("performance.openshift.io/v2", "PerformanceProfile", f"assay-{self.pool}", spec=profile)]
 
-    def node_files(self, target: Target) -> list[NodeFile]:
+    def node_files(self, target: PreparationTarget) -> list[NodeFile]:
         """Elsewhere the kubelet's own configuration, which no object of the cluster holds."""
         if target.is_openshift:
             return []
@@ -77,7 +77,7 @@ class Numa(OfPool, Part):
         )
         return [NodeFile(f"{DROP_INS}/60-assay-numa.conf", text, then)]
 
-    def requirements(self, target: Target) -> list[Requirement]:
+    def requirements(self, target: PreparationTarget) -> list[Requirement]:
         """That the pool has taken it; of a kubelet `assay doctor SYSTEM --deep` tells."""
         return self.updated(target)
 

@@ -6,14 +6,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from assay.cluster.components.part import Options, Says, bare
+from assay.cluster.components.part import ComponentOptions, Says, bare
 from assay.launch.kubernetes.order import Manifest
 
 GROUP = "operators.coreos.com"
 CERTIFIED, RED_HAT = "certified-operators", "redhat-operators"
 
 
-class Subscribed(Options):
+class Subscribed(ComponentOptions):
     """What may be said of a subscription."""
 
     approval: Literal["Automatic", "Manual"] = Field(

@@ -14,7 +14,7 @@ Platform = Literal["kubernetes", "openshift"]
 
 
 @dataclass(frozen=True)
-class Target:
+class PreparationTarget:
     """Whose pods the cluster is prepared for."""
 
     platform: Platform
@@ -28,7 +28,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Reference:
+class UpstreamRelease:
     """Others' own manifests or chart at one version, and the command that installs it.
 
     pin  what the version is held to: a chart's version, a commit, a checksum
@@ -89,13 +89,13 @@ class Rolled:
 Requirement = Labelled | Offers | Says | Rolled
 
 
-class Options(BaseModel):
+class ComponentOptions(BaseModel):
     """A mapping of systems.yaml, at or below a part."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
 
 
-class Part(Options):
+class Component(ComponentOptions):
     """One thing a cluster can be given. Its fields are what systems.yaml may say of it below `prepare`.
 
     name       as on the command line and below `prepare`
@@ -111,22 +111,22 @@ class Part(Options):
     brings: ClassVar[tuple[str, ...]] = ()
     sign: ClassVar[tuple[str, str] | None] = None
 
-    def objects(self, target: Target) -> list[Manifest]:
+    def objects(self, target: PreparationTarget) -> list[Manifest]:
         """What is applied, in the order in which it is made. Pure."""
         del target
         return []
 
-    def references(self, target: Target) -> list[Reference]:
+    def references(self, target: PreparationTarget) -> list[UpstreamRelease]:
         """What is installed first by its own makers' manifests."""
         del target
         return []
 
-    def node_files(self, target: Target) -> list[NodeFile]:
+    def node_files(self, target: PreparationTarget) -> list[NodeFile]:
         """What is written on each node by hand, or by whatever sets the nodes up."""
         del target
         return []
 
-    def requirements(self, target: Target) -> list[Requirement]:
+    def requirements(self, target: PreparationTarget) -> list[Requirement]:
         """What has to be there afterwards."""
         del target
         return []

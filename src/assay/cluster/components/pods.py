@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from assay.cluster.components.part import Part, Target
+from assay.cluster.components.part import Component, PreparationTarget
 from assay.launch.kubernetes import openshift, pod_security
 from assay.launch.kubernetes.order import Manifest
 from assay.launch.kubernetes.rbac import head
 
 
-class Pods(Part):
+class Pods(Component):
     """Namespace and account of the pods."""
 
     name: ClassVar = "pods"
     about: ClassVar = "the namespace and its Pod Security level, and the pods' account with its constraints"
 
-    def objects(self, target: Target) -> list[Manifest]:
+    def objects(self, target: PreparationTarget) -> list[Manifest]:
         """On OpenShift also SecurityContextConstraints, where the pods ask for more than restricted-v2."""
         if target.is_openshift:
             return openshift.objects(target.system, target.namespace)

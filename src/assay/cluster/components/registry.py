@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from assay.cluster.components.part import Part, Target, bare
+from assay.cluster.components.part import Component, PreparationTarget, bare
 from assay.launch.kubernetes.order import Manifest
 from assay.launch.kubernetes.rbac import AUTHORIZATION
 
 
-class Registry(Part):
+class Registry(Component):
     """Internal registry."""
 
     name: ClassVar = "registry"
@@ -25,7 +25,7 @@ class Registry(Part):
         None, description="ServiceAccount of that namespace that may push; `builder` may in any case."
     )
 
-    def objects(self, target: Target) -> list[Manifest]:
+    def objects(self, target: PreparationTarget) -> list[Manifest]:
         """RoleBindings to OpenShift's own roles, in the namespace of the images."""
         space = self.images or target.namespace
         everyone = {

@@ -12,7 +12,14 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from assay.cluster.components.part import Options, Part, Requirement, Says, Target, bare
+from assay.cluster.components.part import (
+    Component,
+    ComponentOptions,
+    PreparationTarget,
+    Requirement,
+    Says,
+    bare,
+)
 from assay.launch.kubernetes.order import Manifest
 from assay.launch.kubernetes.quantities import Quantity
 
@@ -21,7 +28,7 @@ _SIZE = "1Pi"  # nothing holds a directory to its volume's size; a claim has to 
 Access = Literal["ReadWriteMany", "ReadOnlyMany", "ReadWriteOnce"]
 
 
-class Scale(Options):
+class StorageScale(ComponentOptions):
     """A directory of IBM Storage Scale, formerly Spectrum Scale, by its CSI driver."""
 
     cluster: str = Field(description="Cluster ID, as mmlscluster says it.")
@@ -40,7 +47,7 @@ class Scale(Options):
         return {"csi": {"driver": SCALE, "volumeHandle": handle}}
 
 
-class NFS(Options):
+class NFS(ComponentOptions):
     """A directory of an NFS server."""
 
     server: str
@@ -48,7 +55,7 @@ class NFS(Options):
     mountOptions: tuple[str, ...] = ()
 
 
-class StorageClass(Options):
+class StorageClass(ComponentOptions):
     """A class that makes a volume for the claim."""
 
     provisioner: str = Field(description=f"CSI driver, like {SCALE}.")
@@ -56,19 +63,19 @@ class StorageClass(Options):
     mountOptions: tuple[str, ...] = ()
 
 
-class Claim(Options):
+class VolumeClaim(ComponentOptions):
     """One claim of the pods' namespace; exactly one source."""
 
     size: Quantity | None = Field(None, description="Only a volume that is made for the claim needs it.")
     access: Access = "ReadWriteMany"
-    scale: Scale | None = None
+    scale: StorageScale | None = None
     nfs: NFS | None = None
     hostPath: str | None = Field(None, pattern="^/", description="A directory that every node has.")
     storageClass: StorageClass | None = Field(None, description="A class to make, and a volume of it.")
     storageClassName: str | None = Field(None, description="A class that is there, and a volume of it.")
 
     @model_validator(mode="after")
-    def _one_source(self) -> Claim:
+    def _one_source(self) -> VolumeClaim:
         sources = ("scale", "nfs", "hostPath", "storageClass", "storageClassName")
         given = [name for name in sources if getattr(self, name) is not None]
         if len(given) != 1:
@@ -84,7 +91,7 @@ class Claim(Options):
         return self.storageClass is not None or self.storageClassName is not None
 
 
-class Storage(Part):
+class Storage(Component):
     """Claims of the pods' namespace."""
 
     name: ClassVar = "storage"
@@ -92,13 +99,15 @@ class Storage(Part):
         "claims for data: Spectrum Scale, NFS, directories of the nodes, any CSI driver's volumes"
     )
 
-    claims: dict[str, Claim] = Field(min_length=1, description="Name of the claim → where its data lies.")
+    claims: dict[str, VolumeClaim] = Field(
+        min_length=1, description="Name of the claim → where its data lies."
+    )
 
-    def objects(self, target: Target) -> list[Manifest]:
+    def objects(self, target: PreparationTarget) -> list[Manifest]:
         """Each claim after its volume or class."""
         return [obj for name, claim in self.claims.items() for obj in _objects(name, claim, target.namespace)]
 
-    def requirements(self, target: Target) -> list[Requirement]:
+    def requirements(self, target: PreparationTarget) -> list[Requirement]:
         """Each claim bound; how fast it is read tells `assay doctor SYSTEM --data`."""
         phase = ("status", "phase")
         return [
@@ -107,7 +116,7 @@ class Storage(Part):
         ]
 
 
-def _objects(name: str, claim: Claim, space: str) -> list[Manifest]:
+def _objects(name: str, claim: VolumeClaim, space: str) -> list[Manifest]:
     wide = f"assay-{space}-{name}"  # volumes and classes are the cluster's
     asked = {
         "accessModes": [claim.access],
@@ -124,7 +133,7 @@ def _objects(name: str, claim: Claim, space: str) -> list[Manifest]:
     return [volume, {**wanted, "spec": {**asked, "storageClassName": "", "volumeName": wide}}]
 
 
-def _volume(name: str, claim: Claim, space: str) -> dict[str, Any]:
+def _volume(name: str, claim: VolumeClaim, space: str) -> dict[str, Any]:
     options: tuple[str, ...] = ()
     if claim.scale is not None:
         source = claim.scale.source()

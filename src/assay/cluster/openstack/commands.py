@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 
 from assay.cluster.openstack.flavor import extra_specs, image_properties
-from assay.cluster.openstack.machines import Machines
+from assay.cluster.openstack.machines import MachinesFile
 
 GROUP_ID = "$(openstack server group show {} --format value --column id)"
 
@@ -14,7 +14,7 @@ GROUP_ID = "$(openstack server group show {} --format value --column id)"
 LATER = {"soft-anti-affinity": "--os-compute-api-version 2.15 "}
 
 
-def make(wanted: Machines) -> list[str]:
+def make(wanted: MachinesFile) -> list[str]:
     """Flavor, image, group, servers, as lines of a shell."""
     name, servers = wanted.name, wanted.servers
     flavor = ["--vcpus", str(wanted.cpus), "--ram", str(wanted.memory), "--disk", str(wanted.disk)]
@@ -32,7 +32,7 @@ def make(wanted: Machines) -> list[str]:
     ]
 
 
-def undo(wanted: Machines) -> list[str]:
+def undo(wanted: MachinesFile) -> list[str]:
     """What takes all of it back; servers of a number above one are called NAME-1, NAME-2, …"""
     name, count = wanted.name, wanted.servers.count
     servers = [name] if count == 1 else [f"{name}-{number}" for number in range(1, count + 1)]
@@ -52,7 +52,7 @@ def _line(command: str, words: list[str]) -> str:
     return f"openstack {command} {shlex.join(words)}"
 
 
-def text(wanted: Machines) -> str:
+def text(wanted: MachinesFile) -> str:
     """A script, and as comments what takes it back."""
     back = "\n".join(f"# {line}" for line in undo(wanted))
     return "\n".join(make(wanted)) + f"\n\n# to take it back\n{back}\n"

@@ -5,12 +5,12 @@ Source: nova, configuration/extra-specs and user/flavors; glance, admin/useful-i
 
 from __future__ import annotations
 
-from assay.cluster.openstack.machines import Machines
+from assay.cluster.openstack.machines import MachinesFile
 
 _PAGES = {"2MiB": "2MB", "1GiB": "1GB"}  # nova's own spelling; its units are powers of two
 
 
-def extra_specs(wanted: Machines) -> dict[str, str]:
+def extra_specs(wanted: MachinesFile) -> dict[str, str]:
     """What the flavor asks of the host that takes a machine."""
     specs: dict[str, str] = {"hw:cpu_policy": wanted.cpu_policy}
     if wanted.cpu_policy == "dedicated":
@@ -31,7 +31,7 @@ def extra_specs(wanted: Machines) -> dict[str, str]:
     return specs
 
 
-def _nodes(wanted: Machines) -> dict[str, str]:
+def _nodes(wanted: MachinesFile) -> dict[str, str]:
     """Which CPUs and how much memory, MiB, lie on each of the machine's nodes: equal parts."""
     cpus, memory = wanted.cpus // wanted.numa_nodes, wanted.memory // wanted.numa_nodes
     parts: dict[str, str] = {}
@@ -42,7 +42,7 @@ def _nodes(wanted: Machines) -> dict[str, str]:
     return parts
 
 
-def image_properties(wanted: Machines) -> dict[str, str]:
+def image_properties(wanted: MachinesFile) -> dict[str, str]:
     """What the image asks: a chipset with PCI Express, its firmware, a queue of the network for each CPU."""
     properties: dict[str, str] = {"hw_machine_type": "q35", "hw_firmware_type": wanted.image.firmware}
     properties["hw_vif_multiqueue_enabled"] = "true"

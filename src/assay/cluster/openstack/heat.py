@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from assay.cluster.openstack.flavor import extra_specs, image_properties
-from assay.cluster.openstack.machines import Machines
+from assay.cluster.openstack.machines import MachinesFile
 
 VERSION = "2018-08-31"  # Rocky: all that this needs, and every Heat that is still kept up knows it
 
 
-def template(wanted: Machines) -> dict[str, Any]:
+def template(wanted: MachinesFile) -> dict[str, Any]:
     """Flavor, group and servers. The image is uploaded before, with its properties: Heat reads no file."""
     asked = " ".join(f"--property {key}={value}" for key, value in image_properties(wanted).items())
     return {
@@ -30,7 +30,7 @@ def template(wanted: Machines) -> dict[str, Any]:
     }
 
 
-def _parameters(wanted: Machines) -> dict[str, Any]:
+def _parameters(wanted: MachinesFile) -> dict[str, Any]:
     named = {
         "image": (wanted.name, "glance.image"),
         "key": (wanted.servers.key, "nova.keypair"),
@@ -42,7 +42,7 @@ def _parameters(wanted: Machines) -> dict[str, Any]:
     }
 
 
-def _flavor(wanted: Machines) -> dict[str, Any]:
+def _flavor(wanted: MachinesFile) -> dict[str, Any]:
     sizes: dict[str, Any] = {"vcpus": wanted.cpus, "ram": wanted.memory, "disk": wanted.disk}
     properties = {"name": wanted.name, **sizes, "extra_specs": extra_specs(wanted)}
     if wanted.project is not None:
@@ -50,12 +50,12 @@ def _flavor(wanted: Machines) -> dict[str, Any]:
     return {"type": "OS::Nova::Flavor", "properties": properties}
 
 
-def _group(wanted: Machines) -> dict[str, Any]:
+def _group(wanted: MachinesFile) -> dict[str, Any]:
     properties = {"name": wanted.name, "policies": [wanted.servers.apart]}
     return {"type": "OS::Nova::ServerGroup", "properties": properties}
 
 
-def _servers(wanted: Machines) -> dict[str, Any]:
+def _servers(wanted: MachinesFile) -> dict[str, Any]:
     server = {
         "name": f"{wanted.name}-%index%",
         "flavor": {"get_resource": "flavor"},

@@ -33,13 +33,13 @@ Ranges = Annotated[str, Field(pattern=r"^[0-9,^-]+$")]
 Near = Literal["required", "preferred", "legacy", "socket"]
 
 
-class Part(BaseModel):
+class Section(BaseModel):
     """A part of the file; unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Device(Part):
+class PciDevices(Section):
     """PCI devices that a machine gets whole."""
 
     vendor_id: Id
@@ -50,7 +50,7 @@ class Device(Part):
     )
 
 
-class Vgpu(Part):
+class Vgpu(Section):
     """Shares of GPUs by NVIDIA's vGPU manager."""
 
     count: int = Field(1, ge=1, le=16)
@@ -60,21 +60,21 @@ class Vgpu(Part):
     )
 
 
-class Image(Part):
+class Image(Section):
     """The disk image that is uploaded."""
 
     file: str
     firmware: Literal["uefi", "bios"] = Field("uefi", description="GPUs with large memory windows need uefi.")
 
 
-class Hosts(Part):
+class Hosts(Section):
     """The compute hosts' CPUs, as ranges like 2-31,34-63."""
 
     dedicated_cpus: Ranges | None = None
     shared_cpus: Ranges | None = None
 
 
-class Servers(Part):
+class Servers(Section):
     """How many machines, and where they are attached."""
 
     count: int = Field(ge=1, le=1000)
@@ -83,7 +83,7 @@ class Servers(Part):
     apart: Literal["anti-affinity", "soft-anti-affinity", "affinity"] = "anti-affinity"
 
 
-class Machines(Part):
+class MachinesFile(Section):
     """The whole file."""
 
     name: Name
@@ -95,8 +95,8 @@ class Machines(Part):
     cpu_policy: Literal["dedicated", "shared"] = "dedicated"
     cpu_threads: Literal["prefer", "isolate", "require"] = "prefer"
     huge_pages: Literal["none", "2MiB", "1GiB"] = "1GiB"
-    gpus: Device | None = None
-    adapters: Device | None = None
+    gpus: PciDevices | None = None
+    adapters: PciDevices | None = None
     near: Near = Field("required", description="Whether devices lie on the host nodes that CPUs come from.")
     vgpus: Vgpu | None = None
     hide_hypervisor: bool = False
@@ -105,7 +105,7 @@ class Machines(Part):
     servers: Servers
 
     @model_validator(mode="after")
-    def _fits(self) -> Machines:
+    def _fits(self) -> MachinesFile:
         if self.gpus is not None and self.vgpus is not None:
             raise ValueError("gpus gives machines whole GPUs and vgpus shares of them; write one of the two")
         if self.cpus % self.numa_nodes or self.memory % self.numa_nodes:
@@ -122,7 +122,7 @@ class Machines(Part):
         return self
 
     @property
-    def devices(self) -> dict[str, Device]:
+    def devices(self) -> dict[str, PciDevices]:
         """Alias → the PCI devices that go by it."""
         named = {f"{self.name}-gpu": self.gpus, f"{self.name}-nic": self.adapters}
         return {alias: device for alias, device in named.items() if device is not None}

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from assay.cluster.openstack.machines import MIB, PAGE_BYTES, Device, Machines
+from assay.cluster.openstack.machines import MIB, PAGE_BYTES, MachinesFile, PciDevices
 
 FILTERS = ("PciPassthroughFilter", "NUMATopologyFilter", "ServerGroupAntiAffinityFilter")
 KERNEL_PAGES = {"2MiB": "2M", "1GiB": "1G"}
 
 
-def aliases(wanted: Machines) -> list[str]:
+def aliases(wanted: MachinesFile) -> list[str]:
     """The [pci] alias lines, alike on controllers and hosts."""
     return [
         json.dumps(
@@ -24,11 +24,11 @@ def aliases(wanted: Machines) -> list[str]:
     ]
 
 
-def _ids(device: Device) -> dict[str, str]:
+def _ids(device: PciDevices) -> dict[str, str]:
     return {"vendor_id": device.vendor_id, "product_id": device.product_id}
 
 
-def controllers(wanted: Machines) -> list[str]:
+def controllers(wanted: MachinesFile) -> list[str]:
     """Lines of nova.conf for nova-api, conductor and scheduler."""
     lines = ["[filter_scheduler]", f"# enabled_filters: add what is missing of {', '.join(FILTERS)}"]
     if wanted.devices:
@@ -36,7 +36,7 @@ def controllers(wanted: Machines) -> list[str]:
     return lines
 
 
-def hosts(wanted: Machines) -> list[str]:
+def hosts(wanted: MachinesFile) -> list[str]:
     """Lines of nova.conf for nova-compute."""
     parts: list[list[str]] = []
     if wanted.devices:
@@ -56,7 +56,7 @@ def hosts(wanted: Machines) -> list[str]:
     return "\n\n".join("\n".join(part) for part in parts).splitlines()
 
 
-def kernel(wanted: Machines) -> Iterator[str]:
+def kernel(wanted: MachinesFile) -> Iterator[str]:
     """What the hosts' kernels need, as commands and reasons; a reboot follows."""
     words = []
     if wanted.devices:
@@ -72,7 +72,7 @@ def kernel(wanted: Machines) -> Iterator[str]:
         yield f"grubby --update-kernel=ALL --args='{' '.join(words)}'"
 
 
-def text(wanted: Machines) -> str:
+def text(wanted: MachinesFile) -> str:
     """All of it, as a person merges it."""
     parts = {
         "nova.conf of controllers, to merge": controllers(wanted),

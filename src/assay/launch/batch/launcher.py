@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from assay.errors import HostError, LaunchError
 from assay.launch import sent, shown, spool
 from assay.launch.batch import standing
-from assay.launch.batch.life import ASK_AT_THE_END_EVERY_S, ASK_EVERY_S, Answer, Life
+from assay.launch.batch.life import ASK_AT_THE_END_EVERY_S, ASK_EVERY_S, Life, QueueAnswer
 from assay.launch.batch.options import BatchSystem
 from assay.launch.batch.queue import Queue, QueueSilent
 from assay.launch.batch.script import NAME, nodes_of
@@ -44,7 +44,7 @@ class BatchLauncher(ABC, Generic[System]):
         self.directory = Path(system.directory) if system.directory else directory.absolute()
         self.jobs = spool.Spool(self.directory)
         self.queue = queue
-        self._asked: dict[int, Answer] = {}
+        self._asked: dict[int, QueueAnswer] = {}
         self._followed: set[int] = set()  # jobs that were followed to their end
 
     @abstractmethod
@@ -229,7 +229,7 @@ class BatchLauncher(ABC, Generic[System]):
 
     # How it ends
 
-    def _refuse(self, handle: Handle, job: SharedJob, asked: Answer) -> bool:
+    def _refuse(self, handle: Handle, job: SharedJob, asked: QueueAnswer) -> bool:
         """Give up a job that waits in vain; False where it began meanwhile."""
         job.give_up()
         if job.taken_by() is not None or asked.told is None or asked.hopeless is None:
@@ -245,17 +245,17 @@ class BatchLauncher(ABC, Generic[System]):
         if (asked is not None and asked.requeued) or self._kept(handle.token).overdue():
             self._end(handle)
 
-    def _ask(self, handle: Handle) -> Answer:
+    def _ask(self, handle: Handle) -> QueueAnswer:
         number = _number(handle)
         begun = self._kept(handle.token).taken_by() is not None
         try:
-            asked = Answer(time.monotonic(), begun, self.queue.ask(number, handle.token))
+            asked = QueueAnswer(time.monotonic(), begun, self.queue.ask(number, handle.token))
         except QueueSilent as error:
-            asked = Answer(time.monotonic(), begun, None, error)
+            asked = QueueAnswer(time.monotonic(), begun, None, error)
         self._asked[number] = asked
         return asked
 
-    def _standing(self, job: SharedJob, asked: Answer) -> JobStatus:
+    def _standing(self, job: SharedJob, asked: QueueAnswer) -> JobStatus:
         end = job.ended()
         if end is not None:
             return standing.of_ended(job, end, asked, self.queue.called)

@@ -19,7 +19,7 @@ FILES_PATIENCE_S = 5.0  # between the word that a job is over and its last files
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueueAnswer:
     """The newest answer of a batch system about one job, or why there is none.
 
     at     when it was asked
@@ -60,11 +60,11 @@ class Life:
     """
 
     def __init__(
-        self, job: SharedJob, ask: Callable[[], Future[Answer]], refuse: Callable[[Answer], bool]
+        self, job: SharedJob, ask: Callable[[], Future[QueueAnswer]], refuse: Callable[[QueueAnswer], bool]
     ) -> None:
         self._job, self._ask, self._refuse = job, ask, refuse
         self._hopeless_at: float | None = None
-        self._answer: Future[Answer] = ask()
+        self._answer: Future[QueueAnswer] = ask()
         self._over_at: float | None = None
         self._ended_at: float | None = None
 
@@ -96,12 +96,12 @@ class Life:
         self._ended_at = self._ended_at or time.monotonic()
         return end.state is not JobState.CANCELLED and time.monotonic() - self._ended_at > LAST_WORD_S
 
-    def _awaited(self, asked: Answer, end: JobStatus | None) -> bool:
+    def _awaited(self, asked: QueueAnswer, end: JobStatus | None) -> bool:
         if asked.silent is not None:
             return end is None  # when all keepers have spoken, no other word is waited for
         return asked.goes_on and not asked.requeued
 
-    def _waits_in_vain(self, asked: Answer) -> bool:
+    def _waits_in_vain(self, asked: QueueAnswer) -> bool:
         """For a while already: a reason may be of a moment."""
         if asked.hopeless is None:
             self._hopeless_at = None

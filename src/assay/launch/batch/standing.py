@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from assay.launch.batch.life import Answer
+from assay.launch.batch.life import QueueAnswer
 from assay.launch.batch.queue import QueuedJob
 from assay.launch.batch.shared import SharedJob
 from assay.records import JobState, JobStatus
@@ -16,7 +16,7 @@ _KILLED = re.compile(
 )  # as a shell reports a program; Slurm's `code:signal` of the script itself
 
 
-def of_ended(job: SharedJob, end: JobStatus, asked: Answer, called: str) -> JobStatus:
+def of_ended(job: SharedJob, end: JobStatus, asked: QueueAnswer, called: str) -> JobStatus:
     """The end as the keepers report it, and who made it where they or the job were ended.
 
     Ranks that handle SIGTERM may end well, or with a failure of their own, before their keeper is asked to:
@@ -38,13 +38,13 @@ def of_ended(job: SharedJob, end: JobStatus, asked: Answer, called: str) -> JobS
     return replace(end, state=state, cause=cause + said)
 
 
-def _ended_from_outside(end: JobStatus, asked: Answer) -> bool:
+def _ended_from_outside(end: JobStatus, asked: QueueAnswer) -> bool:
     """Whether somebody, or the batch system, ended a job although its keepers were not asked to end."""
     from_outside = asked.told is not None and asked.told.ended_from_outside
     return end.state in (JobState.SUCCEEDED, JobState.FAILED) and (from_outside or asked.put_back)
 
 
-def without_word(job: SharedJob, asked: Answer, failed_nodes: Sequence[str], called: str) -> JobStatus:
+def without_word(job: SharedJob, asked: QueueAnswer, failed_nodes: Sequence[str], called: str) -> JobStatus:
     """Where a job stands whose keepers have not all said how it ended.
 
     asked         the batch system's answer, and there is one

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from assay.errors import InputError
-from assay.launch.kubernetes.kinds import KINDS, Kind
+from assay.launch.kubernetes.kinds import KINDS, JobKind
 from assay.records import Shape
 
 Offers = Container[tuple[str, str]]
@@ -17,7 +17,7 @@ BUILT_IN: Offers = frozenset({("batch/v1", "jobs"), ("v1", "services")})
 PLAINEST_FIRST = ("pod", "job", "jobset", "trainjob", "pytorchjob", "mpijob")
 
 
-def choose(wanted: str, shape: Shape, offered: Offers = BUILT_IN) -> tuple[Kind, str]:
+def choose(wanted: str, shape: Shape, offered: Offers = BUILT_IN) -> tuple[JobKind, str]:
     """The kind of job, and why, for a person.
 
     auto takes the kind with the least between Assay and the ranks: every controller on the way can be

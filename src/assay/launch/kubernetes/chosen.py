@@ -5,9 +5,9 @@ from __future__ import annotations
 from assay.errors import InputError
 from assay.launch.kubernetes.choose import choose
 from assay.launch.kubernetes.client import Cluster
-from assay.launch.kubernetes.kinds import Kind
+from assay.launch.kubernetes.kinds import JobKind
 from assay.launch.kubernetes.offered import Offered
-from assay.launch.kubernetes.refusals import ApiError, Unreachable
+from assay.launch.kubernetes.refusals import ApiError, ApiUnreachableError
 from assay.records import Shape
 
 
@@ -16,9 +16,9 @@ class Chosen:
 
     def __init__(self, wanted: str) -> None:
         self.wanted = wanted
-        self._asked: dict[Shape, tuple[Kind, str]] = {}
+        self._asked: dict[Shape, tuple[JobKind, str]] = {}
 
-    def kind(self, shape: Shape) -> Kind:
+    def kind(self, shape: Shape) -> JobKind:
         """What a job of this shape is sent as."""
         return (self._asked.get(shape) or choose(self.wanted, shape))[0]
 
@@ -26,14 +26,14 @@ class Chosen:
         """Let the cluster decide, for `auto`; gives its choice and why, once for each answer.
 
         Where it does not say what it offers, or says that it offers nothing, what every cluster offers is
-        assumed: what it refuses of that, it refuses in its own words. Raises Unreachable.
+        assumed: what it refuses of that, it refuses in its own words. Raises ApiUnreachableError.
         """
         if shape in self._asked:
             return ""
         told = [why for _, why in self._asked.values()]
         try:
             kind, why = choose(self.wanted, shape, Offered(cluster))
-        except Unreachable:
+        except ApiUnreachableError:
             raise
         except (ApiError, InputError) as error:
             kind, why = choose(self.wanted, shape)

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from assay.launch.kubernetes.refusals import NotFound, refusal
+from assay.launch.kubernetes.refusals import NotFoundError, refusal
 from assay.launch.kubernetes.wire import Object, Stream, Wire
 
 __all__ = ["Cluster", "Listing", "Object", "Resource"]
@@ -63,7 +63,7 @@ class Cluster:
     # Objects
 
     def create(self, obj: Object, *, dry_run: bool = False) -> Object:
-        """The object as the cluster took it. Raises Conflict where one of its name is there.
+        """The object as the cluster took it. Raises ConflictError where one of its name is there.
 
         Where a connection broke and the request was made again, that one may be the object itself.
         """
@@ -74,8 +74,8 @@ class Cluster:
     def apply(self, obj: Object, *, dry_run: bool = False, everywhere: bool = False) -> Object:
         """Server-side apply: create it, or own the given fields of the one that is there.
 
-        Fields given before and not now are given up. Raises Conflict where another manager owns one of the
-        given fields with another value, ApiError where a field is unknown: nothing is changed then.
+        Fields given before and not now are given up. Raises ConflictError where another manager owns one of
+        the given fields with another value, ApiError where a field is unknown: nothing is changed then.
         """
         where = self._path(self.resource_of(obj), obj["metadata"]["name"], everywhere)
         params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
@@ -86,7 +86,7 @@ class Cluster:
     def get(
         self, resource: Resource, name: str, *, everywhere: bool = False, patience_s: float | None = None
     ) -> Object:
-        """One object; `everywhere`: of a kind that belongs to no namespace. Raises NotFound."""
+        """One object; `everywhere`: of a kind that belongs to no namespace. Raises NotFoundError."""
         where = self._path(resource, name, everywhere)
         return self.wire.ask("GET", where, f"get {resource.plural} {name}", patience_s=patience_s)
 
@@ -94,7 +94,7 @@ class Cluster:
         """One object, or None."""
         try:
             return self.get(resource, name, everywhere=everywhere)
-        except NotFound:
+        except NotFoundError:
             return None
 
     def list(
@@ -131,7 +131,7 @@ class Cluster:
         """Delete an object, and in the background what it owns; one that is gone is gone.
 
         wait  it goes only when what it owns is gone (who asks does not wait)
-        only  uid and resourceVersion that it has to have; else Conflict is raised
+        only  uid and resourceVersion that it has to have; else ConflictError is raised
         """
         options: Object = {"propagationPolicy": "Foreground" if wait else "Background"}
         if only is not None:
@@ -139,7 +139,7 @@ class Cluster:
         if grace_s is not None:
             options["gracePeriodSeconds"] = grace_s
         where = self._path(resource, name, everywhere)
-        with suppress(NotFound):
+        with suppress(NotFoundError):
             self.wire.ask("DELETE", where, f"delete {resource.plural} {name}", body=options)
 
     # Streams
@@ -148,8 +148,8 @@ class Cluster:
     def watch(self, resource: Resource, *, labels: str, version: str) -> Iterator[Iterator[Object]]:
         """Changes after that version, bookmarks too, until the server ends it.
 
-        Raises Gone where the version is too old: list again. Raises Unreachable where the connection
-        breaks: watch again from the last version seen.
+        Raises WatchExpiredError where the version is too old: list again. Raises ApiUnreachableError where
+        the connection breaks: watch again from the last version seen.
         """
         params = {"watch": "true", "labelSelector": labels, "resourceVersion": version}
         params |= {"allowWatchBookmarks": "true", "timeoutSeconds": str(WATCH_S)}
@@ -186,21 +186,21 @@ class Cluster:
             root = "/api" if "/" not in api_version else "/apis"
             try:
                 found = self.wire.ask("GET", f"{root}/{api_version}", f"list the kinds of {api_version}")
-            except NotFound:
+            except NotFoundError:
                 return {}
             of = {entry["kind"]: entry["name"] for entry in found["resources"] if "/" not in entry["name"]}
             self._known[api_version] = of
         return self._known[api_version]
 
     def resource_of(self, obj: Mapping[str, Any]) -> Resource:
-        """The resource of an object. Raises NotFound where the cluster does not know its kind."""
+        """The resource of an object. Raises NotFoundError where the cluster does not know its kind."""
         api_version, kind = obj["apiVersion"], obj["kind"]
         known = _PLURALS.get((api_version, kind))
         if known is not None:
             return known
         plural = self.kinds(api_version).get(kind)
         if plural is None:
-            raise NotFound(
+            raise NotFoundError(
                 f"this cluster has no {kind} of {api_version}: the operator that brings it is not installed; "
                 "install it, or choose another `kind`"
             )

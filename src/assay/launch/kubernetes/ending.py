@@ -6,7 +6,7 @@ import time
 
 from assay.errors import LaunchError
 from assay.launch.kubernetes.client import PODS, Cluster, Resource
-from assay.launch.kubernetes.kinds import Kind
+from assay.launch.kubernetes.kinds import JobKind
 from assay.launch.kubernetes.order import name_of
 from assay.launch.kubernetes.standing import call, is_out_of_reach, is_over
 
@@ -15,7 +15,7 @@ TAKE_UP_S = 10.0  # beyond which a controller is taken not to work
 PAUSES_S = (0.1, 0.1, 0.2, 0.3, 0.5)
 
 
-def end(cluster: Cluster, kind: Kind, token: str, *, pods: int, grace_s: float) -> None:
+def end(cluster: Cluster, kind: JobKind, token: str, *, pods: int, grace_s: float) -> None:
     """Delete the job object and wait until none of its pods is left.
 
     A pod whose node does not answer can't say that it has ended; it is struck off the cluster's books.
@@ -42,7 +42,7 @@ def end(cluster: Cluster, kind: Kind, token: str, *, pods: int, grace_s: float) 
         tries += 1
 
 
-def _wait_until_taken_up(cluster: Cluster, kind: Kind, token: str, pods: int) -> None:
+def _wait_until_taken_up(cluster: Cluster, kind: JobKind, token: str, pods: int) -> None:
     """A controller that is about to make what leads to pods would make it after its job is gone.
 
     The cluster removes that too, but the pods would begin to run first.

@@ -20,11 +20,11 @@ from assay.launch.kubernetes.causes import (
 )
 from assay.launch.kubernetes.client import EVENTS, Cluster, Object, Resource
 from assay.launch.kubernetes.collected import Collected
-from assay.launch.kubernetes.kinds import Kind
+from assay.launch.kubernetes.kinds import JobKind
 from assay.launch.kubernetes.kinds.kind import Ending
 from assay.launch.kubernetes.podlogs import PodLogs
 from assay.launch.kubernetes.standing import (
-    Seen,
+    JobEvidence,
     as_placed,
     call,
     is_out_of_reach,
@@ -33,7 +33,7 @@ from assay.launch.kubernetes.standing import (
     waited_in_vain,
     was_restarted,
 )
-from assay.launch.kubernetes.watch import Pods, PodWatch
+from assay.launch.kubernetes.watch import JobPods, PodWatch
 from assay.records import JobState, Output
 
 LOOK_EVERY_S = 2.0  # at the job object and its events, while something is waited for
@@ -58,7 +58,7 @@ class Followed:
     nodes: int
     hosts: int
     pods: int
-    kind: Kind
+    kind: JobKind
     start_timeout_s: float
     end: Callable[[], None]
 
@@ -135,7 +135,7 @@ class Follower:
         ends = self._collected.ends()
         return len(ends) == self._job.nodes and all(end["state"] == "succeeded" for end in ends)
 
-    def _is_over(self, pods: Pods) -> bool:
+    def _is_over(self, pods: JobPods) -> bool:
         """No pod of it runs any more, and none will."""
         if any(
             not _gone_or_over(pods, pod) and uid not in self._out_of_reach for uid, pod in pods.seen.items()
@@ -148,14 +148,14 @@ class Follower:
             or len(pods.seen) >= self._job.pods > 0
         )
 
-    def _all_read(self, pods: Pods) -> bool:
+    def _all_read(self, pods: JobPods) -> bool:
         logs = self._logs.logs
         return all((uid in logs and logs[uid].complete) or self._is_lost(uid) for uid in pods.seen)
 
     def _is_lost(self, uid: str) -> bool:
         return uid in self._out_of_reach and self._ended_here
 
-    def _look(self, pods: Pods) -> None:
+    def _look(self, pods: JobPods) -> None:
         """At what the pods don't tell: the job object, the events, nodes that don't answer."""
         if self._watch.refused is not None:  # watching, once listing was allowed
             raise self._watch.refused
@@ -186,7 +186,7 @@ class Follower:
         elif any(cause.final for cause in self._hindered):
             self._end()
 
-    def _not_taken_up(self, pods: Pods) -> list[Cause]:
+    def _not_taken_up(self, pods: JobPods) -> list[Cause]:
         """Pods are missing, and nobody says why."""
         kind, made, expected = self._job.kind, len(pods.seen), self._job.pods
         if time.monotonic() < self._began + TAKEN_UP_S or made >= expected:
@@ -214,7 +214,7 @@ class Follower:
         self._job_is_removed = found is None or ("deletionTimestamp" in found["metadata"] and not done)
         self._job_says_something = bool(found and found.get("status"))
 
-    def _events_of(self, pods: Pods, waiting: list[Object]) -> list[Object]:
+    def _events_of(self, pods: JobPods, waiting: list[Object]) -> list[Object]:
         names = [pod["metadata"]["name"] for pod in waiting[:PODS_ASKED]]
         if len(pods.seen) < self._job.pods:
             names.append(self._job.name)
@@ -223,7 +223,7 @@ class Follower:
             found += self._cluster.list(EVENTS, fields=f"involvedObject.name={name}").items
         return found
 
-    def _note_out_of_reach(self, pods: Pods) -> None:
+    def _note_out_of_reach(self, pods: JobPods) -> None:
         now = time.monotonic()
         away = {uid for uid, pod in pods.seen.items() if uid not in pods.gone and is_out_of_reach(pod)}
         self._out_of_reach = {uid: self._out_of_reach.get(uid, now) for uid in away}
@@ -236,7 +236,7 @@ class Follower:
             ]
             self._end()
 
-    def _is_tried_again(self, pods: Pods) -> bool:
+    def _is_tried_again(self, pods: JobPods) -> bool:
         """Its platform starts again what has failed for good."""
         again = len(pods.seen) > self._job.pods or any(map(was_restarted, pods.seen.values()))
         return again and any(end["state"] in FAILED for end in self._collected.ends())
@@ -248,7 +248,7 @@ class Follower:
 
     # How it ended
 
-    def _settle(self, pods: Pods, joiner: Joiner) -> None:
+    def _settle(self, pods: JobPods, joiner: Joiner) -> None:
         """Keep how it ended, and what the platform tells of where it ran."""
         if not self._collected.exists:  # forgotten, or never here
             return
@@ -261,7 +261,7 @@ class Follower:
             self._events = self._events_of(pods, list(pods.seen.values()))
             self._hindered = causes(pods.seen.values(), self._events) or past_waits(self._events)
         status = outcome(
-            Seen(
+            JobEvidence(
                 ends=ends,
                 nodes=self._job.nodes,
                 deleted=() if self._ended_here else tuple(pods.deleted),
@@ -281,14 +281,14 @@ class Follower:
         status = replace(status, node_facts=where, hosts=hosts)
         self._collected.settle(as_placed(status, self._job.hosts))
 
-    def _host(self, pods: Pods, node: int) -> str:
+    def _host(self, pods: JobPods, node: int) -> str:
         """The node of the pod whose keeper said that it had started, or how it ended; "" where none did."""
         said = (self._came_from.get(f"{what}-{node}") for what in ("started", "ended"))
         uid = next(filter(None, said), None)
         return "" if uid is None else str(pods.seen[uid]["spec"]["nodeName"])
 
 
-def _gone_or_over(pods: Pods, pod: Object) -> bool:
+def _gone_or_over(pods: JobPods, pod: Object) -> bool:
     return pod["metadata"]["uid"] in pods.gone or is_over(pod)
 
 

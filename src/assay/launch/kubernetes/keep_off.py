@@ -7,13 +7,13 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from assay.launch.keep_off import Losses, Way
+from assay.launch.keep_off import KeepOffMethod, Losses
 
 KEY = "assay.dev/slow"  # of labels and taints
 _MOST_LETTERS = 63  # of a label's value
 
 
-def ways(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[Way, ...]:
+def ways(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[KeepOffMethod, ...]:
     """Labels, taints and cordons, each with what takes it back."""
     context = definition.get("context")
 
@@ -22,13 +22,13 @@ def ways(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[Way
 
     pairs = {node: f"{KEY}={_label(losses)}" for node, losses in slow.items()}
     return (
-        Way(
+        KeepOffMethod(
             "labels",
             "for a job's nodeAffinity to avoid",
             tuple(said("label", "node", "--overwrite", node, pair) for node, pair in pairs.items()),
             tuple(said("label", "node", node, f"{KEY}-") for node in slow),
         ),
-        Way(
+        KeepOffMethod(
             "taints",
             "pods go elsewhere while there is room",
             tuple(
@@ -37,7 +37,7 @@ def ways(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[Way
             ),
             tuple(said("taint", "node", node, f"{KEY}:PreferNoSchedule-") for node in slow),
         ),
-        Way(
+        KeepOffMethod(
             "drain",
             "no new pods; those that run stay",
             tuple(said("cordon", node) for node in slow),

@@ -29,7 +29,7 @@ from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.manifests import Manifests, render
 from assay.launch.kubernetes.options import KubernetesSystem, with_host_python
 from assay.launch.kubernetes.order import TOKEN, labels_of, name_of
-from assay.launch.kubernetes.refusals import ApiError, Conflict, extent_of
+from assay.launch.kubernetes.refusals import ApiError, ConflictError, extent_of
 from assay.launch.kubernetes.scheduling import nodes_of
 from assay.launch.kubernetes.standing import REMOVED
 from assay.launch.kubernetes.validate import checked
@@ -123,7 +123,7 @@ class KubernetesLauncher:
         }
         try:
             cluster.create(grave)
-        except Conflict:  # by whoever submits it just now, or by this very request, made twice
+        except ConflictError:  # by whoever submits it just now, or by this very request, made twice
             return self.find(token)
         return None
 
@@ -197,7 +197,7 @@ class KubernetesLauncher:
     def _create_first(self, cluster: Cluster, first: Object, token: str) -> Object:
         try:
             return cluster.create(first)
-        except Conflict:
+        except ConflictError:
             found = cluster.get(CONFIG_MAPS, first["metadata"]["name"])
             told = found["metadata"].get("annotations", {})
             if told.get(SUBMISSION) == first["metadata"]["annotations"][SUBMISSION]:
@@ -293,7 +293,7 @@ def _create_owned(cluster: Cluster, obj: Object, owner: Object) -> None:
     owned = {**obj, "metadata": {**obj["metadata"], "ownerReferences": [reference]}}
     try:
         cluster.create(owned)
-    except Conflict:
+    except ConflictError:
         there = cluster.get(cluster.resource_of(obj), obj["metadata"]["name"])
         if uid not in [of["uid"] for of in there["metadata"].get("ownerReferences", ())]:
             raise

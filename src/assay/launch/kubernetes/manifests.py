@@ -9,7 +9,7 @@ from io import StringIO
 from assay.errors import OptionsError
 from assay.launch import sent
 from assay.launch.kubernetes import payload, pod
-from assay.launch.kubernetes.kinds import Kind
+from assay.launch.kubernetes.kinds import JobKind
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import TOKEN, Manifest, Order, name_of
 from assay.records import Job
@@ -47,7 +47,7 @@ def as_yaml(objects: Iterable[Manifest]) -> str:
     return out.getvalue()
 
 
-def render(job: Job, options: KubernetesSystem, kind: Kind) -> Manifests:
+def render(job: Job, options: KubernetesSystem, kind: JobKind) -> Manifests:
     """The objects of a job.
 
     Raises InputError for a task that can't be sent, OptionsError with every option that does not fit the job,

@@ -26,13 +26,13 @@ SECRET_KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9._-]+")
 RESERVED = "assay.dev/"
 
 
-class Part(BaseModel):
+class OptionGroup(BaseModel):
     """A mapping inside a system's entry."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
 
 
-class Resources(Part):
+class Resources(OptionGroup):
     """What a pod asks for: requests and limits alike, so that what is measured is what was promised."""
 
     accelerator: Amounts = Field(
@@ -52,7 +52,7 @@ class Resources(Part):
         return self
 
 
-class Toleration(Part):
+class Toleration(OptionGroup):
     """A taint that pods tolerate."""
 
     key: str | None = None
@@ -62,7 +62,7 @@ class Toleration(Part):
     tolerationSeconds: int | None = None
 
 
-class Affinity(Part):
+class Affinity(OptionGroup):
     """Kubernetes' own terms; the API server checks what they hold."""
 
     nodeAffinity: dict[str, Any] | None = None
@@ -70,7 +70,7 @@ class Affinity(Part):
     podAntiAffinity: dict[str, Any] | None = None
 
 
-class TopologySpread(Part):
+class TopologySpread(OptionGroup):
     """How evenly a job's pods are spread over a node label's values; `labelSelector` is the job's own."""
 
     topologyKey: str
@@ -81,7 +81,7 @@ class TopologySpread(Part):
     nodeTaintsPolicy: Literal["Honor", "Ignore"] | None = None
 
 
-class Topology(Part):
+class Topology(OptionGroup):
     """The level of Kueue's topology that a job's pods share: a node label, or unconstrained."""
 
     required: str | None = None
@@ -95,7 +95,7 @@ class Topology(Part):
         return self
 
 
-class Claim(Part):
+class ResourceClaim(OptionGroup):
     """A claim of dynamic resource allocation (DRA), by template or by name."""
 
     name: str
@@ -104,7 +104,7 @@ class Claim(Part):
     request: str | None = Field(None, description="One request of the claim; by default all.")
 
     @model_validator(mode="after")
-    def _one_source(self) -> Claim:
+    def _one_source(self) -> ResourceClaim:
         if (self.resourceClaimTemplateName is None) == (self.resourceClaimName is None):
             raise ValueError(f"{self.name}: write one of resourceClaimTemplateName and resourceClaimName")
         return self
@@ -135,7 +135,7 @@ def _check_secret_keys(env: dict[str, str]) -> dict[str, str]:
 Own = Annotated[dict[str, str], AfterValidator(_check_own)]
 
 
-class KubernetesSystem(Part):
+class KubernetesSystem(OptionGroup):
     """What systems.yaml may say of a cluster."""
 
     # where
@@ -161,7 +161,9 @@ class KubernetesSystem(Part):
 
     # with what
     resources: Resources = Field(Resources(), description="Accelerators, CPUs, memory, devices.")
-    resourceClaims: tuple[Claim, ...] = Field((), description="Claims of dynamic resource allocation.")
+    resourceClaims: tuple[ResourceClaim, ...] = Field(
+        (), description="Claims of dynamic resource allocation."
+    )
     pin_cpus: bool = Field(False, description=f"{sent.PIN_HELP} The pod gets whole CPUs of its own.")
     runtimeClassName: str | None = None
     networks: tuple[str, ...] = Field((), description="Secondary networks (Multus), NAME or NAMESPACE/NAME.")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from assay.launch.frames import Frame, FrameReader, Said
 from assay.launch.kubernetes.client import Cluster, Object
-from assay.launch.kubernetes.refusals import ApiError, NotFound
+from assay.launch.kubernetes.refusals import ApiError, NotFoundError
 from assay.launch.kubernetes.wire import Stream
 from assay_payloads.keeping import relay
 
@@ -141,7 +141,7 @@ class PodLogs:
 
     def _stopped(self, log: PodLog, error: ApiError | None) -> None:
         log.reading = None
-        if isinstance(error, NotFound) or (error is None and log.ended):
+        if isinstance(error, NotFoundError) or (error is None and log.ended):
             log.complete = True
             return
         if error is not None and error.code in (401, 403):  # no use in asking again

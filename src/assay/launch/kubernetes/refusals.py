@@ -27,23 +27,23 @@ class ApiError(LaunchError):
         self.code, self.reason, self.fields = code, reason, tuple(fields)
 
 
-class NotFound(ApiError):  # noqa: N818  (named by what is wrong)
+class NotFoundError(ApiError):
     """There is no such object, or the cluster does not know its kind."""
 
 
-class Conflict(ApiError):  # noqa: N818
+class ConflictError(ApiError):
     """An object of this name is there already, or was changed by somebody else."""
 
 
-class NotLetIn(ApiError, PlatformError):  # noqa: N818
+class LoginError(ApiError, PlatformError):
     """The login is expired or wrong, or the server is not the one that the kubeconfig trusts."""
 
 
-class Gone(ApiError):  # noqa: N818
+class WatchExpiredError(ApiError):
     """A watch began too far back: list again."""
 
 
-class Unreachable(ApiError, UnansweredError):  # noqa: N818
+class ApiUnreachableError(ApiError, UnansweredError):
     """No answer came, however long one waited."""
 
 
@@ -55,7 +55,9 @@ def refusal(doing: str, code: int, status: Mapping[str, Any]) -> ApiError:
     """
     reason, message = str(status.get("reason", "")), str(status.get("message", "")).strip()
     said = message or f"HTTP {code} {reason}".strip()
-    kind = {401: NotLetIn, 404: NotFound, 409: Conflict, 410: Gone}.get(code, ApiError)
+    kind = {401: LoginError, 404: NotFoundError, 409: ConflictError, 410: WatchExpiredError}.get(
+        code, ApiError
+    )
     if code == 409 and "exceeded quota" in message:  # the quota itself changed meanwhile
         kind = ApiError
     causes = (status.get("details") or {}).get("causes") or ()
@@ -65,7 +67,7 @@ def refusal(doing: str, code: int, status: Mapping[str, Any]) -> ApiError:
 
 def extent_of(error: ApiError) -> Extent:
     """Which other jobs it would refuse: a right, a kind or a namespace that is missing is missed by all."""
-    missed = re.search(_OF_ALL, str(error), re.DOTALL) or isinstance(error, NotFound)
+    missed = re.search(_OF_ALL, str(error), re.DOTALL) or isinstance(error, NotFoundError)
     return Extent.SYSTEM if missed else Extent.POINT
 
 

@@ -18,7 +18,7 @@ REMOVED = "somebody else ended the job: its job object was deleted, and not by t
 
 
 @dataclass(frozen=True)
-class Seen:
+class JobEvidence:
     """All that was seen of a job when it was over.
 
     ends      what the keepers said of their nodes
@@ -44,7 +44,7 @@ class Seen:
     removed: bool = False
 
 
-def outcome(seen: Seen) -> JobStatus:
+def outcome(seen: JobEvidence) -> JobStatus:
     """How the job ended.
 
     What a keeper says comes first: it saw the ranks. Where none was left to say so, the cluster's words.
@@ -83,19 +83,19 @@ def waited_in_vain(end: Mapping[str, Any]) -> bool:
     return end.get("waited_in_vain") is True  # a keeper that an older Assay sent does not say
 
 
-def _without_the_others(told: JobStatus, seen: Seen) -> JobStatus:
+def _without_the_others(told: JobStatus, seen: JobEvidence) -> JobStatus:
     """How a job ended whose keepers waited for pods that never ran: what held those up is the cause."""
     first = seen.causes[0]
     state = JobState.LOST if first.platform else told.state
     return _with(replace(told, extent=first.extent), state, f"{told.cause}: {first}", seen)
 
 
-def _with(told: JobStatus, state: JobState, cause: str, seen: Seen) -> JobStatus:
+def _with(told: JobStatus, state: JobState, cause: str, seen: JobEvidence) -> JobStatus:
     lost = f"lost on the way: {', '.join(seen.lost)}" if seen.lost else ""
     return replace(told, state=state, cause="; ".join(filter(None, (cause, lost))))
 
 
-def _by_the_cluster(seen: Seen) -> tuple[JobState, str]:
+def _by_the_cluster(seen: JobEvidence) -> tuple[JobState, str]:
     """Why a job ended whose keepers can't all say so."""
     if seen.causes:
         first = seen.causes[0]
@@ -119,7 +119,7 @@ def _by_the_cluster(seen: Seen) -> tuple[JobState, str]:
     return JobState.LOST, "the log of the job ended before it said how it ended"
 
 
-def _where(seen: Seen) -> str:
+def _where(seen: JobEvidence) -> str:
     nodes = sorted({node for pod in seen.pods if (node := pod.get("spec", {}).get("nodeName"))})
     return f"; on {', '.join(nodes)}" if 0 < len(nodes) <= 4 else ""
 

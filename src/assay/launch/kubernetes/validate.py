@@ -9,7 +9,7 @@ from assay.launch.check import Checked
 from assay.launch.kubernetes.client import Cluster
 from assay.launch.kubernetes.manifests import Manifests
 from assay.launch.kubernetes.order import Manifest
-from assay.launch.kubernetes.refusals import ApiError, Unreachable
+from assay.launch.kubernetes.refusals import ApiError, ApiUnreachableError
 
 
 def checked(cluster: Cluster, manifests: Manifests) -> Iterator[Checked]:
@@ -21,7 +21,7 @@ def checked(cluster: Cluster, manifests: Manifests) -> Iterator[Checked]:
         name = f"{manifest['kind']} {manifest['metadata']['name']}"
         try:
             cluster.create(manifest, dry_run=True)
-        except Unreachable:
+        except ApiUnreachableError:
             raise
         except ApiError as error:
             yield Checked(name, str(error))

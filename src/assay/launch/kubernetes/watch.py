@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from assay.launch.kubernetes.client import PODS, Cluster, Object
 from assay.launch.kubernetes.order import LABEL_TOKEN, MANAGED_BY
-from assay.launch.kubernetes.refusals import ApiError, Gone, Unreachable
+from assay.launch.kubernetes.refusals import ApiError, ApiUnreachableError, WatchExpiredError
 
 SELECTOR = ",".join(f"{name}={value}" for name, value in MANAGED_BY.items())
 RETRY_S = (0.2, 0.5, 1.0, 2.0)
@@ -19,7 +19,7 @@ SYNC_S = 30.0
 
 
 @dataclass
-class Pods:
+class JobPods:
     """The pods of one job as last seen, by uid.
 
     deleted  those that somebody deleted, in that order; gone: those of them that are no more
@@ -52,17 +52,17 @@ class PodWatch:
         self._cluster = cluster
         self._lock = threading.Lock()
         self._pods: dict[str, Object] = {}
-        self._followed: list[tuple[str, Pods, Callable[[], None]]] = []
+        self._followed: list[tuple[str, JobPods, Callable[[], None]]] = []
         self._listed = threading.Event()
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def of(self, token: str, wake: Callable[[], None]) -> Iterator[Pods]:
+    def of(self, token: str, wake: Callable[[], None]) -> Iterator[JobPods]:
         """The pods of a job, kept up to date within; `wake` is called in another thread at each change.
 
         Raises ApiError where the pods may not be listed or watched.
         """
-        entry = (token, Pods(), wake)
+        entry = (token, JobPods(), wake)
         with self._lock:
             if self._thread is None:
                 self.refused = None
@@ -95,9 +95,9 @@ class PodWatch:
                     while True:
                         version = self._watch(version)
                         tries = 0
-                except Gone:
+                except WatchExpiredError:
                     continue
-                except Unreachable as error:
+                except ApiUnreachableError as error:
                     self.trouble = str(error)
                     time.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
                     tries += 1

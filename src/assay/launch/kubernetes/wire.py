@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from assay.launch.kubernetes.refusals import NotLetIn, Unreachable, refusal
+from assay.launch.kubernetes.refusals import ApiUnreachableError, LoginError, refusal
 
 if TYPE_CHECKING:
     import httpx2 as httpx
@@ -36,13 +36,13 @@ class Stream:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     def __iter__(self) -> Iterator[bytes]:
-        """What comes, as it comes. Raises Unreachable where the connection breaks."""
+        """What comes, as it comes. Raises ApiUnreachableError where the connection breaks."""
         import httpx2 as httpx
 
         try:
             yield from self._response.iter_raw()
         except (httpx.TransportError, httpx.StreamError, OSError, ValueError) as error:
-            raise Unreachable(f"the connection to the API server broke: {error}") from error
+            raise ApiUnreachableError(f"the connection to the API server broke: {error}") from error
         finally:
             self.stop()
             self._response.close()
@@ -136,7 +136,7 @@ class Wire:
 
     def _once(
         self, send: Callable[[], httpx.Response], doing: str
-    ) -> tuple[httpx.Response | None, _Away | None]:
+    ) -> tuple[httpx.Response | None, _AwayError | None]:
         import httpx2 as httpx
         from lightkube.core.exceptions import ConfigError
 
@@ -145,9 +145,9 @@ class Wire:
             response = send()
         except httpx.TransportError as error:
             _raise_if_hopeless(error, doing)
-            return None, _Away(f"can't {doing}: the API server does not answer ({_why(error)})")
+            return None, _AwayError(f"can't {doing}: the API server does not answer ({_why(error)})")
         except (ConfigError, json.JSONDecodeError, KeyError, OSError) as error:
-            raise NotLetIn(
+            raise LoginError(
                 f"can't {doing}: the kubeconfig's login program failed: {error}; log in again"
             ) from error
         if response.status_code < 400:
@@ -157,10 +157,10 @@ class Wire:
         busy = response.status_code in BUSY or "etcdserver:" in str(said)
         if not busy:
             raise said
-        return None, _Away(str(said), _retry_after_s(response))
+        return None, _AwayError(str(said), _retry_after_s(response))
 
 
-class _Away(Unreachable):
+class _AwayError(ApiUnreachableError):
     def __init__(self, words: str, retry_after_s: float = 0.0) -> None:
         super().__init__(words)
         self.retry_after_s = retry_after_s
@@ -184,11 +184,11 @@ def _raise_if_hopeless(error: Exception, doing: str) -> None:
     """What waiting does not mend: certificates."""
     said = str(error)
     if isinstance(error.__cause__, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in said:
-        raise NotLetIn(
+        raise LoginError(
             f"can't {doing}: the API server's certificate is not the one that the kubeconfig trusts: {said}"
         ) from error
     if "certificate expired" in said or "certificate_expired" in said:
-        raise NotLetIn(f"can't {doing}: your client certificate has expired; log in again") from error
+        raise LoginError(f"can't {doing}: your client certificate has expired; log in again") from error
 
 
 def _why(error: Exception) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from assay.launch.keep_off import Losses, Way
+from assay.launch.keep_off import KeepOffMethod, Losses
 from assay.launch.launcher import Launcher
 from assay.launch.lsf.options import LsfSystem
 from assay.launch.nodes import Binding, Member, NodeQuery
@@ -34,7 +34,7 @@ def _members(system: LsfSystem, query: NodeQuery) -> Sequence[Member]:
     return members(system, query)
 
 
-def _keep_off(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> Sequence[Way]:
+def _keep_off(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> Sequence[KeepOffMethod]:
     from assay.launch.lsf.keep_off import ways
 
     return ways(definition, slow)

@@ -160,7 +160,7 @@ class Lsf:
     lists: ClassVar[str] = "bjobs"
     ends: ClassVar[str] = "bkill"
 
-    def run(self, *argv: str, stdin: Path | None = None) -> shell.Completed:
+    def run(self, *argv: str, stdin: Path | None = None) -> shell.CompletedCommand:
         """One of its commands. Raises ProgramMissing, and QueueSilent where it does not come back.
 
         While LSF is down, its commands wait for it: `LSF is down. Please wait ...`.

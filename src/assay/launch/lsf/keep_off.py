@@ -6,13 +6,13 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from assay.launch.keep_off import Losses, Way, reason
+from assay.launch.keep_off import KeepOffMethod, Losses, reason
 
 
-def ways(_definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[Way, ...]:
+def ways(_definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[KeepOffMethod, ...]:
     """Closing hosts, with the reason as the administrator's comment."""
     return (
-        Way(
+        KeepOffMethod(
             "drain",
             "no new jobs; those that run stay",
             tuple(

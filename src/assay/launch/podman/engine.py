@@ -50,7 +50,7 @@ class Engine:
 
     program: str
 
-    def ask(self, *arguments: str) -> shell.Completed:
+    def ask(self, *arguments: str) -> shell.CompletedCommand:
         """Its answer, whatever the exit code. Raises PlatformError where it is not installed.
 
         It is asked from a place that nobody works in: conmon writes a file `oom` where podman was started

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from assay.launch.podman.engine import last_line
 from assay.launch.podman.options import ContainerSystem
 from assay.records import Extent
-from assay.shell import Completed
+from assay.shell import CompletedCommand
 
 RLIMIT_NAMES: Final = {"6": "nproc", "7": "nofile", "8": "memlock"}
 _NOT_RUNNABLE, _NOT_FOUND = 126, 127
@@ -32,7 +32,7 @@ class Refusal(NamedTuple):
         return f"{self.cause}: {self.remedy}" if self.remedy else self.cause
 
 
-def why(answer: Completed, system: ContainerSystem, image: str) -> Refusal:
+def why(answer: CompletedCommand, system: ContainerSystem, image: str) -> Refusal:
     """Cause and remedy of a `run` that failed."""
     program, said = answer.argv[0], last_line(answer.stderr)
     for pattern, remedy in _REMEDIES:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from assay.launch.keep_off import Losses, Way
+from assay.launch.keep_off import KeepOffMethod, Losses
 from assay.launch.launcher import Launcher
 from assay.launch.nodes import Binding, Member, NodeQuery
 from assay.launch.platform import DoctorRequest, Examination, NodeAccess, Platform
@@ -34,7 +34,7 @@ def _members(system: SlurmSystem, query: NodeQuery) -> Sequence[Member]:
     return members(system, query)
 
 
-def _keep_off(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> Sequence[Way]:
+def _keep_off(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> Sequence[KeepOffMethod]:
     from assay.launch.slurm.keep_off import ways
 
     return ways(definition, slow)

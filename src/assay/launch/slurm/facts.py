@@ -15,7 +15,7 @@ from assay.launch.slurm.options import SlurmSystem
 from assay.launch.slurm.script import batch_script
 from assay.launch.slurm.states import Slurm
 from assay.records import Scalar
-from assay.shell import Completed, ProgramMissing
+from assay.shell import CompletedCommand, ProgramMissing
 
 COMMANDS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
 
@@ -58,7 +58,7 @@ def _there(slurm: Slurm, name: str) -> bool:
     return True
 
 
-def _said(command: Completed) -> str:
+def _said(command: CompletedCommand) -> str:
     return " ".join((command.stderr.strip() or command.stdout.strip()).split())
 
 

@@ -6,17 +6,17 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from assay.launch.keep_off import Losses, Way, reason
+from assay.launch.keep_off import KeepOffMethod, Losses, reason
 
 
-def ways(_definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[Way, ...]:
+def ways(_definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[KeepOffMethod, ...]:
     """Draining, with its reason."""
 
     def said(node: str, *words: str) -> str:
         return shlex.join(["scontrol", "update", f"NodeName={node}", *words])
 
     return (
-        Way(
+        KeepOffMethod(
             "drain",
             "no new jobs; those that run stay",
             tuple(said(node, "State=DRAIN", f"Reason={reason(found)}") for node, found in slow.items()),

@@ -54,7 +54,7 @@ _SUBMITTED = re.compile(r"(\d+)(?:;(\S+))?")
 
 
 @dataclass(frozen=True)
-class Told:
+class SlurmJob:
     """What Slurm says of one job.
 
     nodes      as Slurm writes them, `snode[1-2]`; "" while it has none
@@ -188,7 +188,7 @@ class Slurm:
         """The same for whatever has this token."""
         self.run("scancel", "--quiet", f"--name={NAME}{token}")
 
-    def run(self, *argv: str) -> shell.Completed:
+    def run(self, *argv: str) -> shell.CompletedCommand:
         """One of its commands. Raises ProgramMissing, and QueueSilent where it does not come back."""
         env: Mapping[str, str] = {"SLURM_CLUSTERS": self.cluster} if self.cluster else {}
         try:
@@ -196,13 +196,13 @@ class Slurm:
         except shell.CommandTimeout as error:
             raise QueueSilent(f"Slurm does not answer: {error}") from error
 
-    def ask(self, job_id: int, _token: str) -> Told | None:
+    def ask(self, job_id: int, _token: str) -> SlurmJob | None:
         """What it says of a job; None where it knows of none of this number.
 
         Raises QueueSilent where nothing that could know answers.
         """
         silent: QueueSilent | None = None
-        sources: tuple[Callable[[int], Told | None], ...] = (self._scontrol, self._squeue, self._sacct)
+        sources: tuple[Callable[[int], SlurmJob | None], ...] = (self._scontrol, self._squeue, self._sacct)
         for source in sources:
             try:
                 told = source(job_id)
@@ -239,13 +239,13 @@ class Slurm:
             if re.fullmatch(rf"{NAME}[0-9a-f]{{32}}", name)
         ]
 
-    def _scontrol(self, job_id: int) -> Told | None:
+    def _scontrol(self, job_id: int) -> SlurmJob | None:
         lines = _lines(self.run("scontrol", "show", "job", "--oneliner", str(job_id)))
         if not lines:
             return None
         fields = dict(re.findall(r"(\w+)=(\S*)", lines[0]))
         nodes = fields.get("NodeList", "")
-        return Told(
+        return SlurmJob(
             fields["JobState"],
             fields.get("Reason", "").replace("_", " "),
             "" if nodes == "(null)" else nodes,
@@ -253,19 +253,19 @@ class Slurm:
             int(fields.get("Restarts", 0)),
         )
 
-    def _squeue(self, job_id: int) -> Told | None:
+    def _squeue(self, job_id: int) -> SlurmJob | None:
         lines = _lines(
             self.run("squeue", "--noheader", "--states=all", f"--jobs={job_id}", "--format=%T|%N|%r")
         )
-        return Told(*_order(lines[0].split("|", 2))) if lines else None
+        return SlurmJob(*_order(lines[0].split("|", 2))) if lines else None
 
-    def _sacct(self, job_id: int) -> Told | None:
+    def _sacct(self, job_id: int) -> SlurmJob | None:
         asked = ("--noheader", "--allocations", "--parsable2", "--format=State,NodeList,Reason,ExitCode")
         lines = _lines(self.run("sacct", f"--jobs={job_id}", *asked))
         if not lines:
             return None
         state, nodes, reason, exit_code = lines[-1].split("|")
-        return Told(state.split()[0], reason, "" if nodes == "None assigned" else nodes, exit_code)
+        return SlurmJob(state.split()[0], reason, "" if nodes == "None assigned" else nodes, exit_code)
 
     def failed_nodes(self, nodes: str) -> list[str]:
         """Those of these nodes that are down or don't answer, each with its state. Raises QueueSilent."""
@@ -279,7 +279,7 @@ def _order(fields: list[str]) -> tuple[str, str, str]:
     return state, reason, nodes
 
 
-def _lines(said: shell.Completed) -> list[str]:
+def _lines(said: shell.CompletedCommand) -> list[str]:
     """What a command printed; nothing for an unknown job. Raises QueueSilent for every other failure."""
     if said.ok:
         return [line for line in said.stdout.splitlines() if line.strip()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 
-from assay.launch.ssh.connection import Connection, Unreachable
+from assay.launch.ssh.connection import Connection, HostUnreachableError
 from assay.records import Scalar
 
 ROUNDS = 7  # the quickest answer tells most
@@ -18,7 +18,7 @@ def offset(connection: Connection) -> dict[str, Scalar]:
     """
     try:
         connection.open()
-    except Unreachable:
+    except HostUnreachableError:
         return {}
     with subprocess.Popen(
         connection.program("clock", "~"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

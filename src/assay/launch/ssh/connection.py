@@ -44,7 +44,7 @@ module.main(*sys.argv[1:])
 """
 
 
-class Unreachable(PlatformError):  # noqa: N818  (named by what is wrong, as its siblings are read)
+class HostUnreachableError(PlatformError):
     """A host does not answer, or does not let us in."""
 
 
@@ -60,12 +60,12 @@ class Connection:
     ) -> Any:
         """The answer of assay_payloads/keeping/ssh_host.py.
 
-        Raises Unreachable where the host is, LaunchError where it answers with an error or not at all.
+        Raises HostUnreachableError without a connection, LaunchError where the answer is an error or none.
         """
         self.open()
         done = _run(self.program(what, directory, *arguments), timeout_s, stdin)
         if done.exit_code == UNREACHABLE_EXIT:
-            raise Unreachable(refusals.unreachable(self.host, done.stderr))
+            raise HostUnreachableError(refusals.unreachable(self.host, done.stderr))
         if MARK not in done.stdout:
             raise JobRefused(refusals.no_answer(self.host, self.system.python, done), Extent.SYSTEM)
         return _answer(self.host, done.stdout)
@@ -80,13 +80,13 @@ class Connection:
         return self.argv([*python, what, directory, *arguments])
 
     def open(self) -> None:
-        """Make the connection that calls share, unless there is one. Raises Unreachable."""
+        """Make the connection that calls share, unless there is one. Raises HostUnreachableError."""
         if _run([*self._ssh(), "-O", "check", "--", self.host], CONNECT_S).ok:
             return
         argv = [*self._ssh(), "-M", "-N", "-f", "-o", f"ControlPersist={_PERSIST_S}", "--", self.host]
         made = _run(argv, 3 * CONNECT_S)
         if not made.ok:
-            raise Unreachable(refusals.unreachable(self.host, made.stderr))
+            raise HostUnreachableError(refusals.unreachable(self.host, made.stderr))
 
     def address(self) -> str:
         """Name or address of the host after the ssh config has been asked."""
@@ -108,7 +108,7 @@ class Connection:
                     elif item.line.startswith(MARK.encode()):
                         answer = item.line
         if not answer:
-            raise Unreachable(f"{self.host}: the connection broke while files were fetched")
+            raise HostUnreachableError(f"{self.host}: the connection broke while files were fetched")
         _answer(self.host, answer.decode())
 
     def _ssh(self) -> list[str]:
@@ -135,7 +135,7 @@ def _sources() -> str:
     return json.dumps([(payload_files.module_of(path), source.decode()) for path, source in sources.items()])
 
 
-def _run(argv: Sequence[str], timeout_s: float, stdin: bytes = b"") -> shell.Completed:
+def _run(argv: Sequence[str], timeout_s: float, stdin: bytes = b"") -> shell.CompletedCommand:
     try:
         return shell.run(argv, timeout_s=timeout_s, stdin=stdin)
     except shell.ProgramMissing as error:
@@ -143,7 +143,7 @@ def _run(argv: Sequence[str], timeout_s: float, stdin: bytes = b"") -> shell.Com
             "ssh is not installed on this machine: as root, apt-get install openssh-client"
         ) from error
     except shell.CommandTimeout as error:
-        raise Unreachable(str(error)) from error
+        raise HostUnreachableError(str(error)) from error
 
 
 def _answer(host: str, said: str) -> Any:

@@ -29,7 +29,7 @@ from assay.launch.kept import by_whom, job_status, joined, not_taken
 from assay.launch.launcher import JobLost, JobRefused, Leftover
 from assay.launch.spool import TOKEN
 from assay.launch.ssh import clocks
-from assay.launch.ssh.connection import Connection, Unreachable
+from assay.launch.ssh.connection import Connection, HostUnreachableError
 from assay.launch.ssh.listener import Listener
 from assay.launch.ssh.options import SshSystem
 from assay.records import Extent, Handle, Job, JobState, JobStatus, Output, Rendered, Scalar
@@ -251,7 +251,7 @@ class SshLauncher:
             return job_status(known)
         try:
             found = self._ask(token, node, "look")
-        except Unreachable as error:
+        except HostUnreachableError as error:
             return JobStatus(JobState.LOST, str(error))
         if found["ended"] is not None:
             return job_status(found["ended"])
@@ -269,7 +269,7 @@ class SshLauncher:
         def on(node: int) -> bool:
             try:
                 return bool(self._ask(handle.token, node, "look")["cancelled"])
-            except Unreachable:
+            except HostUnreachableError:
                 return False
 
         return any(on_each(on, _nodes_of(handle)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from assay.shell import Completed
+from assay.shell import CompletedCommand
 
 # what ssh says → what to do
 _REMEDIES: Final[tuple[tuple[str, str], ...]] = (
@@ -40,7 +40,7 @@ def unreachable(host: str, stderr: str) -> str:
     return f"{host} can't be reached: {said}"
 
 
-def no_answer(host: str, python: str, done: Completed) -> str:
+def no_answer(host: str, python: str, done: CompletedCommand) -> str:
     """Why a host that was reached did not answer."""
     said = _last_line(done.stderr)
     if done.exit_code in (126, 127) or "not found" in said:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from assay.analyse.history import Entry, History
+from assay.analyse.history import History, SessionValue
 from assay.report import figures
 from assay.report.charts.chart import INK, Chart, axis_title, listed, plain, tooltip
 from assay.report.sentences import history as words
@@ -77,7 +77,7 @@ def _words(told: History) -> str:
     )
 
 
-def _session(at: int, entry: Entry, per_unit: float) -> dict[str, Any]:
+def _session(at: int, entry: SessionValue, per_unit: float) -> dict[str, Any]:
     return {
         "x": at,
         "value": entry.value * per_unit,
@@ -120,7 +120,7 @@ def _steps(told: History, per_unit: float) -> list[dict[str, Any]]:
     return rows
 
 
-def _dates(entries: Sequence[Entry]) -> Any:
+def _dates(entries: Sequence[SessionValue]) -> Any:
     """An axis with the dates of a few sessions, evenly chosen; with the time where a day has several."""
     import altair as alt
 

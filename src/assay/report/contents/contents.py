@@ -9,7 +9,7 @@ from assay.analyse import doubts
 from assay.analyse.comparison.groups import Group, Key, Metrics, cause, counts, group
 from assay.analyse.comparison.sides import (
     OpenQuestion,
-    Pair,
+    SidePair,
     against,
     are_ranked,
     baseline_of,
@@ -44,7 +44,7 @@ from assay.report.sentences.sentences import Question, questions
 
 
 @dataclass(frozen=True)
-class Fact:
+class ReportedFact:
     """One fact of provenance, with each side's values as text; `matters`: it could have changed a number."""
 
     name: str
@@ -127,7 +127,7 @@ class Contents:
     failures: tuple[Failure, ...]
     open: tuple[OpenQuestion, ...] = ()
     uncompared: tuple[tuple[str, str], ...] = ()
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[ReportedFact, ...] = ()
     recipes: tuple[Recipe, ...] = ()
     splits: tuple[Decomposition, ...] = ()
     studies: tuple[Study, ...] = ()
@@ -176,7 +176,7 @@ def gather(
     *,
     plan: Plan | None = None,
     margin: float | None = None,
-    facts: Sequence[Fact] = (),
+    facts: Sequence[ReportedFact] = (),
     recipes: Sequence[Recipe] = (),
     flops: Flops | None = None,
     prices: Mapping[str, Price] | None = None,
@@ -287,7 +287,7 @@ def _studies(
             yield replace(found, curve=replace(found.curve, system=name))
 
 
-def _splits(pairs: Sequence[Pair], margin: float) -> Iterator[Decomposition]:
+def _splits(pairs: Sequence[SidePair], margin: float) -> Iterator[Decomposition]:
     for pair in pairs:
         made, _ = decompose(pair.a, pair.b, margin=margin, names=pair.names)
         yield from made

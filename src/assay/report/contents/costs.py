@@ -10,7 +10,7 @@ from assay.analyse.spending import cost_of_a_result
 from assay.records import Estimate, Price, Result, Shape
 from assay.report import figures
 from assay.report.contents.contents import Contents, Summary
-from assay.report.tables import Body, Row, Table
+from assay.report.tables import Table, TableBody, TableRow
 from assay.units import fixed, significant
 
 
@@ -97,12 +97,12 @@ def tables(contents: Contents) -> tuple[Table, ...]:
         "cost of a run",
         "cost of a result",
     )
-    rows = tuple(Row(_cells(cost)) for cost in found)
+    rows = tuple(TableRow(_cells(cost)) for cost in found)
     return (
         Table(
             "Cost, at the prices that systems.yaml states",
             columns,
-            (Body("", rows),),
+            (TableBody("", rows),),
             frozenset({0, 1, 2, 3, 4}),
         ),
     )

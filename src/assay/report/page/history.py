@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from assay.analyse.history import History, Step
+from assay.analyse.history import History, LevelShift
 from assay.report import figures
 from assay.report.charts.history import history as chart
 from assay.report.page.document import document, numbered
 from assay.report.sentences import history
-from assay.report.sentences.history import Change, Told
-from assay.report.tables import Body, Row, Table
+from assay.report.sentences.history import AnnotatedHistory, FactChange
+from assay.report.tables import Table, TableBody, TableRow
 
 MOST_CHARTS = 24  # of histories, those with the worst steps first; the table has every one
 _SYMBOLS = {True: "▲", False: "▼", None: "◆"}
 _KINDS = {True: "faster", False: "slower", None: "undecided"}  # the style sheet's colours
 
 
-def html(histories: Sequence[Told], command: str) -> str:
+def html(histories: Sequence[AnnotatedHistory], command: str) -> str:
     """The page, complete.
 
     histories  of one metric, at least one
@@ -48,12 +48,12 @@ def html(histories: Sequence[Told], command: str) -> str:
     )
 
 
-def _gravity(one: Told) -> tuple[int, float]:
+def _gravity(one: AnnotatedHistory) -> tuple[int, float]:
     """Histories with the worst steps first; those without any keep their order at the end."""
     return min(map(history.gravity, one.history.steps), default=(3, 0.0))
 
 
-def _about(histories: Sequence[Told]) -> list[tuple[str, str]]:
+def _about(histories: Sequence[AnnotatedHistory]) -> list[tuple[str, str]]:
     entries = [entry for one in histories for entry in one.history.entries]
     dates = [entry.at for entry in entries if entry.dated]
     span = f"{history.when(min(dates))} to {history.when(max(dates))} UTC" if dates else "not known"
@@ -67,7 +67,7 @@ def _about(histories: Sequence[Told]) -> list[tuple[str, str]]:
     ]
 
 
-def _section(one: Told, figure: dict[str, Any]) -> dict[str, Any]:
+def _section(one: AnnotatedHistory, figure: dict[str, Any]) -> dict[str, Any]:
     told = one.history
     return {
         "title": f"{told.suite} · {told.system}",
@@ -82,7 +82,7 @@ def _section(one: Told, figure: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _step(told: History, step: Step, changes: Sequence[Change]) -> dict[str, Any]:
+def _step(told: History, step: LevelShift, changes: Sequence[FactChange]) -> dict[str, Any]:
     old, new = history.around(told, step)
     return {
         "kind": _KINDS[step.better],
@@ -102,26 +102,29 @@ def _sentence(words: str) -> str:
 def _sessions(told: History) -> Table:
     unit, texts = figures.column([entry.value for entry in told.entries], told.point.unit)
     rows = tuple(
-        Row((entry.session, history.made(entry), text, str(len(entry.results))))
+        TableRow((entry.session, history.made(entry), text, str(len(entry.results))))
         for entry, text in zip(told.entries, texts, strict=True)
     )
     value = ", ".join(filter(None, (figures.metric(told.point.metric), unit)))
     columns = ("", "first run, UTC", value, "runs")
     return Table(
-        f"{history.place(told)}, {told.system}: its sessions", columns, (Body("", rows),), frozenset({0, 1})
+        f"{history.place(told)}, {told.system}: its sessions",
+        columns,
+        (TableBody("", rows),),
+        frozenset({0, 1}),
     )
 
 
-def _overview(histories: Sequence[Told]) -> Table:
+def _overview(histories: Sequence[AnnotatedHistory]) -> Table:
     columns = ("", "suite", "system", "sessions", "steps", "newest level", "between sessions")
     rows = tuple(_overview_row(one.history) for one in histories)
-    return Table("Every history", columns, (Body("", rows),), frozenset({0, 1, 2}))
+    return Table("Every history", columns, (TableBody("", rows),), frozenset({0, 1, 2}))
 
 
-def _overview_row(told: History) -> Row:
+def _overview_row(told: History) -> TableRow:
     level = told.levels[-1][0] if told.levels else told.entries[-1].value
     unit, (text,) = figures.column([level], told.point.unit)
     spread = figures.NONE if told.spread is None else figures.percent(told.spread)
     steps = ", ".join(history.size_alone(step) for step in told.steps) or figures.NONE
     cells = (history.place(told), told.suite, told.system, str(len(told.entries)), steps)
-    return Row((*cells, f"{text} {unit}".strip(), spread))
+    return TableRow((*cells, f"{text} {unit}".strip(), spread))

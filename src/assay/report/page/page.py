@@ -10,7 +10,7 @@ from assay.records import SEVERITIES
 from assay.report.charts import charts
 from assay.report.contents import costs
 from assay.report.contents.answers import answers
-from assay.report.contents.contents import Contents, Fact
+from assay.report.contents.contents import Contents, ReportedFact
 from assay.report.page import scaling as scaling_section
 from assay.report.page.document import document, numbered
 from assay.report.sentences import exchange as exchange_words
@@ -119,7 +119,7 @@ def _reach(places: Sequence[str]) -> str:
     return "; ".join(places) if len(places) <= MOST_PLACES else f"{len(places)} figures"
 
 
-def _by_group(facts: Sequence[Fact]) -> list[tuple[str, list[Fact]]]:
+def _by_group(facts: Sequence[ReportedFact]) -> list[tuple[str, list[ReportedFact]]]:
     return [(group[0].group, group) for group in gathered(facts, lambda fact: fact.group)]
 
 

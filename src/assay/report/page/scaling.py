@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from assay.analyse.scaling.study import Study
 from assay.report.sentences import scaling as scaling_words
-from assay.report.tables import Body, Row, Table
+from assay.report.tables import Table, TableBody, TableRow
 
 
 def tables(studies: Sequence[Study]) -> tuple[Table, ...]:
     """One table of words: each curve in short, then its kind, limit, costs, predictions and laws."""
     if not studies:
         return ()
-    bodies = tuple(Body(scaling_words.heading(study), _rows(study)) for study in studies)
+    bodies = tuple(TableBody(scaling_words.heading(study), _rows(study)) for study in studies)
     return (Table("What follows from the scaling", ("", "in words"), bodies, frozenset({0, 1})),)
 
 
-def _rows(study: Study) -> tuple[Row, ...]:
+def _rows(study: Study) -> tuple[TableRow, ...]:
     in_short = ("in short", scaling_words.lead(study))
-    return tuple(Row(cells) for cells in (in_short, *scaling_words.words(study)))
+    return tuple(TableRow(cells) for cells in (in_short, *scaling_words.words(study)))

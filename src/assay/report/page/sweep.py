@@ -15,7 +15,7 @@ from assay.report.charts.chart import Chart
 from assay.report.contents.contents import Failure, Recipe
 from assay.report.page.document import document, numbered
 from assay.report.sentences import sweep as sweep_words
-from assay.report.tables import Body, Row, Table
+from assay.report.tables import Table, TableBody, TableRow
 
 MOST_ROWS = 2_000  # of a table; the slowest come first
 _BASELINE = "its own baseline"
@@ -145,7 +145,8 @@ def _tables(swept: Swept) -> list[Table]:
     made = []
     if swept.verdicts.nodes:
         bodies = tuple(
-            Body(one.point.benchmark, _node_rows(one, swept.verdicts.hosts)) for one in swept.verdicts.nodes
+            TableBody(one.point.benchmark, _node_rows(one, swept.verdicts.hosts))
+            for one in swept.verdicts.nodes
         )
         made.append(
             Table("Nodes, slowest first", ("", "of the median", "runs", "of its baseline", ""), bodies)
@@ -153,19 +154,23 @@ def _tables(swept: Swept) -> list[Table]:
     if swept.verdicts.pairs is not None:
         slowest = sorted(_pair_ratios(swept.verdicts.pairs).items(), key=lambda at: at[1])
         against = "of its baseline" if swept.verdicts.pairs.changes else "of the median pair"
-        rows = tuple(Row((called(pair), f"{ratio:.3f}")) for pair, ratio in slowest[:MOST_ROWS])
+        rows = tuple(TableRow((called(pair), f"{ratio:.3f}")) for pair, ratio in slowest[:MOST_ROWS])
         more = f", {MOST_ROWS} of {len(slowest)}" if len(slowest) > MOST_ROWS else ""
-        made.append(Table(f"Pairs, slowest first{more}", ("", against), (Body("", rows),)))
+        made.append(Table(f"Pairs, slowest first{more}", ("", against), (TableBody("", rows),)))
     if swept.verdicts.rings:
         rings = tuple(
-            Row((ring.name, figures.NONE if ring.ratio is None else figures.ratio(ring.ratio), ring.reason))
+            TableRow(
+                (ring.name, figures.NONE if ring.ratio is None else figures.ratio(ring.ratio), ring.reason)
+            )
             for ring in swept.verdicts.rings
         )
-        made.append(Table("Rings", ("", "of its slowest pair", ""), (Body("", rings),), frozenset({0, 2})))
+        made.append(
+            Table("Rings", ("", "of its slowest pair", ""), (TableBody("", rings),), frozenset({0, 2}))
+        )
     return made
 
 
-def _node_rows(one: Nodes, hosts: Mapping[str, Sequence[str]]) -> tuple[Row, ...]:
+def _node_rows(one: Nodes, hosts: Mapping[str, Sequence[str]]) -> tuple[TableRow, ...]:
     changes: dict[str, Any] = {change.node: change for change in one.changes}
     rows = []
     for standing in one.crowd.standings[:MOST_ROWS]:
@@ -173,5 +178,5 @@ def _node_rows(one: Nodes, hosts: Mapping[str, Sequence[str]]) -> tuple[Row, ...
         slow = standing.slow or (change is not None and change.slower)
         before = figures.NONE if change is None else figures.ratio(change.ratio)
         cells = (hosts[standing.node][0], f"{standing.ratio:.3f}", str(standing.runs), before)
-        rows.append(Row((*cells, "▼ slower" if slow else ""), "slower" if slow else ""))
+        rows.append(TableRow((*cells, "▼ slower" if slow else ""), "slower" if slow else ""))
     return tuple(rows)

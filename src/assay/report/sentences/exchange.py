@@ -10,7 +10,7 @@ from assay.analyse.statistics.bands import CurveVerdict, band, curve_verdicts, s
 from assay.records import Comparison, Estimate, Verdict
 from assay.report import figures
 from assay.report.sentences.sentences import SYMBOLS
-from assay.report.tables import Body, Row, Table, gathered
+from assay.report.tables import Table, TableBody, TableRow, gathered
 from assay.units import all_of, human
 
 _ALIKE: dict[Verdict, str] = {"equivalent": "as fast", "faster": "faster", "slower": "slower"}
@@ -72,14 +72,14 @@ def tables(curves: Sequence[ExchangeCurve]) -> tuple[Table, ...]:
     if not curves:
         return ()
     bodies = tuple(
-        Body(benchmark[0].benchmark, tuple(map(_row, benchmark)))
+        TableBody(benchmark[0].benchmark, tuple(map(_row, benchmark)))
         for benchmark in gathered(curves, lambda curve: curve.benchmark)
     )
     columns = ("", "latency", "bus bandwidth towards", "half of it from", "of the line rate", "")
     return (Table("Exchanges over their size", columns, bodies, frozenset({0, 5})),)
 
 
-def _row(curve: ExchangeCurve) -> Row:
+def _row(curve: ExchangeCurve) -> TableRow:
     place = ", ".join(filter(None, (figures.shape(curve.shape), figures.labels(curve.labels))))
     figures_ = (
         _estimate(curve.alpha) if curve.alpha else figures.NONE,
@@ -90,7 +90,7 @@ def _row(curve: ExchangeCurve) -> Row:
     note = f"{curve.why_no_line}{_off(curve)}" if curve.why_no_line else ""
     if note and curve.half is not None:
         note += "; half is of the largest measured"
-    return Row((f"{curve.system}, {place}", *figures_, note))
+    return TableRow((f"{curve.system}, {place}", *figures_, note))
 
 
 def verdict_line(found: CurveVerdict) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from assay.analyse.history import FALSE_ALARM, Entry, History, Step
+from assay.analyse.history import FALSE_ALARM, History, LevelShift, SessionValue
 from assay.report import figures
 from assay.units import significant
 
@@ -16,7 +16,7 @@ _WAYS = {True: "better", False: "worse", None: "neither better nor worse by itse
 
 
 @dataclass(frozen=True)
-class Change:
+class FactChange:
     """What could have changed a number and differs between two sessions, with both values as text."""
 
     name: str
@@ -28,19 +28,21 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Told:
+class AnnotatedHistory:
     """A history with what else changed at each of its steps, in their order."""
 
     history: History
-    changes: tuple[tuple[Change, ...], ...]
+    changes: tuple[tuple[FactChange, ...], ...]
 
 
-def told(history: History, changed: Callable[[Entry, Entry], Sequence[Change]]) -> Told:
+def told(
+    history: History, changed: Callable[[SessionValue, SessionValue], Sequence[FactChange]]
+) -> AnnotatedHistory:
     """The history, each step's two sides held against each other by `changed`."""
-    return Told(history, tuple(tuple(changed(*around(history, step))) for step in history.steps))
+    return AnnotatedHistory(history, tuple(tuple(changed(*around(history, step))) for step in history.steps))
 
 
-def around(history: History, step: Step) -> tuple[Entry, Entry]:
+def around(history: History, step: LevelShift) -> tuple[SessionValue, SessionValue]:
     """The last session that is surely of the old level and the first that surely is of the new one."""
     return history.entries[step.earliest - 1], history.entries[step.latest]
 
@@ -71,12 +73,12 @@ def order_unknown(history: History) -> str:
     )
 
 
-def made(entry: Entry) -> str:
+def made(entry: SessionValue) -> str:
     """`2026-03-01 10:15`, UTC, of a session; `no date` where nobody says."""
     return when(entry.at) if entry.dated else "no date"
 
 
-def size(step: Step) -> str:
+def size(step: LevelShift) -> str:
     """`−10.8 % (−11.0 to −10.6 %)`: the new level against the old one, to the digit of its interval."""
     low, high = step.ratio.low, step.ratio.high
     if low is None or high is None:
@@ -86,7 +88,7 @@ def size(step: Step) -> str:
     return f"{_change(step.ratio.value, decimals)} ({next(ends).removesuffix(' %')} to {next(ends)})"
 
 
-def size_alone(step: Step) -> str:
+def size_alone(step: LevelShift) -> str:
     """`−10.8 %`: as `size` has it, without the interval."""
     return size(step).partition(" (")[0]
 
@@ -100,18 +102,18 @@ def _change(ratio: float, decimals: int) -> str:
     return f"{100 * (ratio - 1):+.{decimals}f} %".replace("-", "−")
 
 
-def way(step: Step) -> str:
+def way(step: LevelShift) -> str:
     """Whether the step is an improvement."""
     return _WAYS[step.better]
 
 
-def at(history: History, step: Step) -> str:
+def at(history: History, step: LevelShift) -> str:
     """`with the session of 2026-03-05 02:15 UTC`: the likeliest first one of the new level."""
     entry = history.entries[step.before]
     return f"with the session of {when(entry.at)} UTC" if entry.dated else f"with the session {entry.session}"
 
 
-def began(history: History, step: Step) -> str:
+def began(history: History, step: LevelShift) -> str:
     """Which session the new level began with, as far as that is known; "" where it is certain."""
     if step.earliest == step.latest:
         return ""
@@ -131,7 +133,7 @@ def dropped(history: History) -> str:
     return f"{_counted(history.dropped, 'older session')} not looked at" if history.dropped else ""
 
 
-def lead(histories: Sequence[Told]) -> str:
+def lead(histories: Sequence[AnnotatedHistory]) -> str:
     """The whole in a sentence or two: the worst step first, then how many there are."""
     steps = [(t.history, step) for t in histories for step in t.history.steps]
     if not steps:
@@ -149,12 +151,12 @@ def lead(histories: Sequence[Told]) -> str:
     return f"{worst} {_counted(others, 'more step')}{among}." if others else worst
 
 
-def gravity(step: Step) -> tuple[int, float]:
+def gravity(step: LevelShift) -> tuple[int, float]:
     """What puts the worst step first: worse before undirected before better, then by size."""
     return (False, None, True).index(step.better), -abs(math.log(step.ratio.value))
 
 
-def false_alarms(histories: Sequence[Told]) -> str:
+def false_alarms(histories: Sequence[AnnotatedHistory]) -> str:
     """How many of so many histories show a step though there is none; "" where they are few."""
     looked = sum(map(_looked_at, histories))
     if looked < _MANY:
@@ -165,7 +167,7 @@ def false_alarms(histories: Sequence[Told]) -> str:
     )
 
 
-def _looked_at(one: Told) -> bool:
+def _looked_at(one: AnnotatedHistory) -> bool:
     return one.history.spread is not None
 
 

@@ -13,7 +13,7 @@ from assay.analyse.rankings.ranking import NotRanked, Ranked, Ranking
 from assay.records import Estimate, to_plain
 from assay.report import figures
 from assay.report.folding import shortened
-from assay.report.tables import Body, Row, Table
+from assay.report.tables import Table, TableBody, TableRow
 from assay.units import counted, factor
 
 MOST_NAMED = 3  # rivals that a sentence names each
@@ -139,7 +139,7 @@ def table(ranking: Ranking, most: int | None = None) -> Table:
     what = f"{task(ranking)} {figures.metric(ranking.metric)}"
     apart = f", {len(left_out)} not ranked" if left_out else ""
     caption = f"{what}: {counted(len(ranking.systems), 'system')} in order{apart}"
-    return Table(caption, tuple(columns), (Body("", rows),), frozenset({1, 2}))
+    return Table(caption, tuple(columns), (TableBody("", rows),), frozenset({1, 2}))
 
 
 def how_to_read(rankings: Sequence[Ranking]) -> str:
@@ -147,8 +147,8 @@ def how_to_read(rankings: Sequence[Ranking]) -> str:
     return HOW_TO_READ.format(each=_each(rankings[0])) if rankings else ""
 
 
-def _row(s: Ranked, mean: str, cost: str) -> Row:
-    return Row(
+def _row(s: Ranked, mean: str, cost: str) -> TableRow:
+    return TableRow(
         (
             str(s.total.place),
             s.name,
@@ -165,9 +165,9 @@ def _row(s: Ranked, mean: str, cost: str) -> Row:
     )
 
 
-def _row_left_out(s: NotRanked, mean: str) -> Row:
+def _row_left_out(s: NotRanked, mean: str) -> TableRow:
     no = figures.NONE
-    return Row((no, s.name, s.shape, mean, no, no, "", str(s.value.n), no, no, no))
+    return TableRow((no, s.name, s.shape, mean, no, no, "", str(s.value.n), no, no, no))
 
 
 def _interval(estimate: Estimate) -> str:

@@ -12,7 +12,7 @@ from assay.records import Estimate, Verdict
 from assay.report import figures
 from assay.report.figures import NONE
 from assay.report.sentences.sentences import SYMBOLS, looked_at
-from assay.report.tables import Body, Row, Table
+from assay.report.tables import Table, TableBody, TableRow
 from assay.units import counted, significant
 
 _LONG_MINUTES = 2.0  # shorter trainings are shown in seconds
@@ -151,7 +151,7 @@ def factors(d: Decomposition) -> Table:
         _factor_row(f"system, time per {per}", _per_unit(d.a, d.b, d.system), d.system, verdict=d.verdict),
     )
     columns = ("", d.a.name, d.b.name, "ratio", "95 % interval", "verdict")
-    return Table(f"{_title(d)}: factors", columns, (Body("", rows),), frozenset({0, 5}))
+    return Table(f"{_title(d)}: factors", columns, (TableBody("", rows),), frozenset({0, 5}))
 
 
 def _factor_row(
@@ -160,23 +160,23 @@ def _factor_row(
     factor: Estimate | None,
     grid: tuple[float, float] | None = None,
     verdict: Verdict | None = None,
-) -> Row:
+) -> TableRow:
     value = NONE if factor is None else figures.ratio_value(factor)
     interval = NONE if factor is None else figures.interval(factor)
     if interval == NONE and grid is not None:
         interval = f"grid {grid[0]:.3f} to {grid[1]:.3f}"
     word = "" if verdict is None else f"{SYMBOLS[verdict]} {verdict}"
-    return Row((name, *sides, value, interval, word), verdict or "")
+    return TableRow((name, *sides, value, interval, word), verdict or "")
 
 
 def minutes(d: Decomposition) -> Table:
     """Mean minutes a run by phase; what lies outside the sum stands apart."""
     unit, per_minute = _unit(d)
 
-    def row(name: str, a: float | None, b: float | None) -> Row:
+    def row(name: str, a: float | None, b: float | None) -> TableRow:
         texts = [NONE if value is None else _text(value * per_minute) for value in (a, b)]
         change = NONE if a is None or b is None else _signed((b - a) * per_minute)
-        return Row((name, *texts, change))
+        return TableRow((name, *texts, change))
 
     a, b = d.a.mean, d.b.mean
     inside = (
@@ -190,7 +190,7 @@ def minutes(d: Decomposition) -> Table:
         row("evaluation in open epochs, counted once", d.a.overlap_minutes, d.b.overlap_minutes),
         row("initialisation, before run_start", d.a.init_minutes, d.b.init_minutes),
     )
-    bodies = (Body("", inside), Body("told apart, not added", outside))
+    bodies = (TableBody("", inside), TableBody("told apart, not added", outside))
     return Table(
         f"{_title(d)}: where the time goes, {unit} a run", ("", d.a.name, d.b.name, "change"), bodies
     )
@@ -200,17 +200,19 @@ def causes(d: Decomposition) -> Table:
     """What leads from A's mean time to B's."""
     unit, per_minute = _unit(d)
     rows = tuple(
-        Row((c.name, c.factor_of, _signed(c.minutes * per_minute), f"{c.factor:.4f}")) for c in d.causes
+        TableRow((c.name, c.factor_of, _signed(c.minutes * per_minute), f"{c.factor:.4f}")) for c in d.causes
     )
     columns = ("", "belongs to", f"adds, {unit}", "as a factor")
-    return Table(f"{_title(d)}: what makes the difference", columns, (Body("", rows),), frozenset({0, 1}))
+    return Table(
+        f"{_title(d)}: what makes the difference", columns, (TableBody("", rows),), frozenset({0, 1})
+    )
 
 
 def differences(d: Decomposition) -> Table:
     """What isn't like for like."""
-    rows = tuple(Row((x.name, x.a, x.b, x.kind)) for x in d.likeness.differences)
+    rows = tuple(TableRow((x.name, x.a, x.b, x.kind)) for x in d.likeness.differences)
     columns = ("", d.a.name, d.b.name, "concerns")
-    return Table(f"{_title(d)}: not like for like", columns, (Body("", rows),), frozenset({0, 1, 2, 3}))
+    return Table(f"{_title(d)}: not like for like", columns, (TableBody("", rows),), frozenset({0, 1, 2, 3}))
 
 
 def _title(d: Decomposition) -> str:

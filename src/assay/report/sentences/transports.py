@@ -9,7 +9,7 @@ from assay.analyse.comparison.groups import place_of
 from assay.analyse.doubts.paths import asked_and_used
 from assay.records import Links, Result
 from assay.report import figures
-from assay.report.tables import Body, Row, Table
+from assay.report.tables import Table, TableBody, TableRow
 from assay.units import counted
 
 MOST_PLACES = 16  # that a matrix shows; of more, the rows say which differ from most
@@ -70,23 +70,25 @@ def _matrix(caption: str, links: Sequence[Links], places: Sequence[str]) -> Tabl
         count = one.channels if ranks else one.links
         cells.setdefault((one.sender, one.receiver), []).append(f"{one.transport} × {count}")
     rows = tuple(
-        Row((sender, *(", ".join(cells.get((sender, to), [_NONE])) for to in places))) for sender in places
+        TableRow((sender, *(", ".join(cells.get((sender, to), [_NONE])) for to in places)))
+        for sender in places
     )
     counted = "× channels" if ranks else "× links"
     columns = (f"from ↓ to → ({counted})", *places)
-    return Table(caption, columns, (Body("", rows),), frozenset(range(len(columns))))
+    return Table(caption, columns, (TableBody("", rows),), frozenset(range(len(columns))))
 
 
 def _rows(caption: str, links: Sequence[Links]) -> Table:
     shown, left = _rarest_first(links)
     rows = [
-        Row((one.sender, one.receiver, one.transport, str(one.links), str(one.channels))) for one in shown
+        TableRow((one.sender, one.receiver, one.transport, str(one.links), str(one.channels)))
+        for one in shown
     ]
     if left:
-        rows.append(Row((f"and {len(left)} pairs more", "", summary(left), "", "")))
+        rows.append(TableRow((f"and {len(left)} pairs more", "", summary(left), "", "")))
     columns = ("from", "to", "transport", "links", "channels")
     words = frozenset({0, 1, 2})
-    return Table(f"{caption}; the rarest first", columns, (Body("", tuple(rows)),), words)
+    return Table(f"{caption}; the rarest first", columns, (TableBody("", tuple(rows)),), words)
 
 
 def _rarest_first(links: Sequence[Links]) -> tuple[list[Links], list[Links]]:

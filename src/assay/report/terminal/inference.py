@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from assay.analyse.mlperf.log_rules import Check
+from assay.analyse.mlperf.log_rules import RuleCheck
 from assay.records import Doubt, InferenceRun, Measurement
 from assay.report.terminal.rule_checks import checks_table
 from assay.units import human
@@ -29,7 +29,9 @@ _COUNTED = {
 }
 
 
-def inference_run(run: InferenceRun, doubts: Sequence[Doubt], checks: Sequence[Check] = ()) -> RenderableType:
+def inference_run(
+    run: InferenceRun, doubts: Sequence[Doubt], checks: Sequence[RuleCheck] = ()
+) -> RenderableType:
     """One run: its name, its score or why it has none, its figures, doubts, and checks where asked for."""
     what = [part for part in (run.scenario, run.mode, run.validity) if part]
     parts: list[RenderableType] = [Text(run.name, style="bold"), Text(" · ".join(what), style="dim")]

@@ -8,7 +8,7 @@ from assay.records import Point
 from assay.report import figures
 from assay.report.contents.contents import Summary
 from assay.report.figures import NONE
-from assay.report.tables import OPERATOR, Body, Row, Table, gathered
+from assay.report.tables import OPERATOR, Table, TableBody, TableRow, gathered
 
 
 def tables(summaries: Sequence[Summary], sides: Sequence[str]) -> list[Table]:
@@ -19,11 +19,11 @@ def tables(summaries: Sequence[Summary], sides: Sequence[str]) -> list[Table]:
     return [Table(caption, ("", *sides), tuple(bodies))] if bodies else []
 
 
-def _body(group: Sequence[Summary], sides: Sequence[str]) -> Body:
+def _body(group: Sequence[Summary], sides: Sequence[str]) -> TableBody:
     means = {(str(s.point.labels[OPERATOR]), s.side): s.estimate.value for s in group}
     unit, rows = by_operator(means, sides, group[0].point.unit)
     title = _place(group[0].point)
-    return Body(f"{title} ({unit})" if unit else title, tuple(Row(row) for row in rows))
+    return TableBody(f"{title} ({unit})" if unit else title, tuple(TableRow(row) for row in rows))
 
 
 def _place(point: Point) -> str:

@@ -10,18 +10,18 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from assay.analyse.mlperf.log_rules import Check, State
+from assay.analyse.mlperf.log_rules import RuleCheck, State
 from assay.analyse.mlperf.rounds import RoundRules
 
 _STYLES: Final[Mapping[State, str]] = {"ok": "green", "fail": "bold red", "not applicable": "dim"}
 
 
-def rule_checks(rules: RoundRules, checks: Sequence[Check]) -> RenderableType:
+def rule_checks(rules: RoundRules, checks: Sequence[RuleCheck]) -> RenderableType:
     """The rule in a sentence, and a row for each check; logs follow each other in the order of the runs."""
     return Group(Text(f"rule: {rules}"), checks_table(checks, whole="the set"))
 
 
-def checks_table(checks: Sequence[Check], *, whole: str) -> RenderableType:
+def checks_table(checks: Sequence[RuleCheck], *, whole: str) -> RenderableType:
     """A row for each check and how many came out how; `whole` stands where no line of a log does."""
     table = Table(box=None, pad_edge=False)
     table.add_column("check", overflow="fold")
@@ -38,6 +38,6 @@ def checks_table(checks: Sequence[Check], *, whole: str) -> RenderableType:
     return Group(table, Text(_tally(checks)))
 
 
-def _tally(checks: Sequence[Check]) -> str:
+def _tally(checks: Sequence[RuleCheck]) -> str:
     states = [check.state for check in checks]
     return ", ".join(f"{states.count(state)} {state}" for state in _STYLES) + "\n"

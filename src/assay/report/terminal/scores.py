@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.analyse.doubts.published import SCORE_CONTRADICTS
-from assay.analyse.mlperf.rounds import Rule
+from assay.analyse.mlperf.rounds import ScoringRule
 from assay.analyse.mlperf.score import Score, ScoredSet
 from assay.analyse.mlperf.training_sets import set_of_runs
 from assay.records import TrainingRun
@@ -102,7 +102,7 @@ def _stated(scored: ScoredSet) -> str:
     return f"; published {scored.stated_minutes:g} min, {what}"
 
 
-def _dropped(rule: Rule | None) -> str:
+def _dropped(rule: ScoringRule | None) -> str:
     if rule is None or rule.dropped == 1:
         return "the fastest and the slowest"
     return f"the {rule.dropped} fastest and the {rule.dropped} slowest"

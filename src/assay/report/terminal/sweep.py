@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.analyse.sweeps.links import Blame, Pair
-from assay.analyse.sweeps.nodes import Change, Crowd
+from assay.analyse.sweeps.nodes import BaselineChange, Crowd
 from assay.report import figures
 from assay.report.sentences import sweep as sweep_words
 from assay.report.sentences.sweep import in_order
@@ -28,7 +28,7 @@ def crowd(what: str, found: Crowd) -> RenderableType:
     return Group(table, *(Text(line) for line in sweep_words.about(found)), Text())
 
 
-def changes(found: Sequence[Change], margin: float) -> RenderableType:
+def changes(found: Sequence[BaselineChange], margin: float) -> RenderableType:
     """Each node against its own baseline."""
     table = columns("node", "of its baseline", "interval", "")
     for change in found:

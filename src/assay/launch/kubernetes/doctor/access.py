@@ -8,7 +8,7 @@ from dataclasses import replace
 from assay.checks.check import Check, State
 from assay.launch.kubernetes import openshift, pod_security
 from assay.launch.kubernetes.client import Object
-from assay.launch.kubernetes.doctor.seen import Refused, Seen, Unreadable
+from assay.launch.kubernetes.doctor.seen import AdmissionRefusal, ClusterView, ReadFailure
 from assay.launch.kubernetes.kinds import KINDS
 
 # Deployment of the operator that acts on a job kind, by its name
@@ -25,7 +25,7 @@ GRANT_RUN = "assay cluster rbac SYSTEM | kubectl apply -f -"
 UNPREPARED = "assay cluster prepare --for openshift SYSTEM prints what to grant"
 
 
-def server(seen: Seen) -> Check:
+def server(seen: ClusterView) -> Check:
     """Which cluster answers."""
     kind = "OpenShift, Kubernetes" if seen.is_openshift else "Kubernetes"
     return Check(
@@ -33,7 +33,7 @@ def server(seen: Seen) -> Check:
     )
 
 
-def rights(seen: Seen) -> Check:
+def rights(seen: ClusterView) -> Check:
     """Whether this user may do all that a run does."""
     missing = [right for right, may in seen.rights.items() if not may]
     if not missing:
@@ -45,20 +45,20 @@ def rights(seen: Seen) -> Check:
     return Check("rights", state, f"missing: {what}", remedy)
 
 
-def admission(seen: Seen) -> Check:
+def admission(seen: ClusterView) -> Check:
     """Whether the API server would take a pod of the system's now."""
     name = "admission"
-    if isinstance(seen.admitted, Unreadable):
+    if isinstance(seen.admitted, ReadFailure):
         told = seen.admitted.check(name)
         return replace(told, remedy=GRANT_RUN) if seen.admitted.forbidden else told
-    if isinstance(seen.admitted, Refused):
+    if isinstance(seen.admitted, AdmissionRefusal):
         said, _, remedy = seen.admitted.said.partition(" — ")
         change = "change what it names in systems.yaml, or ask whoever administers the namespace"
         return Check(name, "fail", f"the API server refuses the pods: {said}", remedy or change)
     return Check(name, "ok", "the API server would take a pod of the system's (dry run)")
 
 
-def operator(seen: Seen) -> Check:
+def operator(seen: ClusterView) -> Check:
     """Whether the job kind is known, and something acts on it."""
     name = "job kind"
     for kind, is_known in seen.kinds.items():
@@ -69,7 +69,7 @@ def operator(seen: Seen) -> Check:
     kind = seen.system.kind
     if kind not in CONTROLLERS:
         return Check(name, "ok", f"{kind}: {', '.join(seen.kinds)} need no operator")
-    if isinstance(seen.deployments, Unreadable):
+    if isinstance(seen.deployments, ReadFailure):
         return seen.deployments.check(name)
     return _controller(name, kind, [of for of in seen.deployments if _is_of(of, kind)])
 
@@ -92,10 +92,10 @@ def _controller(name: str, kind: str, found: list[Object]) -> Check:
     return Check(name, "ok", evidence)
 
 
-def level(seen: Seen) -> Check:
+def level(seen: ClusterView) -> Check:
     """Whether the namespace's Pod Security level lets the pods in."""
     name = "pod security"
-    if isinstance(seen.space, Unreadable):
+    if isinstance(seen.space, ReadFailure):
         return seen.space.check(name)
     if seen.space is None:
         remedy = f"kubectl create namespace {seen.namespace}"
@@ -116,7 +116,7 @@ def level(seen: Seen) -> Check:
     return Check(name, "fail", f"the namespace enforces {enforced}, and the pods ask for {asked}", remedy)
 
 
-def constraints(seen: Seen) -> Check:
+def constraints(seen: ClusterView) -> Check:
     """Whether OpenShift's security context constraints let the pods in."""
     name = "SCC"
     beyond = openshift.beyond_restricted_v2(pod_security.pod_of(seen.system))
@@ -128,7 +128,7 @@ def constraints(seen: Seen) -> Check:
         return Check(name, "ok", "the pods pass restricted-v2, which every account may use")
     asked = f"the pods ask for {', '.join(beyond)}"
     for told in (seen.constraints, seen.may_use_scc):
-        if isinstance(told, Unreadable):
+        if isinstance(told, ReadFailure):
             return told.check(name)
     called = openshift.scc_name(seen.namespace)
     if seen.constraints is None:
@@ -139,17 +139,17 @@ def constraints(seen: Seen) -> Check:
     return Check(name, "ok", f"{called} is there and the pods' account may use it")
 
 
-def account(seen: Seen) -> Check:
+def account(seen: ClusterView) -> Check:
     """Whether the pods' ServiceAccount is there, and may do no more than pods of a benchmark should."""
     name, called = "pods' account", seen.system.serviceAccountName or "default"
-    if isinstance(seen.account, Unreadable):
+    if isinstance(seen.account, ReadFailure):
         return seen.account.check(name)
     if seen.space is None:
         return Check(name, "unknown", f"namespace {seen.namespace} is not there")
     if seen.account is None:
         remedy = f"kubectl -n {seen.namespace} create serviceaccount {called}"
         return Check(name, "fail", f"{called} is not there", remedy)
-    if isinstance(seen.account_may, Unreadable):
+    if isinstance(seen.account_may, ReadFailure):
         return seen.account_may.check(name)
     if not seen.account_may:
         return Check(name, "ok", f"{called} may neither read secrets nor make pods")

@@ -8,11 +8,11 @@ from assay.checks.check import Check, Facts, for_system
 from assay.launch.kubernetes.doctor import access, places, room, settings
 from assay.launch.kubernetes.doctor import deep as inside
 from assay.launch.kubernetes.doctor.look import look
-from assay.launch.kubernetes.doctor.seen import Seen
+from assay.launch.kubernetes.doctor.seen import ClusterView
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.refusals import ApiError
 
-CHECKS: tuple[Callable[[Seen], Check], ...] = (
+CHECKS: tuple[Callable[[ClusterView], Check], ...] = (
     access.server,
     access.rights,
     access.admission,

@@ -9,20 +9,20 @@ from assay.checks import examine as machine
 from assay.checks.check import PLACE, Check, Facts
 from assay.launch import programs
 from assay.launch.kubernetes.doctor import pod, smoke
-from assay.launch.kubernetes.doctor.seen import Seen
+from assay.launch.kubernetes.doctor.seen import ClusterView
 from assay.launch.kubernetes.doctor.settings import offset
 
 NAME = "test pod"
 
 
-def not_looked_into(seen: Seen) -> Check:
+def not_looked_into(seen: ClusterView) -> Check:
     """That nothing is known of what is in the image."""
     image = seen.system.image or "the workload's image"
     remedy = "assay doctor SYSTEM --deep runs a pod that tells"
     return Check("image", "unknown", f"{image}: not checked whether it has Python and torch", remedy)
 
 
-def examine(seen: Seen, data: str | None = None) -> tuple[Facts, tuple[Check, ...]]:
+def examine(seen: ClusterView, data: str | None = None) -> tuple[Facts, tuple[Check, ...]]:
     """Run a pod of one rank; where it came to run, all that is asked of a machine, and the devices' pods.
 
     data  directory in the pod whose files are to be read

@@ -10,7 +10,7 @@ from assay.launch.kubernetes import openshift, pod_security, rbac
 from assay.launch.kubernetes.client import NODES, PODS, Cluster, Object, Resource
 from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.doctor.places import hindrance
-from assay.launch.kubernetes.doctor.seen import Refused, Seen, Unreadable
+from assay.launch.kubernetes.doctor.seen import AdmissionRefusal, ClusterView, ReadFailure
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.openshift_detection import NAMESPACES, is_openshift
 from assay.launch.kubernetes.options import KubernetesSystem
@@ -34,7 +34,7 @@ WIDE = (("get", "", "secrets"), ("create", "", "pods"), ("create", "", "pods/exe
 T = TypeVar("T")
 
 
-def look(system: KubernetesSystem) -> Seen:
+def look(system: KubernetesSystem) -> ClusterView:
     """All of it. Raises InputError for a kubeconfig that can't be used, ApiError where nothing answers."""
     cluster = connect(system.context, system.namespace)
     version = cluster.version()
@@ -45,8 +45,8 @@ def look(system: KubernetesSystem) -> Seen:
         "list leases.coordination.k8s.io",
         lambda: cluster.list(LEASES, fields=HEARTBEATS, everywhere=True).items,
     )
-    usable = [] if isinstance(nodes, Unreadable) else [node for node in nodes if not hindrance(node, system)]
-    return Seen(
+    usable = [] if isinstance(nodes, ReadFailure) else [node for node in nodes if not hindrance(node, system)]
+    return ClusterView(
         read_at=time.time(),
         system=system,
         context=cluster.context,
@@ -89,16 +89,16 @@ def look(system: KubernetesSystem) -> Seen:
 _REVIEW = "create localsubjectaccessreviews.authorization.k8s.io"
 
 
-def _told(tried: str, ask: Callable[[], T]) -> T | Unreadable:
+def _told(tried: str, ask: Callable[[], T]) -> T | ReadFailure:
     try:
         return ask()
     except ApiError as error:
-        return Unreadable(tried, str(error), error.code == FORBIDDEN)
+        return ReadFailure(tried, str(error), error.code == FORBIDDEN)
 
 
 def _one(
     tried: str, cluster: Cluster, resource: Resource, name: str, *, everywhere: bool = False
-) -> Object | Unreadable | None:
+) -> Object | ReadFailure | None:
     return _told(tried, lambda: cluster.find(resource, name, everywhere=everywhere))
 
 
@@ -168,7 +168,7 @@ def _server_ahead_s(cluster: Cluster) -> tuple[float, float]:
     return at - ended, at + 1.0 - began
 
 
-def _admitted(cluster: Cluster, system: KubernetesSystem) -> Object | Refused | Unreadable:
+def _admitted(cluster: Cluster, system: KubernetesSystem) -> Object | AdmissionRefusal | ReadFailure:
     """A pod as a trial sends it, by a dry run, on which quota, LimitRange, Pod Security and webhooks act."""
     template = pod_security.template_of(system)
     metadata = {**template["metadata"], "name": "assay-doctor", "namespace": cluster.namespace}
@@ -177,10 +177,10 @@ def _admitted(cluster: Cluster, system: KubernetesSystem) -> Object | Refused | 
         return cluster.create(sent, dry_run=True)
     except ApiError as error:
         if MISSING_RIGHT in str(error):
-            return Unreadable("create pods", str(error), forbidden=True)
+            return ReadFailure("create pods", str(error), forbidden=True)
         if 400 <= error.code < 500:
-            return Refused(str(error))
-        return Unreadable("create pods", str(error), forbidden=False)
+            return AdmissionRefusal(str(error))
+        return ReadFailure("create pods", str(error), forbidden=False)
 
 
 def _kubelets(cluster: Cluster, nodes: list[Object]) -> dict[str, Object]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from assay.checks.check import Check, Facts
 from assay.launch.kubernetes import quantities
 from assay.launch.kubernetes.client import Object
-from assay.launch.kubernetes.doctor.seen import Seen, Unreadable
+from assay.launch.kubernetes.doctor.seen import ClusterView, ReadFailure
 from assay.launch.kubernetes.options import KubernetesSystem, Toleration
 from assay.records import Scalar
 from assay.units import human
@@ -23,9 +23,9 @@ DRIVER_LABELS = ("nvidia.com/cuda.driver-version.full", "nvidia.com/gpu.product"
 ALIKE = ("architecture", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion")
 
 
-def nodes(seen: Seen) -> Check:
+def nodes(seen: ClusterView) -> Check:
     """How many nodes can take the pods, and what keeps the others from it."""
-    if isinstance(seen.nodes, Unreadable):
+    if isinstance(seen.nodes, ReadFailure):
         return seen.nodes.check("nodes")
     why = {_name(node): hindrance(node, seen.system) for node in seen.nodes}
     good = [name for name, what in why.items() if not what]
@@ -72,10 +72,10 @@ def _unborne(node: Object, system: KubernetesSystem) -> Iterator[str]:
             yield f"tainted {taint['key']}{value}:{taint['effect']}"
 
 
-def devices(seen: Seen) -> Check:
+def devices(seen: ClusterView) -> Check:
     """Whether what a rank asks for is announced, and how much of it is free."""
     asked = {**seen.system.resources.accelerator, **seen.system.resources.pod}
-    if isinstance(seen.nodes, Unreadable):
+    if isinstance(seen.nodes, ReadFailure):
         return seen.nodes.check("devices")
     usable = _usable(seen)
     extended = {name for node in usable for name in node["status"].get("allocatable", {}) if is_device(name)}
@@ -83,7 +83,7 @@ def devices(seen: Seen) -> Check:
     more = f"; {others}" if extended - asked.keys() else ""
     if not asked:
         return Check("devices", "ok", f"the system asks for none under resources{more}")
-    used = None if isinstance(seen.pods, Unreadable) else in_use(seen.pods)
+    used = None if isinstance(seen.pods, ReadFailure) else in_use(seen.pods)
     told, worst = [], ""
     for name, amount in sorted(asked.items()):
         words, trouble = _offer(name, quantities.number(amount), usable, used)
@@ -97,7 +97,7 @@ def devices(seen: Seen) -> Check:
         return Check(
             "devices", "warn", evidence, "trials wait until some is free: kubectl get pods -A -o wide"
         )
-    if isinstance(seen.pods, Unreadable):
+    if isinstance(seen.pods, ReadFailure):
         return Check("devices", "unknown", f"{evidence}; how much is free: {seen.pods.check('').evidence}")
     return Check("devices", "ok", evidence)
 
@@ -138,9 +138,9 @@ def in_use(pods: Iterable[Object]) -> dict[tuple[str, str], float]:
     return dict(used)
 
 
-def labels(seen: Seen) -> Check:
+def labels(seen: ClusterView) -> Check:
     """Whether GPUs are labelled by their model, which tells nodes of one cluster apart."""
-    if isinstance(seen.nodes, Unreadable):
+    if isinstance(seen.nodes, ReadFailure):
         return seen.nodes.check("labels")
     usable = _usable(seen)
     with_gpu = [node for node in usable if GPU in node["status"].get("allocatable", {})]
@@ -156,9 +156,9 @@ def labels(seen: Seen) -> Check:
     return Check("labels", "ok", f"{features}{f'; {told}' if told else ''}")
 
 
-def alike(seen: Seen) -> Check:
+def alike(seen: ClusterView) -> Check:
     """Whether kernel, runtime and drivers are the same on all nodes that may be used."""
-    if isinstance(seen.nodes, Unreadable):
+    if isinstance(seen.nodes, ReadFailure):
         return seen.nodes.check("nodes alike")
     usable = _usable(seen)
     asked: list[tuple[str, Callable[[Object], str | None]]] = [
@@ -187,11 +187,11 @@ def alike(seen: Seen) -> Check:
     return Check("nodes alike", "ok", f"all {len(usable)}: {same}" if len(usable) > 1 else f"one: {same}")
 
 
-def facts(seen: Seen) -> Facts:
+def facts(seen: ClusterView) -> Facts:
     """Each node's devices in figures: `node.NAME.nvidia.com/gpu.announced`, `.allocated`, `.free`."""
-    if isinstance(seen.nodes, Unreadable):
+    if isinstance(seen.nodes, ReadFailure):
         return {}
-    used = None if isinstance(seen.pods, Unreadable) else in_use(seen.pods)
+    used = None if isinstance(seen.pods, ReadFailure) else in_use(seen.pods)
     found: dict[str, Scalar] = {}
     for node in seen.nodes:
         for name, amount in node["status"].get("allocatable", {}).items():
@@ -203,8 +203,8 @@ def facts(seen: Seen) -> Facts:
     return found
 
 
-def _usable(seen: Seen) -> list[Object]:
-    assert not isinstance(seen.nodes, Unreadable)
+def _usable(seen: ClusterView) -> list[Object]:
+    assert not isinstance(seen.nodes, ReadFailure)
     return [node for node in seen.nodes if not hindrance(node, seen.system)]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from assay.checks.check import Check
 from assay.launch.kubernetes import pod_security, quantities
 from assay.launch.kubernetes.client import Object
-from assay.launch.kubernetes.doctor.seen import Seen, Unreadable
+from assay.launch.kubernetes.doctor.seen import ClusterView, ReadFailure
 
 COUNTED = {
     "pods": 1.0,
@@ -22,9 +22,9 @@ DNS_SPACES = ("kube-system", "openshift-dns")
 DNS_PODS = re.compile(r"^(coredns|kube-dns|dns-default|node-local-dns|rke2-coredns)")
 
 
-def quota(seen: Seen) -> Check:
+def quota(seen: ClusterView) -> Check:
     """Whether the namespace's quotas leave room for a pod of one accelerator, and for how many."""
-    if isinstance(seen.quotas, Unreadable):
+    if isinstance(seen.quotas, ReadFailure):
         return seen.quotas.check("quota")
     if not seen.quotas:
         return Check("quota", "ok", "none in the namespace")
@@ -36,7 +36,7 @@ def quota(seen: Seen) -> Check:
     return Check("quota", "ok", "; ".join(words for words, _ in lines) or "none that concerns the pods")
 
 
-def _left(seen: Seen, of: Object) -> Iterator[tuple[str, bool]]:
+def _left(seen: ClusterView, of: Object) -> Iterator[tuple[str, bool]]:
     """What each line of a quota leaves, in words, and whether a pod of one accelerator fits."""
     requests, limits = _stated(seen)
     name, hard, used = of["metadata"]["name"], of["status"].get("hard", {}), of["status"].get("used", {})
@@ -52,7 +52,7 @@ def _left(seen: Seen, of: Object) -> Iterator[tuple[str, bool]]:
         yield f"{name}: {key} has {free:g} of {most} left, for {fits} pods of one accelerator", free >= wanted
 
 
-def _stated(seen: Seen) -> tuple[Mapping[str, float], Mapping[str, float]]:
+def _stated(seen: ClusterView) -> tuple[Mapping[str, float], Mapping[str, float]]:
     """Requests and limits of a pod, with what the cluster adds where that is known."""
     admitted = seen.admitted
     spec = admitted["spec"] if isinstance(admitted, dict) else pod_security.pod_of(seen.system)
@@ -64,14 +64,14 @@ def _stated(seen: Seen) -> tuple[Mapping[str, float], Mapping[str, float]]:
     return requests, limits
 
 
-def claims(seen: Seen) -> Check:
+def claims(seen: ClusterView) -> Check:
     """Whether the claims that the system mounts are bound."""
     name = "claims"
     if not seen.claims:
         return Check(name, "ok", "the system mounts none")
     bound = []
     for called, claim in seen.claims.items():
-        if isinstance(claim, Unreadable):
+        if isinstance(claim, ReadFailure):
             return claim.check(name)
         if claim is None:
             remedy = f"create it: kubectl -n {seen.namespace} apply -f CLAIM.yaml; or correct volumes"
@@ -88,7 +88,7 @@ def claims(seen: Seen) -> Check:
     return Check(name, "ok", "; ".join(bound))
 
 
-def _provisioned(seen: Seen, claim: Object) -> str:
+def _provisioned(seen: ClusterView, claim: Object) -> str:
     """Whether a claim's volume is made for it, by whom, or was there before; and its storage class."""
     kind = _class(seen, claim["spec"].get("storageClassName"))
     driver = claim["metadata"].get("annotations", {}).get("volume.kubernetes.io/storage-provisioner")
@@ -98,27 +98,27 @@ def _provisioned(seen: Seen, claim: Object) -> str:
     return kind if volume is None else f"static volume {volume}, {kind}"
 
 
-def _waits_for_a_pod(seen: Seen, name: str | None) -> bool:
+def _waits_for_a_pod(seen: ClusterView, name: str | None) -> bool:
     """Whether a storage class makes volumes only when a pod wants them."""
-    if isinstance(seen.storage_classes, Unreadable):
+    if isinstance(seen.storage_classes, ReadFailure):
         return False
     modes = {of["metadata"]["name"]: of.get("volumeBindingMode") for of in seen.storage_classes}
     return name is not None and modes.get(name) == "WaitForFirstConsumer"
 
 
-def _class(seen: Seen, name: str | None) -> str:
+def _class(seen: ClusterView, name: str | None) -> str:
     """A claim's storage class, and whether it is there."""
     if not name:
         return "no storage class"
-    if isinstance(seen.storage_classes, Unreadable):
+    if isinstance(seen.storage_classes, ReadFailure):
         return f"storage class {name}"
     there = any(of["metadata"]["name"] == name for of in seen.storage_classes)
     return f"storage class {name}" + ("" if there else ", which is not there")
 
 
-def dns(seen: Seen) -> Check:
+def dns(seen: ClusterView) -> Check:
     """Whether something answers for the names by which workers find each other."""
-    if isinstance(seen.pods, Unreadable):
+    if isinstance(seen.pods, ReadFailure):
         return seen.pods.check("DNS")
     found = [
         pod

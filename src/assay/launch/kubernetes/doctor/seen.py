@@ -14,7 +14,7 @@ GRANT = "an administrator shows it: assay cluster rbac --doctor SYSTEM | kubectl
 
 
 @dataclass(frozen=True)
-class Unreadable:
+class ReadFailure:
     """What could not be read: by which verb on what, and what the API server said."""
 
     tried: str
@@ -29,19 +29,19 @@ class Unreadable:
 
 
 @dataclass(frozen=True)
-class Refused:
+class AdmissionRefusal:
     """That the API server does not admit the system's pods, in its own words."""
 
     said: str
 
 
-Objects = Sequence[Object] | Unreadable
-Maybe = Object | None | Unreadable
+Objects = Sequence[Object] | ReadFailure
+Maybe = Object | None | ReadFailure
 """An object, None where there is none of its name."""
 
 
 @dataclass(frozen=True)
-class Seen:
+class ClusterView:
     """A cluster as one user sees it.
 
     rights         each that a run needs, and whether this user has it
@@ -62,20 +62,20 @@ class Seen:
     version: str
     rights: Mapping[Right, bool]
     kinds: Mapping[str, bool]
-    admitted: Object | Refused | Unreadable
+    admitted: Object | AdmissionRefusal | ReadFailure
     is_openshift: bool
     space: Maybe
     quotas: Objects
     account: Maybe
-    account_may: Sequence[str] | Unreadable
+    account_may: Sequence[str] | ReadFailure
     constraints: Maybe
-    may_use_scc: bool | Unreadable
+    may_use_scc: bool | ReadFailure
     nodes: Objects
     pods: Objects
     deployments: Objects
     storage_classes: Objects
     leases: Objects
-    server_ahead_s: tuple[float, float] | Unreadable
+    server_ahead_s: tuple[float, float] | ReadFailure
     read_at: float
     claims: Mapping[str, Maybe] = field(default_factory=dict)
-    kubelets: Mapping[str, Object] | Unreadable = field(default_factory=dict)
+    kubelets: Mapping[str, Object] | ReadFailure = field(default_factory=dict)

@@ -6,7 +6,7 @@ from collections import Counter
 
 from assay.checks.check import Check
 from assay.launch.kubernetes.client import Object
-from assay.launch.kubernetes.doctor.seen import Seen, Unreadable
+from assay.launch.kubernetes.doctor.seen import ClusterView, ReadFailure
 from assay.launch.kubernetes.times import moment
 
 SLIGHT_S = 0.5  # NTP keeps a data centre's clocks within milliseconds
@@ -18,17 +18,17 @@ STATIC = (
 )
 
 
-def cpu_manager(seen: Seen) -> Check:
+def cpu_manager(seen: ClusterView) -> Check:
     """Whether pods that ask for CPUs of their own get them, beside their devices."""
     name = "CPU manager"
-    if isinstance(seen.kubelets, Unreadable):
+    if isinstance(seen.kubelets, ReadFailure):
         told = seen.kubelets.check(name)
         if not seen.kubelets.forbidden:
             return told
         # the right is not in what `assay cluster rbac` prints: it lets its holder run commands in any pod
         remedy = "an administrator looks: kubectl get --raw /api/v1/nodes/NODE/proxy/configz"
         return Check(name, told.state, told.evidence, remedy)
-    if isinstance(seen.nodes, Unreadable):
+    if isinstance(seen.nodes, ReadFailure):
         return seen.nodes.check(name)
     if not seen.kubelets:
         return Check(name, "unknown", "no kubelet told its settings")
@@ -47,9 +47,9 @@ def _policy(told: Object) -> str:
     return f"{cpus} with topology manager {topology}"
 
 
-def server_clock(seen: Seen) -> Check:
+def server_clock(seen: ClusterView) -> Check:
     """Whether the API server's clock is ours."""
-    if isinstance(seen.server_ahead_s, Unreadable):
+    if isinstance(seen.server_ahead_s, ReadFailure):
         return seen.server_ahead_s.check("API server's clock")
     return offset("API server's clock", *seen.server_ahead_s)
 
@@ -62,10 +62,10 @@ def offset(name: str, low_s: float, high_s: float) -> Check:
     return Check(name, "ok", evidence)
 
 
-def node_clocks(seen: Seen) -> Check:
+def node_clocks(seen: ClusterView) -> Check:
     """When each node was last heard of, by its own clock: one that runs ahead, or behind, shows."""
     name = "nodes' clocks"
-    if isinstance(seen.leases, Unreadable):
+    if isinstance(seen.leases, ReadFailure):
         return seen.leases.check(name)
     ages = {
         lease["metadata"]["name"]: seen.read_at - at

@@ -13,7 +13,7 @@ from assay.launch import programs
 from assay.launch.kubernetes import quantities
 from assay.launch.kubernetes.doctor import pod
 from assay.launch.kubernetes.doctor.places import hindrance
-from assay.launch.kubernetes.doctor.seen import Seen, Unreadable
+from assay.launch.kubernetes.doctor.seen import ClusterView, ReadFailure
 from assay.launch.kubernetes.options import KubernetesSystem, Resources
 from assay.records import Job
 from assay.units import human
@@ -24,10 +24,10 @@ VECTOR_ADD, RDMA_CHECK = "assay_payloads.probing.vector_add", "assay_payloads.pr
 START_WITHIN_S = 120.0  # the system's image is on a node by now
 
 
-def examine(seen: Seen, inside: Facts) -> tuple[Check, Check]:
+def examine(seen: ClusterView, inside: Facts) -> tuple[Check, Check]:
     """Run those pods for which the cluster announces a device; `inside` is what a pod without one told."""
     offered = announced(seen)
-    if isinstance(offered, Unreadable):
+    if isinstance(offered, ReadFailure):
         return offered.check("GPU pod"), offered.check("RDMA pod")
     gpu, rdma = resource(seen.system, offered, GPU), resource(seen.system, offered, RDMA)
     told_gpu = _told(seen.system, gpu, VECTOR_ADD) if gpu in offered else None
@@ -35,9 +35,9 @@ def examine(seen: Seen, inside: Facts) -> tuple[Check, Check]:
     return vector_add(gpu, told_gpu, _asks(seen.system, gpu)), rdma_devices(rdma, told_rdma, inside)
 
 
-def announced(seen: Seen) -> Mapping[str, float] | Unreadable:
+def announced(seen: ClusterView) -> Mapping[str, float] | ReadFailure:
     """Resource → how much of it the node with most announces, of those that can take the system's pods."""
-    if isinstance(seen.nodes, Unreadable):
+    if isinstance(seen.nodes, ReadFailure):
         return seen.nodes
     most: dict[str, float] = {}
     for node in (node for node in seen.nodes if not hindrance(node, seen.system)):
@@ -52,10 +52,10 @@ def resource(system: KubernetesSystem, offered: Mapping[str, float], prefix: str
     return next((name for name in (*asked, *sorted(offered)) if name.startswith(prefix)), prefix)
 
 
-def jobs(seen: Seen) -> list[tuple[KubernetesSystem, Job]]:
+def jobs(seen: ClusterView) -> list[tuple[KubernetesSystem, Job]]:
     """Both pods, whether or not the cluster announces their devices: what is shown and checked, not sent."""
     offered = announced(seen)
-    told: Mapping[str, float] = {} if isinstance(offered, Unreadable) else offered
+    told: Mapping[str, float] = {} if isinstance(offered, ReadFailure) else offered
     made = []
     for prefix, program in ((GPU, VECTOR_ADD), (RDMA, RDMA_CHECK)):
         name = resource(seen.system, told, prefix)

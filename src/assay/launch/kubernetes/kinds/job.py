@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.launch.kubernetes import pod
-from assay.launch.kubernetes.kinds.kind import JobRef, Kind, ended_by_condition
+from assay.launch.kubernetes.kinds.kind import JobKind, JobRef, ended_by_condition
 from assay.launch.kubernetes.order import Manifest, Order, labels_of_ranks
 
 INDEX = "JOB_COMPLETION_INDEX"  # set by the Job controller in each container
@@ -44,7 +44,7 @@ def _job(order: Order) -> Manifest:
     }
 
 
-KIND = Kind(
+KIND = JobKind(
     name="job",
     job_ref=JobRef("batch/v1", "Job", "jobs"),
     manifest=manifest,

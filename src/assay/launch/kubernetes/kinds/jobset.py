@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.launch.kubernetes import pod
 from assay.launch.kubernetes.kinds.job import INDEX
-from assay.launch.kubernetes.kinds.kind import JobRef, Kind, ended_by_condition
+from assay.launch.kubernetes.kinds.kind import JobKind, JobRef, ended_by_condition
 from assay.launch.kubernetes.order import Manifest, Order
 
 RANKS = "ranks"
@@ -37,7 +37,7 @@ def manifest(order: Order) -> list[Manifest]:
     ]
 
 
-KIND = Kind(
+KIND = JobKind(
     name="jobset",
     job_ref=JobRef("jobset.x-k8s.io/v1alpha2", "JobSet", "jobsets"),
     manifest=manifest,

@@ -27,7 +27,7 @@ class Ending(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Kind:
+class JobKind:
     """One kind of job.
 
     name           as the option `kind` has it

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from assay.launch.kubernetes import payload, pod
-from assay.launch.kubernetes.kinds.kind import JobRef, Kind, ended_by_condition
+from assay.launch.kubernetes.kinds.kind import JobKind, JobRef, ended_by_condition
 from assay.launch.kubernetes.order import LABEL_ROLE, Manifest, Order
 
 INDEX = "ASSAY_WORKER"
@@ -88,7 +88,7 @@ def _mpi(order: Order, role: str) -> list[str]:
     return [order.options.python, "-I", "-S", payload.program(PROGRAM), role]
 
 
-KIND = Kind(
+KIND = JobKind(
     name="mpijob",
     job_ref=JobRef("kubeflow.org/v2beta1", "MPIJob", "mpijobs"),
     manifest=manifest,

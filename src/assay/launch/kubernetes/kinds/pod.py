@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from assay.errors import Problem
 from assay.launch.kubernetes import pod
-from assay.launch.kubernetes.kinds.kind import JobRef, Kind, ended_by_condition
+from assay.launch.kubernetes.kinds.kind import JobKind, JobRef, ended_by_condition
 from assay.launch.kubernetes.order import Manifest, Order
 
 
@@ -33,7 +33,7 @@ def misfits(order: Order) -> Iterator[Problem]:
         )
 
 
-KIND = Kind(
+KIND = JobKind(
     name="pod",
     job_ref=JobRef("batch/v1", "Job", "jobs"),
     manifest=manifest,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.launch.kubernetes import pod
-from assay.launch.kubernetes.kinds.kind import JobRef, Kind, ended_by_condition
+from assay.launch.kubernetes.kinds.kind import JobKind, JobRef, ended_by_condition
 from assay.launch.kubernetes.order import Manifest, Order
 
 CONTAINER = "pytorch"  # the operator puts MASTER_ADDR, MASTER_PORT and RANK into the container of this name
@@ -34,7 +34,7 @@ def _replicas(number: int, template: Manifest) -> Manifest:
     return {"replicas": number, "restartPolicy": "Never", "template": template}
 
 
-KIND = Kind(
+KIND = JobKind(
     name="pytorchjob",
     job_ref=JobRef("kubeflow.org/v1", "PyTorchJob", "pytorchjobs"),
     manifest=manifest,

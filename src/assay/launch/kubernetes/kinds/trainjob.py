@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from assay.errors import Problem
 from assay.launch.kubernetes import pod
-from assay.launch.kubernetes.kinds.kind import JobRef, Kind, ended_by_condition
+from assay.launch.kubernetes.kinds.kind import JobKind, JobRef, ended_by_condition
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import Manifest, Order
 
@@ -91,7 +91,7 @@ def _option(field: str, options: KubernetesSystem) -> str:
     return "patch"
 
 
-KIND = Kind(
+KIND = JobKind(
     name="trainjob",
     job_ref=JobRef("trainer.kubeflow.org/v1alpha1", "TrainJob", "trainjobs"),
     manifest=manifest,

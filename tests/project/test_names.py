@@ -1,0 +1,18 @@
+"""A public class name of the packages means one thing: it is defined once."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+
+from conftest import ROOT
+
+
+def test_a_public_class_name_is_defined_once() -> None:
+    places = defaultdict(list)
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert len(places) > 500
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
