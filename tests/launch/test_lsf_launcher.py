@@ -81,7 +81,8 @@ def launcher(tmp_path: Path) -> LsfLauncher:
 
 @pytest.fixture
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A command of LSF that does not come back is given up soon."""
+    """A command of LSF that does not come back is given up soon, and so is LSF's word on a job's end."""
+    monkeypatch.setattr("assay.launch.batch.life.LAST_WORD_S", 1.0)
     monkeypatch.setattr("assay.launch.lsf.commands.ASK_TIMEOUT_S", 1.0)
     return
 

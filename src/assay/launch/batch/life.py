@@ -82,8 +82,8 @@ class Life:
         asked = self._answer.result()
         if end is None and self._waits_in_vain(asked) and self._refuse(asked):
             return False
-        if self._awaited(asked, end):
-            every_s = ASK_EVERY_S if end is None else ASK_AT_THE_END_EVERY_S
+        if asked.goes_on and not asked.requeued:
+            every_s = ASK_EVERY_S if end is None or asked.silent is not None else ASK_AT_THE_END_EVERY_S
             if time.monotonic() - asked.at > every_s:
                 self._answer = self._ask()
             return True
@@ -92,14 +92,15 @@ class Life:
         return (end is None or not self._job.whole(end)) and self._patient()
 
     def _has_waited(self, end: JobStatus) -> bool:
-        """Long enough for the word on who ended the job; without it the keepers' own is taken."""
-        self._ended_at = self._ended_at or time.monotonic()
-        return end.state is not JobState.CANCELLED and time.monotonic() - self._ended_at > LAST_WORD_S
+        """Long enough for the word on who ended the job; without it the keepers' own is taken.
 
-    def _awaited(self, asked: QueueAnswer, end: JobStatus | None) -> bool:
-        if asked.silent is not None:
-            return end is None  # when all keepers have spoken, no other word is waited for
-        return asked.goes_on and not asked.requeued
+        Keepers that were asked to end can't say by whom: it is waited for while the batch system answers.
+        """
+        if self._ended_at is None:
+            self._ended_at = time.monotonic()
+        silent = self._answer.done() and self._answer.result().silent is not None
+        bounded = end.state is not JobState.CANCELLED or silent
+        return bounded and time.monotonic() - self._ended_at > LAST_WORD_S
 
     def _waits_in_vain(self, asked: QueueAnswer) -> bool:
         """For a while already: a reason may be of a moment."""
