@@ -279,6 +279,24 @@ def test_a_short_value_is_hidden_as_a_whole_word_only() -> None:
     assert redact.text("abc123 and xabc1234") == f"{REDACTED} and xabc1234"
 
 
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\\n"])
+@pytest.mark.parametrize("data", [{"TLS_KEY_SECRET": KEY}, {"CERTIFICATE": KEY}, {"argv": ["serve", KEY]}])
+def test_each_line_of_a_known_secret_is_hidden_alone(data: dict[str, str], line_end: str) -> None:
+    redact.learn(json.loads(json.dumps(data).replace("\\n", json.dumps(line_end)[1:-1])))
+    header, *body, footer = KEY.split("\n")
+    for line in body:
+        assert redact.text(f"line: {line}") == f"line: {REDACTED}"
+        assert redact.text(json.dumps({"said": line})) == json.dumps({"said": REDACTED})
+    assert redact.text(header) == header
+    assert redact.text(footer) == footer
+
+
+def test_lines_of_a_known_file_that_any_file_may_have_stay() -> None:
+    kept = "apiVersion: v1\nkind: Config\n\n---\nusers:\n- x\n"
+    redact.learn_values([f"{kept}client-key-data: {of(40)}\n"])
+    assert redact.text(f"{kept}kind: ConfigMap\n") == f"{kept}kind: ConfigMap\n"
+
+
 # Names and values in pairs, text in text, options of programs ----------------------------------------------
 
 PLANTED = "hunter2xyz"

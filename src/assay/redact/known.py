@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from urllib.parse import quote, unquote
 
 from assay.redact.shapes import REDACTED, hidden
+
+_LINE_END = re.compile(r"[\r\n]+|(?:\\[rn])+")  # also as JSON and a shell write it
+_TELLING = re.compile(r".{16}|(?=\S*\d)(?=\S*[A-Za-z])\S+$")
 
 _known: set[str] = set()
 
@@ -21,11 +24,12 @@ def text(words: str) -> str:
 
 
 def learn_values(values: Iterable[str]) -> None:
-    """Know these secrets: from now on `text` hides them wherever they appear.
+    """Know these secrets: from now on `text` hides them wherever they appear, and their lines one by one.
 
     One that is too short or too plain to be looked for in any text is left out.
     """
-    _known.update(filter(is_distinctive, values))
+    for value in values:
+        _known.update(filter(is_distinctive, (value, *_lines(value))))
 
 
 def known_values() -> frozenset[str]:
@@ -48,6 +52,16 @@ def is_distinctive(value: str) -> bool:
         return False
     kinds = (str.islower, str.isupper, str.isdigit, lambda c: not c.isalnum())
     return len(value) >= 16 or sum(any(map(kind, value)) for kind in kinds) >= 2
+
+
+def _lines(value: str) -> Iterator[str]:
+    """The lines of a secret that give a part of it away: long ones, and short ones that look drawn.
+
+    Not `-----BEGIN PRIVATE KEY-----`, nor what any other file may have: `kind: Config`, `users:`.
+    """
+    lines = [line.strip() for line in _LINE_END.split(value)]
+    if len(lines) > 1:
+        yield from (line for line in lines if not line.startswith("---") and _TELLING.match(line))
 
 
 @lru_cache(maxsize=4)

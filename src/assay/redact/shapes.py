@@ -84,7 +84,7 @@ _SHAPES: tuple[tuple[bytes, re.Pattern[str]], ...] = (
     *((part.encode(), re.compile(f"{_START}(?P<secret>{shape}){_END}")) for part, shape in _TOKENS),
     *((part.encode(), re.compile(shape)) for part, shape in _SURROUNDED),
 )
-_IN_A_URL = tuple((part, shape) for part, shape in _SHAPES if part == b"://")
+_ALONE_TOO = tuple((part, shape) for part, shape in _SHAPES if part in (b"://", b"-----begin "))
 
 
 def hidden(text: str) -> str:
@@ -106,9 +106,9 @@ def hidden(text: str) -> str:
 
 
 def named_in(text: str) -> Iterator[str]:
-    """The secrets that a name or a URL gives away, alone: other texts may have them without it."""
+    """The secrets that a name, a URL or a PEM header gives away, alone: other texts may lack that."""
     lower = _lower(text)
-    for begin, end in (*_found(_IN_A_URL, text, lower), *assigned(text, lower)):
+    for begin, end in (*_found(_ALONE_TOO, text, lower), *assigned(text, lower)):
         yield text[begin:end]
 
 
