@@ -19,7 +19,7 @@ from typing import Any
 from assay.digests import Place, named_files, plan_digest, point_digests, suite_digest, where_shape
 from assay.errors import InputError, Problem
 from assay.records import Job, Plan, Shape, Task, Trial, digest_of
-from assay.redact import redacted
+from assay.redact import Numbers, redacted
 from assay.suite import Benchmark, Suite, SweepPoint, System, Systems, requirements
 from assay.suite.findings import in_order, unknown
 from assay.suite.requirements import MetricsOf
@@ -159,10 +159,11 @@ def _too_many(suite: Suite, chosen: Sequence[str]) -> list[Problem]:
 
 def _templates(suite: Suite, systems: Systems, tasks: Mapping[Place, str]) -> list[Trial]:
     """Each point on each system as a trial that is in no block yet; its id lacks the block."""
+    marks = Numbers()
     templates = [
         _template(suite, benchmark, point, shape, systems.by_name[name], tasks[benchmark.name, index, shape])
         for benchmark in suite.benchmarks
-        for index, point in enumerate(benchmark.points)
+        for index, point in enumerate(_shown(point, marks) for point in benchmark.points)
         for shape in benchmark.shapes
         for name in suite.systems
     ]
@@ -175,6 +176,11 @@ def _templates(suite: Suite, systems: Systems, tasks: Mapping[Place, str]) -> li
     if problems:
         raise InputError(problems)
     return templates
+
+
+def _shown(point: SweepPoint, marks: Numbers) -> SweepPoint:
+    """The point as ids and tables name it: what is swept without its secrets, of which each has its mark."""
+    return replace(point, varied=redacted(point.varied, marks))
 
 
 def _template(
@@ -229,8 +235,7 @@ def _hash(*words: Any) -> int:
 
 def _stem(benchmark: Benchmark, point: SweepPoint, shape: Shape, system: str | None) -> str:
     """`train-batch_size32-2x1-here`: what people type, less the block. File-name safe, at most 112 long."""
-    varied = redacted(point.varied)
-    swept = [f"{name}{_value_word(value)}" for name, value in varied.items()]
+    swept = [f"{name}{_value_word(value)}" for name, value in point.varied.items()]
     stem = "-".join([benchmark.name, *swept, str(shape), *([system] if system else [])])
     if len(stem) <= MAX_ID - len("-r10000"):
         return stem

@@ -10,12 +10,13 @@ from pydantic import BaseModel, ValidationError
 from assay.errors import InputError
 from assay.readers import IMPORTED, Reader
 from assay.records import Metric, Reading, Result, Run, RunState, digest_of, from_json, to_json
-from assay.redact import redacted, text
+from assay.redact import REDACTED, numbered, redacted, secrets_in_text, text
+from assay.rundir.secret_numbers import secret_numbers
 from assay.rundir.session import Attempt
 from assay.workloads import WORKLOADS
 
 # Raised when a log would be read differently although its reader stayed the same.
-READ_VERSION = 2
+READ_VERSION = 3
 _READERS = (*(workload.reader for workload in WORKLOADS.values()), *IMPORTED.values())
 VERSIONS = digest_of([READ_VERSION, {reader.name: reader.version for reader in _READERS}])
 """Of all readers: changes when any log may be read differently."""
@@ -38,16 +39,17 @@ def reading(attempt: Attempt, run: Run) -> Reading:
     known = attempt.cached_reading(key)
     if known is not None:
         return known
-    made = _without_secrets(read(logs, run))
-    attempt.cache_reading(key, made)
-    return made
-
-
-def _without_secrets(made: Reading) -> Reading:
-    """The reading less what a program printed and should not have: facts and labels travel in reports."""
+    made = read(logs, run)
+    # What a program printed and should not have: facts and labels travel in reports.
     written = to_json(made)
-    hidden = text(written)
-    return made if hidden == written else from_json(Reading, hidden)
+    secrets = secrets_in_text(written)
+    numbers = secret_numbers(attempt, secrets)
+    if secrets:
+        marks = {secret: numbered(number) for secret, number in numbers.items()}
+        made = from_json(Reading, text(written, lambda secret: marks.get(secret, REDACTED)))
+    if not numbers:  # which `secrets.json` alone keeps
+        attempt.cache_reading(key, made)
+    return made
 
 
 def read(logs: Mapping[str, Path], run: Run) -> Reading:

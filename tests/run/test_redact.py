@@ -11,7 +11,7 @@ import time
 import pytest
 
 from assay import redact
-from assay.redact import REDACTED, is_secret_name, redacted, redacted_json, redacted_yaml, secrets_in
+from assay.redact import REDACTED, Numbers, is_secret_name, redacted, redacted_json, redacted_yaml, secrets_in
 from assay.redact.shapes import hidden
 from conftest import ROOT
 
@@ -255,6 +255,33 @@ def test_arguments_that_pass_none_stay(argv: list[str]) -> None:
 def test_what_was_hidden_once_stays_as_it_is() -> None:
     data = {"env": {"TOKEN": "hunter2", "URL": "https://u:hunter2@h"}, "argv": ["x", "--password", "hunter2"]}
     assert redacted(redacted(data)) == redacted(data)
+
+
+def test_marks_with_numbers_tell_secrets_apart_and_stay() -> None:
+    marks = Numbers()
+    data = {"env": {"TOKEN": "hunter2"}, "argv": ["x", "--password", "hunter3"], "url": "https://u:hunter2@h"}
+    shown = redacted(data, marks)
+    assert shown == {
+        "env": {"TOKEN": "(redacted-1)"},
+        "argv": ["x", "--password", "(redacted-2)"],
+        "url": "https://u:(redacted-1)@h",
+    }
+    assert redacted({"PASSWORD": "hunter3"}, marks) == {"PASSWORD": "(redacted-2)"}
+    assert redacted(shown) == shown
+    assert secrets_in(shown) == frozenset()
+    assert redact.text(json.dumps(shown)) == json.dumps(shown)
+
+
+@pytest.mark.parametrize(
+    "around", [*IN_CONTEXT, "train --password {}", "curl -ume:{} host", "docker login -p {}"]
+)
+@pytest.mark.parametrize("mark", ["(redacted)", "(redacted-12)"])
+def test_a_mark_stays_wherever_it_is(around: str, mark: str) -> None:
+    text = around.format(mark)
+    for wanted in (text, shlex.quote(text), json.dumps({"note": text})):
+        assert hidden(wanted) == wanted
+        assert redacted({"note": wanted}) == {"note": wanted}
+        assert redact.secrets_in_text(wanted) == []
 
 
 # By value --------------------------------------------------------------------------------------------------

@@ -10,21 +10,26 @@ from __future__ import annotations
 from typing import Any
 
 from assay.redact.data import parted, redacted, redacted_json, redacted_yaml, secrets_in
-from assay.redact.known import forget, known_values, learn_values, text
+from assay.redact.known import forget, forms, known_values, learn_values, secrets_in_text, text
+from assay.redact.marks import MARK, REDACTED, Numbers, numbered
 from assay.redact.names import is_secret_name
-from assay.redact.shapes import REDACTED
 
 __all__ = [
+    "MARK",
     "REDACTED",
+    "Numbers",
     "forget",
+    "forms",
     "is_secret_name",
     "known_values",
     "learn",
     "learn_values",
+    "numbered",
     "redacted",
     "redacted_json",
     "redacted_yaml",
     "secrets_in",
+    "secrets_in_text",
     "text",
 ]
 

@@ -5,24 +5,46 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
 
 from assay.redact import known
 from assay.redact.arguments import Argument, arguments, is_shell_line, words_of
+from assay.redact.marks import MARK, Mark, plain
 from assay.redact.names import WORD, is_secret_name, is_setting
-from assay.redact.shapes import REDACTED, hidden, named_in
+from assay.redact.shapes import hidden, named_in
 
-_PLACEHOLDER = re.compile(r"<[^<>]*>|\$\{?\w+\}?|")
+_PLACEHOLDER = re.compile(rf"<[^<>]*>|\$\{{?\w+\}}?|{MARK.pattern}|")
 _REFERENCES = frozenset({"envFromSecret"})  # tables whose values say where secrets are
 
 
-def redacted(value: Any) -> Any:
+@dataclass
+class _Hiding:
+    """One pass over some data.
+
+    mark   what is put in place of a secret
+    found  those that are secrets for certain
+    """
+
+    mark: Mark = plain
+    found: list[str] = field(default_factory=list)
+
+    def hide(self, secret: str, *, sure: bool = True) -> str:
+        """What is put in its place; a mark stays."""
+        if MARK.fullmatch(secret):
+            return secret
+        if sure:
+            self.found.append(secret)
+        return self.mark(secret)
+
+
+def redacted(value: Any, mark: Mark = plain) -> Any:
     """Plain data without its secrets: under secret-looking keys, among arguments, and by their shapes.
 
     A table under such a key is no secret itself: its own keys decide (`token_rate: {unit: tokens/s}`).
     """
-    return parted(value)[0]
+    return parted(value, mark)[0]
 
 
 def secrets_in(value: Any) -> frozenset[str]:
@@ -30,25 +52,25 @@ def secrets_in(value: Any) -> frozenset[str]:
     return parted(value)[1]
 
 
-def parted(value: Any) -> tuple[Any, frozenset[str]]:
+def parted(value: Any, mark: Mark = plain) -> tuple[Any, frozenset[str]]:
     """What `redacted` and `secrets_in` give, in one pass."""
-    found: list[str] = []
-    clean = _clean(value, found)
-    return clean, frozenset(filter(known.is_distinctive, found))
+    hiding = _Hiding(mark)
+    clean = _clean(value, hiding)
+    return clean, frozenset(filter(known.is_distinctive, hiding.found))
 
 
-def _clean(value: Any, found: list[str]) -> Any:
+def _clean(value: Any, hiding: _Hiding) -> Any:
     if isinstance(value, dict):
         pair = _pair(value)
         return {
-            key: _under(pair[0] if pair and key == pair[1] else str(key), item, found)
+            key: _under(pair[0] if pair and key == pair[1] else str(key), item, hiding)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return _items(value, found)
+        return _items(value, hiding)
     if not isinstance(value, str):
         return value
-    return _line(value, found) if is_shell_line(value) else _shaped(value, found)
+    return _line(value, hiding) if is_shell_line(value) else _shaped(value, hiding)
 
 
 def _pair(table: Mapping[Any, Any]) -> tuple[str, Any] | None:
@@ -58,60 +80,58 @@ def _pair(table: Mapping[Any, Any]) -> tuple[str, Any] | None:
     return (name, keys["value"]) if isinstance(name, str) and "value" in keys else None
 
 
-def _under(name: str, value: Any, found: list[str]) -> Any:
+def _under(name: str, value: Any, hiding: _Hiding) -> Any:
     """What stands under a key. Numbers are secret only where the name ends so: not `token_count: 128`."""
     if name in _REFERENCES:
         return value
     if not is_secret_name(name):
-        return _clean(value, found)
+        return _clean(value, hiding)
     if isinstance(value, list | tuple):
-        return [_under(name, item, found) for item in value]
+        return [_under(name, item, hiding) for item in value]
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if number and not is_secret_name(WORD.findall(name)[-1]):
         return value
     if isinstance(value, str) and is_setting(name, value):
         return value
     if (isinstance(value, str) and _PLACEHOLDER.fullmatch(value) is None) or number:
-        found.append(str(value))
-        return REDACTED
-    return _clean(value, found)
+        return hiding.hide(str(value))
+    return _clean(value, hiding)
 
 
-def _items(items: Sequence[Any], found: list[str]) -> list[Any]:
+def _items(items: Sequence[Any], hiding: _Hiding) -> list[Any]:
     """A list, whose texts are taken for the arguments of a program."""
     parts = iter(arguments([item for item in items if isinstance(item, str)]))
     return [
-        _item(item, next(parts), found) if isinstance(item, str) else _clean(item, found) for item in items
+        _item(item, next(parts), hiding) if isinstance(item, str) else _clean(item, hiding) for item in items
     ]
 
 
-def _item(item: str, part: Argument, found: list[str]) -> str:
+def _item(item: str, part: Argument, hiding: _Hiding) -> str:
     """An argument; one with spaces may be a shell's line, with arguments in it."""
     if part.secret or not any(map(str.isspace, item)):
-        return _shown(part, found)
-    return _line(item, found)
+        return _shown(part, hiding)
+    return _line(item, hiding)
 
 
-def _line(line: str, found: list[str]) -> str:
+def _line(line: str, hiding: _Hiding) -> str:
     """A shell's line, with the arguments of programs in it."""
     words = words_of(line)
     inner = iter(arguments([word for word in words if not word.isspace()]))
-    return _shaped("".join(word if word.isspace() else _shown(next(inner), found) for word in words), found)
+    return _shaped("".join(word if word.isspace() else _shown(next(inner), hiding) for word in words), hiding)
 
 
-def _shown(part: Argument, found: list[str]) -> str:
-    shown = _shaped(part.shown, found)
-    if part.secret and part.sure:
-        found.append(part.secret.strip("\"'"))
-    return f"{shown}{REDACTED}" if part.secret else shown
+def _shown(part: Argument, hiding: _Hiding) -> str:
+    shown = _shaped(part.shown, hiding)
+    secret = part.secret.strip("\"'")
+    return f"{shown}{hiding.hide(secret, sure=part.sure)}" if part.secret else shown
 
 
-def _shaped(value: str, found: list[str]) -> str:
-    found += named_in(value)
-    return hidden(_inner(value, found))
+def _shaped(value: str, hiding: _Hiding) -> str:
+    hiding.found += named_in(value)
+    return hidden(_inner(value, hiding), hiding.mark)
 
 
-def _inner(value: str, found: list[str]) -> str:
+def _inner(value: str, hiding: _Hiding) -> str:
     """JSON in a text, alone or after `--config=`, without its secrets."""
     start = re.match(r"[\w-]{0,80}=?'?(?=[{\[])", value)
     if start is None:
@@ -120,7 +140,7 @@ def _inner(value: str, found: list[str]) -> str:
         data, end = json.JSONDecoder().raw_decode(value, start.end())
     except (ValueError, RecursionError):  # no JSON: its names and shapes decide
         return value
-    clean = _clean(data, found)
+    clean = _clean(data, hiding)
     return value if clean == data else f"{start[0]}{json.dumps(clean, ensure_ascii=False)}{value[end:]}"
 
 

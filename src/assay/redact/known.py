@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from urllib.parse import quote, unquote
 
-from assay.redact.shapes import REDACTED, hidden
+from assay.redact.marks import MARK, REDACTED, Mark, plain, replaced
+from assay.redact.shapes import spans
 
 _LINE_END = re.compile(r"[\r\n]+|(?:\\[rn])+")  # also as JSON and a shell write it
 _TELLING = re.compile(r".{16}|(?=\S*\d)(?=\S*[A-Za-z])\S+$")
@@ -17,10 +18,21 @@ _TELLING = re.compile(r".{16}|(?=\S*\d)(?=\S*[A-Za-z])\S+$")
 _known: set[str] = set()
 
 
-def text(words: str) -> str:
+def text(words: str, mark: Mark = plain) -> str:
     """The words without secrets: those that this process knows, and whatever has the shape of one."""
-    present = [form for form in _all_forms(frozenset(_known)) if form in words]
-    return hidden(re.sub("|".join(map(_whole_word, present)), REDACTED, words) if present else words)
+    known = _all_forms(frozenset(_known))
+    present = [form for form in known if form in words]
+    places = re.finditer("|".join(map(_whole_word, present)), words) if present else ()
+    return replaced(
+        words, [*(place.span() for place in places), *spans(words)], lambda form: mark(known.get(form, form))
+    )
+
+
+def secrets_in_text(words: str) -> list[str]:
+    """What `text` hides of these words, each once, in the order in which it comes."""
+    found: dict[str, str] = {}
+    text(words, lambda secret: found.setdefault(secret, REDACTED))
+    return list(found)
 
 
 def learn_values(values: Iterable[str]) -> None:
@@ -48,7 +60,7 @@ def is_distinctive(value: str) -> bool:
     >>> [is_distinctive(v) for v in ("hunter2", "basic", "12345678", REDACTED)]
     [True, False, False, False]
     """
-    if len(value) < 6 or re.fullmatch(r"[\d.+-]*", value) or REDACTED in value:
+    if len(value) < 6 or re.fullmatch(r"[\d.+-]*", value) or MARK.search(value):
         return False
     kinds = (str.islower, str.isupper, str.isdigit, lambda c: not c.isalnum())
     return len(value) >= 16 or sum(any(map(kind, value)) for kind in kinds) >= 2
@@ -65,12 +77,13 @@ def _lines(value: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=4)
-def _all_forms(known: frozenset[str]) -> tuple[str, ...]:
-    """Longest first."""
-    return tuple(sorted({form for value in known for form in _forms(value)}, key=len, reverse=True))
+def _all_forms(known: frozenset[str]) -> dict[str, str]:
+    """Each form of a secret and the secret itself, longest first."""
+    of_form = {form: value for value in sorted(known) for form in forms(value)}
+    return {form: of_form[form] for form in sorted(of_form, key=len, reverse=True)}
 
 
-def _forms(value: str) -> Iterable[str]:
+def forms(value: str) -> set[str]:
     """As it is, and as a shell, JSON and a URL write it."""
     return {
         value,

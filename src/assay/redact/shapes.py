@@ -10,9 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from assay.redact.assigned import assigned
-
-REDACTED = "(redacted)"
-Span = tuple[int, int]
+from assay.redact.marks import Mark, Span, plain, replaced
 
 # What can't be before or after a token: else a piece of a digest, of base64 or of a longer word is one.
 _START, _END = r"(?<![A-Za-z0-9+/_-])", r"(?![A-Za-z0-9+/_-])"
@@ -87,22 +85,19 @@ _SHAPES: tuple[tuple[bytes, re.Pattern[str]], ...] = (
 _ALONE_TOO = tuple((part, shape) for part, shape in _SHAPES if part in (b"://", b"-----begin "))
 
 
-def hidden(text: str) -> str:
+def hidden(text: str, mark: Mark = plain) -> str:
     """The text with each secret of a known shape or name replaced; digests, commits and numbers stay.
 
     >>> hidden("postgres://me:hunter2@db/x sha256:9f86d081884c7d65")
     'postgres://me:(redacted)@db/x sha256:9f86d081884c7d65'
     """
+    return replaced(text, spans(text), mark)
+
+
+def spans(text: str) -> list[Span]:
+    """Where the secrets of a known shape or name are; some may overlap."""
     lower = _lower(text)
-    spans = sorted([*_found(_SHAPES, text, lower), *assigned(text, lower)])
-    if not spans:
-        return text
-    pieces, end = [], 0
-    for begin, after in spans:
-        if begin >= end:  # else the secret goes on
-            pieces += [text[end:begin], REDACTED]
-        end = max(end, after)
-    return "".join([*pieces, text[end:]])
+    return [*_found(_SHAPES, text, lower), *assigned(text, lower)]
 
 
 def named_in(text: str) -> Iterator[str]:
