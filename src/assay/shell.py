@@ -17,11 +17,11 @@ from pathlib import Path
 from assay.errors import HostError
 
 
-class ProgramMissing(HostError):  # noqa: N818  (named by what is wrong, as its siblings are read)
+class ProgramMissingError(HostError):
     """The command's program is not installed here, or may not be executed."""
 
 
-class CommandTimeout(HostError):  # noqa: N818
+class CommandTimeoutError(HostError):
     """The command did not end in time and was killed, with everything it had started."""
 
 
@@ -59,7 +59,7 @@ def run(
     env    added to Assay's own environment
     stdin  what the command reads; a path is opened, so that it can read all of it even if Assay is killed
 
-    Raises ProgramMissing where there is no such program, CommandTimeout after `timeout_s`.
+    Raises ProgramMissingError where there is no such program, CommandTimeoutError after `timeout_s`.
 
     >>> run(["printf", "%s", "a b"]).stdout
     'a b'
@@ -77,7 +77,9 @@ def run(
                 start_new_session=True,
             )
     except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
-        raise ProgramMissing(f"{error.filename}: {error.strerror}; install it or put it on PATH") from error
+        raise ProgramMissingError(
+            f"{error.filename}: {error.strerror}; install it or put it on PATH"
+        ) from error
     with process:
         try:
             words = stdin.encode() if isinstance(stdin, str) else stdin
@@ -86,7 +88,7 @@ def run(
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
-                raise CommandTimeout(f"{argv[0]}: no answer within {timeout_s:g} s") from None
+                raise CommandTimeoutError(f"{argv[0]}: no answer within {timeout_s:g} s") from None
             raise
     return CompletedCommand(
         argv=tuple(argv),

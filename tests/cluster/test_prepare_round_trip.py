@@ -17,11 +17,11 @@ import kubernetes_cluster as cluster
 from assay.cluster import marks, prepare
 from assay.cluster.components import Preparation
 from assay.cluster.components.part import (
-    Labelled,
-    Offers,
+    DeploymentRollout,
+    NodeLabel,
+    NodeResource,
+    ObjectStatus,
     Platform,
-    Rolled,
-    Says,
     bare,
 )
 from assay.cluster.components.requirements import check, check_all
@@ -427,19 +427,19 @@ def test_requirements_tell_what_is_there(space: str) -> None:
     prepare.apply(there(space), preparation("kubernetes", space, "gpu-operator"))
     here = there(space)
     nodes = here.list(client.NODES, everywhere=True).items
-    ready = Says("nvidia.com/v1", "ClusterPolicy", "cluster-policy", ("status", "state"), "ready")
+    ready = ObjectStatus("nvidia.com/v1", "ClusterPolicy", "cluster-policy", ("status", "state"), "ready")
     assert check(here, ready, nodes).evidence == "status.state is not said yet; expected ready"
     said = json.dumps({"status": {"state": "ready", "namespace": "gpu-operator"}})
     kind = "clusterpolicies.nvidia.com"
     cluster.kubectl("patch", kind, "cluster-policy", "--subresource=status", "--type=merge", "-p", said)
     assert check(here, ready, nodes).state == "ok"
     assert check(here, replace(ready, name="other"), nodes).evidence == "it is not there"
-    assert check(here, Rolled("mpi-operator", "mpi-operator"), nodes).state == "ok"
-    assert check(here, Rolled("mpi-operator", "other"), nodes).state == "fail"
-    assert check(here, Offers("cpu"), nodes).state == "ok"
-    assert check(here, Offers("nobody.has/this"), nodes).evidence.startswith("offered by none of ")
-    assert check(here, Labelled("kubernetes.io/os", "linux"), nodes).state == "ok"
-    assert check(here, Labelled("kubernetes.io/os", "plan9"), nodes).state == "fail"
+    assert check(here, DeploymentRollout("mpi-operator", "mpi-operator"), nodes).state == "ok"
+    assert check(here, DeploymentRollout("mpi-operator", "other"), nodes).state == "fail"
+    assert check(here, NodeResource("cpu"), nodes).state == "ok"
+    assert check(here, NodeResource("nobody.has/this"), nodes).evidence.startswith("offered by none of ")
+    assert check(here, NodeLabel("kubernetes.io/os", "linux"), nodes).state == "ok"
+    assert check(here, NodeLabel("kubernetes.io/os", "plan9"), nodes).state == "fail"
 
 
 @pytest.mark.kubernetes

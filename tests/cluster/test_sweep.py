@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from rich.console import Console, RenderableType
 
 from assay import cli
-from assay.analyse.sweeps.figures import Measured, SweepFigure, judged_nodes, judged_pairs
+from assay.analyse.sweeps.figures import SweepFigure, SweepSession, judged_nodes, judged_pairs
 from assay.api.sweep_runs import by_reason
 from assay.cluster import sweep
 from assay.cluster.members import members
@@ -185,9 +185,9 @@ def test_what_a_platform_can_not_tell_is_refused_before_anything_runs(
 POINT = Point("matmul", "1x1", "flop_rate", "FLOP/s", "higher", {})
 
 
-def measured(values: dict[str, list[float]], groups: dict[str, Group] | None = None) -> Measured:
+def measured(values: dict[str, list[float]], groups: dict[str, Group] | None = None) -> SweepSession:
     figure = SweepFigure(POINT, "higher", values)
-    return Measured("now", {"matmul": figure}, groups or {node: (node,) for node in values})
+    return SweepSession("now", {"matmul": figure}, groups or {node: (node,) for node in values})
 
 
 def shown(what: RenderableType) -> str:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay import cli
-from assay.analyse.sweeps.figures import Measured, SweepFigure, judged_pairs
+from assay.analyse.sweeps.figures import SweepFigure, SweepSession, judged_pairs
 from assay.cluster import sweep
 from assay.errors import InputError
 from assay.records import Point
@@ -39,9 +39,9 @@ def test_a_named_directory_adds_the_disk_to_what_each_node_runs() -> None:
     assert WORKLOADS[made["workload"]].params(**made["params"]).directory == "/scratch"
 
 
-def together(speeds: dict[str, list[float]]) -> Measured:
+def together(speeds: dict[str, list[float]]) -> SweepSession:
     hosts = {name: (name[0], name[1]) for name in speeds}
-    return Measured("sweep-pairs/now", {"allreduce": SweepFigure(POINT, "higher", speeds)}, hosts)
+    return SweepSession("sweep-pairs/now", {"allreduce": SweepFigure(POINT, "higher", speeds)}, hosts)
 
 
 def test_the_pair_of_two_nodes_is_slow_against_its_baseline_alone() -> None:

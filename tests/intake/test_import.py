@@ -21,7 +21,7 @@ from assay.intake.training_logs import TrainingLogsRequest, import_sets
 from assay.logs.closest import FORMATS
 from assay.logs.mlperf import training_run
 from assay.logs.result_sets import find_sets
-from assay.records import JobState, Rendered, RunState, Shape, TrainingRun
+from assay.records import JobState, RenderedJob, RunState, Shape, TrainingRun
 from assay.run.index import update_index
 from assay.rundir import session as rundir
 from assay.rundir.files import Header
@@ -313,7 +313,7 @@ def test_logs_without_a_name_and_runs_with_one_are_refused(tmp_path: Path) -> No
 
 def finished_session(root: Path, state: RunState = RunState.FINISHED, **changes: Any) -> rundir.Session:
     session = rundir.create(root, header(**changes), plan(), {"suite.yaml": "suite: demo\n"})
-    attempt, run = session.begin(trial(), "t0k3n", Rendered("train", {}, {}))
+    attempt, run = session.begin(trial(), "t0k3n", RenderedJob("train", {}, {}))
     attempt.append("rank-0", b"value 5\n")
     attempt.settle(replace(run, state=state, job=JobState.SUCCEEDED))
     return session

@@ -12,7 +12,7 @@ import pytest
 
 from assay.launch.batch import life
 from assay.launch.batch.life import LAST_WORD_S, Life, QueueAnswer
-from assay.launch.batch.queue import QueuedJob, QueueSilent
+from assay.launch.batch.queue import QueuedJob, QueueSilentError
 from assay.launch.batch.shared import SharedJob
 from assay.launch.slurm.states import SlurmJob
 
@@ -36,7 +36,7 @@ def follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
         asked.append(now)
         told = says(now)
         answer: Future[QueueAnswer] = Future()
-        answer.set_result(QueueAnswer(now, True, told, None if told else QueueSilent("no answer")))
+        answer.set_result(QueueAnswer(now, True, told, None if told else QueueSilentError("no answer")))
         return answer
 
     def followed(end: str, says: Callable[[float], QueuedJob | None]) -> tuple[float, int]:

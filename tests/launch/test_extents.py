@@ -15,7 +15,7 @@ import pytest
 from assay import durable
 from assay.cli.progress import ProgressLines
 from assay.errors import EXIT_ENVIRONMENT, LaunchError, PlatformError
-from assay.launch.launcher import JobRefused
+from assay.launch.launcher import JobRefusedError
 from assay.launch.local.launcher import LocalLauncher
 from assay.launch.slurm.refusals import extent_of as refused_by_slurm
 from assay.records import Extent, Handle, Job, JobState, JobStatus, RankExit, Run, RunState, Task
@@ -206,7 +206,7 @@ def test_a_job_that_the_platform_ends_for_a_fault_of_its_own_stops_the_run_and_b
 
 
 @pytest.mark.parametrize(
-    ("error", "begun"), [(JobRefused("no such image", Extent.SYSTEM), 1), (LaunchError("no"), 2)]
+    ("error", "begun"), [(JobRefusedError("no such image", Extent.SYSTEM), 1), (LaunchError("no"), 2)]
 )
 def test_a_refused_submission_is_met_by_as_many_as_it_says_else_by_its_own_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: LaunchError, begun: int

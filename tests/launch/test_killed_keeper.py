@@ -14,7 +14,7 @@ from test_secret_reference import holding, value, write  # noqa: F401  (a fixtur
 
 from assay import launch, payload_files
 from assay.launch import sent
-from assay.launch.launcher import JobLost, Launcher
+from assay.launch.launcher import JobLostError, Launcher
 from assay.launch.local.launcher import LocalLauncher
 from assay.payload_files import path_of, source
 from assay.records import JobState
@@ -155,7 +155,7 @@ def ends_lost_and_leaves_nothing(launcher: Launcher, directory: Path) -> None:
     asked = job(python(f"'{AS_TEXT}'"), env={"API_KEY": AS_TEXT}, files={"key.pem": AS_TEXT.encode()})
     try:
         handle = launcher.submit(asked)
-    except JobLost as lost:
+    except JobLostError as lost:
         cause = str(lost)
     else:
         follow_to_end(launcher, handle)

@@ -16,7 +16,7 @@ import pytest
 from assay import launch
 from assay.errors import LaunchError, OptionsError, PlatformError
 from assay.launch import processes
-from assay.launch.launcher import JobRefused, Launcher
+from assay.launch.launcher import JobRefusedError, Launcher
 from assay.launch.lsf.launcher import LsfLauncher
 from assay.launch.lsf.options import LsfSystem
 from assay.records import Extent, Handle, JobState, RankExit
@@ -255,7 +255,7 @@ def test_a_queue_that_is_not_there_is_the_platforms_fault_and_the_job_never_runs
 def test_a_refusal_says_which_other_jobs_would_meet_it(
     tmp_path: Path, options: dict[str, object], ranks: int, said: str, extent: Extent
 ) -> None:
-    with pytest.raises(JobRefused, match=said) as refused:
+    with pytest.raises(JobRefusedError, match=said) as refused:
         made(tmp_path, **options).submit(job(python("print(1)"), ranks))
     assert refused.value.extent is extent
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from assay import shell
 from assay.errors import InputError
 from assay.launch.batch.life import QueueAnswer
-from assay.launch.batch.queue import QueueSilent
+from assay.launch.batch.queue import QueueSilentError
 from assay.launch.batch.shared import SharedJob
 from assay.launch.batch.standing import without_word
 from assay.launch.slurm.launcher import SlurmLauncher
@@ -151,7 +151,7 @@ def prints(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, st
     def fake(commands: dict[str, tuple[int, str, str]]) -> None:
         def run(argv: tuple[str, ...], **_: object) -> shell.CompletedCommand:
             if argv[0] not in commands:
-                raise shell.ProgramMissing(f"{argv[0]}: No such file or directory")
+                raise shell.ProgramMissingError(f"{argv[0]}: No such file or directory")
             return shell.CompletedCommand(argv, *commands[argv[0]], 0.0)
 
         monkeypatch.setattr(shell, "run", run)
@@ -210,7 +210,7 @@ def test_no_answer_is_not_taken_for_a_job_that_is_gone(
     prints: Callable[[dict[str, tuple[int, str, str]]], None], commands: dict[str, tuple[int, str, str]]
 ) -> None:
     prints(commands)
-    with pytest.raises(QueueSilent):
+    with pytest.raises(QueueSilentError):
         Slurm().ask(7, "token")
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.logs.deeplearningexamples import deeplearningexamples
-from assay.logs.figures import Found
+from assay.logs.figures import LogFigures
 
 AT = "DLL 2024-08-02 12:42:44.292511 - "
 STEP = AT + "Epoch: 1 Iteration: 97  train.loss : 2.32500 None train.compute_ips : 3099.36 images/s\n"
@@ -40,13 +40,13 @@ JSON = (
 )
 
 
-def read(tmp_path: Path, text: str) -> Found:
+def read(tmp_path: Path, text: str) -> LogFigures:
     log = tmp_path / "log"
     log.write_text(text)
     return deeplearningexamples(log)
 
 
-def rates(found: Found) -> list[tuple[float, str, dict[str, float]]]:
+def rates(found: LogFigures) -> list[tuple[float, str, dict[str, float]]]:
     return [
         (f.value, f.unit, {str(axis): x for axis, x in f.at.items()})
         for f in found.figures

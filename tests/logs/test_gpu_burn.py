@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.logs.figures import Found
+from assay.logs.figures import LogFigures
 from assay.logs.gpu_burn import gpu_burn
 
 BEGIN = "0.5%  proc'd: 0 (0 Gflop/s) - 0 (0 Gflop/s)   errors: 0 - 0   temps: -- - -- \r"
@@ -22,13 +22,13 @@ POWERED = (
 )
 
 
-def read(tmp_path: Path, text: str) -> Found:
+def read(tmp_path: Path, text: str) -> LogFigures:
     log = tmp_path / "log"
     log.write_bytes(text.encode())
     return gpu_burn(log)
 
 
-def values(found: Found, metric: str, gpu: int = 0) -> list[float]:
+def values(found: LogFigures, metric: str, gpu: int = 0) -> list[float]:
     return [f.value for f in found.figures if f.metric == metric and f.labels["gpu"] == gpu]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.logs.figures import Found
+from assay.logs.figures import LogFigures
 from assay.logs.horovod import horovod
 
 LOG = """Model: resnet50
@@ -24,13 +24,13 @@ Total img/sec on 4 GPU(s): 432.8 +-4.9
 ON_CPUS = LOG.replace("GPU", "CPU").replace("+-", "+- ")
 
 
-def read(tmp_path: Path, text: str) -> Found:
+def read(tmp_path: Path, text: str) -> LogFigures:
     log = tmp_path / "log"
     log.write_text(text)
     return horovod(log)
 
 
-def values(found: Found, metric: str) -> list[float]:
+def values(found: LogFigures, metric: str) -> list[float]:
     return [figure.value for figure in found.figures if figure.metric == metric]
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.logs.figures import Found
+from assay.logs.figures import LogFigures
 from assay.logs.iperf3 import iperf3
 
 START = {
@@ -32,13 +32,13 @@ def report(end: dict[str, Any], **more: Any) -> str:
     return json.dumps({"start": START, "intervals": [], "end": end} | more, indent="\t")
 
 
-def read(tmp_path: Path, text: str) -> Found:
+def read(tmp_path: Path, text: str) -> LogFigures:
     log = tmp_path / "log"
     log.write_text(text)
     return iperf3(log)
 
 
-def values(found: Found) -> dict[str, float]:
+def values(found: LogFigures) -> dict[str, float]:
     return {figure.metric: figure.value for figure in found.figures}
 
 

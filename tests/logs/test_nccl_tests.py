@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from assay.errors import InputError
 from assay.logs.nccl_agreement import ranks_of
-from assay.logs.nccl_rows import Printed, PrintedNumber, PrintedTiming
+from assay.logs.nccl_rows import PrintedNumber, PrintedRow, PrintedTiming
 from assay.logs.nccl_tests import NcclRow, NcclTest, is_nccl_test, nccl_test
 from assay.logs.tools import tools_of
 
@@ -405,7 +405,7 @@ def test_ranks_that_follow_from_bandwidth_are_the_true_ones(ranks: int, algbw: f
         PrintedNumber(round(algbw * ratio, 2) * 1e9, 5e6),
         None,
     )
-    rows = [Printed(1 << 30, "float", "sum", (way,), 1)]
+    rows = [PrintedRow(1 << 30, "float", "sum", (way,), 1)]
     assert ranks_of(rows, [ranks - 1]) in (ranks, None)
     assert ranks_of(rows, []) in (ranks, None)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.logs.figures import Found
+from assay.logs.figures import LogFigures
 from assay.logs.nvbandwidth import nvbandwidth
 
 V0_2 = """nvbandwidth Version: v0.2
@@ -63,13 +63,13 @@ def report(**changed: Any) -> dict[str, Any]:
     return {"nvbandwidth": {"version": "v0.5", "testcases": [test | changed, waived]}}
 
 
-def read(tmp_path: Path, text: str) -> Found:
+def read(tmp_path: Path, text: str) -> LogFigures:
     log = tmp_path / "log"
     log.write_text(text)
     return nvbandwidth(log)
 
 
-def cells(found: Found, metric: str = "bandwidth") -> dict[tuple[object, object], float]:
+def cells(found: LogFigures, metric: str = "bandwidth") -> dict[tuple[object, object], float]:
     return {(f.labels["row"], f.labels["column"]): f.value for f in found.figures if f.metric == metric}
 
 

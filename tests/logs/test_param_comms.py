@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.logs.figures import Found
+from assay.logs.figures import LogFigures
 from assay.logs.param_comms import param_comms
 
 HEAD = (
@@ -32,13 +32,13 @@ QUANT = (
 )
 
 
-def read(tmp_path: Path, text: str) -> Found:
+def read(tmp_path: Path, text: str) -> LogFigures:
     log = tmp_path / "log"
     log.write_text(text)
     return param_comms(log)
 
 
-def values(found: Found) -> dict[str, float]:
+def values(found: LogFigures) -> dict[str, float]:
     return {figure.metric: figure.value for figure in found.figures}
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.logs.figures import Found
+from assay.logs.figures import LogFigures
 from assay.logs.perftest import perftest
 
 RULE = "-" * 87 + "\n"
@@ -79,13 +79,13 @@ percentile_99.9: 4.03,
 """
 
 
-def read(tmp_path: Path, text: str) -> Found:
+def read(tmp_path: Path, text: str) -> LogFigures:
     log = tmp_path / "log"
     log.write_text(text)
     return perftest(log)
 
 
-def values(found: Found, metric: str) -> list[float]:
+def values(found: LogFigures, metric: str) -> list[float]:
     return [figure.value for figure in found.figures if figure.metric == metric]
 
 
@@ -201,7 +201,9 @@ def test_whatever_falls_into_a_log_makes_no_other_bandwidth(
     log.write_text(MIB[:where] + text + MIB[where:], errors="replace")
     for figure in perftest(log).figures:
         if figure.metric == "bandwidth":
-            rates = values(Found([f for f in perftest(log).figures if f.line == figure.line]), "message_rate")
+            rates = values(
+                LogFigures([f for f in perftest(log).figures if f.line == figure.line]), "message_rate"
+            )
             for rate in rates:  # none where its column's name was torn
                 assert figure.value == pytest.approx(
                     float(str(figure.labels["payload_bytes"])) * rate, rel=0.5

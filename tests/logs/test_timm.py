@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.logs.figures import Found
+from assay.logs.figures import LogFigures
 from assay.logs.timm import timm
 
 OLD = (
@@ -31,13 +31,13 @@ Train benchmark of resnet50 done. 456.78 samples/sec, 561.10 ms/sample
 """
 
 
-def read(tmp_path: Path, text: str) -> Found:
+def read(tmp_path: Path, text: str) -> LogFigures:
     log = tmp_path / "log"
     log.write_text(text)
     return timm(log)
 
 
-def values(found: Found, metric: str) -> list[float]:
+def values(found: LogFigures, metric: str) -> list[float]:
     return [figure.value for figure in found.figures if figure.metric == metric]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.launch.frames import Frame, FrameReader, Gap, Joiner, Said
+from assay.launch.frames import Frame, FrameReader, Gap, Joiner, PlainLine
 from assay_payloads.keeping import relay
 from assay_payloads.keeping.relay import MARK
 
@@ -149,12 +149,14 @@ def test_bytes_that_were_changed_on_the_way_are_not_taken(printed: bytes) -> Non
 
 def test_what_the_platform_says_between_frames_comes_as_lines() -> None:
     said = list(FrameReader().feed(b"exec: python3: not found\n" + MARK.encode() + b" broken\n"))
-    assert said == [Said(b"exec: python3: not found"), Said(MARK.encode() + b" broken")]
+    assert said == [PlainLine(b"exec: python3: not found"), PlainLine(MARK.encode() + b" broken")]
 
 
 def test_a_line_without_end_is_given_in_parts() -> None:
     reader = FrameReader()
-    assert sum(len(item.line) for item in reader.feed(b"x" * 1_000_000) if isinstance(item, Said)) > 900_000
+    assert (
+        sum(len(item.line) for item in reader.feed(b"x" * 1_000_000) if isinstance(item, PlainLine)) > 900_000
+    )
     assert len(reader._rest) < 100_000
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from assay.cli.list_ import _columns
-from assay.report.folding import Folded, folded, shortened
+from assay.report.folding import FoldedText, folded, shortened
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_a_part_that_is_too_wide_keeps_its_ends() -> None:
 def test_a_column_of_a_table_breaks_its_names_and_not_its_words() -> None:
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     table.add_column("")
-    table.add_column(Folded("openshift-cluster"), width=10, justify="right")
-    table.add_row(Folded("training-of-a-network throughput"), "1.0")
+    table.add_column(FoldedText("openshift-cluster"), width=10, justify="right")
+    table.add_row(FoldedText("training-of-a-network throughput"), "1.0")
     console = Console(width=30, no_color=True)
     with console.capture() as captured:
         console.print(table)

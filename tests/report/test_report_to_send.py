@@ -19,7 +19,7 @@ from assay.cli import assay
 from assay.records import Doubt, Estimate, Price
 from assay.report import markdown
 from assay.report.contents import costs
-from assay.report.contents.anonymous import Anonymous, anonymous
+from assay.report.contents.anonymous import Pseudonyms, anonymous
 from assay.report.contents.contents import Contents
 from assay.report.page import log as log_page
 from assay.report.page import page
@@ -118,7 +118,7 @@ def test_cost_is_shown_where_a_price_is_stated_and_nowhere_else() -> None:
 
 
 def test_machines_keep_a_number_each_and_people_none() -> None:
-    names = Anonymous(
+    names = Pseudonyms(
         {"gpu07.example.org": "host-1", "gpu07": "host-1", "gpu08": "host-2"}, ("1b2c-3d",), ("alice",)
     )
     said = "gpu07.example.org gpu08: alice@gpu07 read /home/alice/x, /scratch/alice/y, boot 1b2c-3d, gpu071"

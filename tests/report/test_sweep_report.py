@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 import stated_runs
-from assay.analyse.sweeps.links import Blame, Slow
+from assay.analyse.sweeps.links import Blame, SlowPart
 from assay.analyse.sweeps.nodes import BaselineChange
 from assay.analyse.sweeps.suspects import Suspect
 from assay.api.evidence import RunSet
@@ -24,7 +24,7 @@ from assay.errors import InputError
 from assay.records import Estimate
 from assay.report.charts import sweep as charts
 from assay.report.page import sweep as sweep_page
-from assay.report.page.sweep import Swept
+from assay.report.page.sweep import SweepReport
 from assay.report.sentences import sweep as sweep_words
 from assay.report.terminal import sweep as sweep_terminal
 from made_sweeps import sweep
@@ -132,7 +132,7 @@ def test_a_slow_node_in_a_pair_that_may_be_slow_by_it_is_not_said_to_have_a_soun
     made = sweep(16)
     assert made.verdicts.pairs is not None
     (slow,) = made.verdicts.suspects
-    open_pair = replace(made.verdicts.pairs.blame, pairs=(Slow((slow.node, "gpu-9"), 0.5),))
+    open_pair = replace(made.verdicts.pairs.blame, pairs=(SlowPart((slow.node, "gpu-9"), 0.5),))
     told = sweep_page.plain(
         replace(made, verdicts=replace(made.verdicts, pairs=replace(made.verdicts.pairs, blame=open_pair)))
     )["answers"]
@@ -140,7 +140,7 @@ def test_a_slow_node_in_a_pair_that_may_be_slow_by_it_is_not_said_to_have_a_soun
 
 
 def test_every_kind_of_blame_is_told() -> None:
-    found = Blame(groups=(Slow(("rack1",), 0.7),), pairs=(Slow(("a", "b"), 0.6),))
+    found = Blame(groups=(SlowPart(("rack1",), 0.7),), pairs=(SlowPart(("a", "b"), 0.6),))
     assert [kind for kind, _ in sweep_words.blamed(found)] == ["group", "pair"]
     assert sweep_words.lead((), found, (), judged=True) == (
         "The group rack1 (0.70 of its like) is slow. The pair a – b (0.60 of its like) is slow."
@@ -181,6 +181,6 @@ def test_a_report_blames_the_rack_that_the_sweep_was_told_of(tmp_path: Path) -> 
             sweep_of(named, tmp_path, None, ())
 
 
-def blamed(swept: Swept) -> set[str]:
+def blamed(swept: SweepReport) -> set[str]:
     answers = sweep_page.plain(swept)["answers"]
     return {f"{answer['verdict']}: {answer['sentence'].partition(':')[0]}" for answer in answers}

@@ -11,7 +11,7 @@ import pytest
 from test_rundir import header, plan, trial
 
 from assay.cli.progress import ProgressLines, ProgressScreen
-from assay.records import Measurement, Output, RankExit, Reading, Rendered, Result, Run, RunState, Shape
+from assay.records import Measurement, Output, RankExit, Reading, RenderedJob, Result, Run, RunState, Shape
 from assay.run.last_words import last_line, last_lines, own_cause
 from assay.run.pace import LastFigure, Pace, figure_of
 from assay.rundir import session as rundir
@@ -123,7 +123,7 @@ def test_a_runs_figure_is_the_mean_of_its_windows_at_the_last_labels() -> None:
 
 def attempt_with(root: Path, log: bytes) -> rundir.Attempt:
     session = rundir.create(root, header(), plan(), {})
-    attempt, _ = session.begin(trial(), "t", Rendered("", {}, {}))
+    attempt, _ = session.begin(trial(), "t", RenderedJob("", {}, {}))
     attempt.append("rank-0", b"rank 0\n")
     attempt.append("rank-1", log)
     return attempt
@@ -154,7 +154,7 @@ def test_what_our_own_program_said_last_is_the_cause_and_its_figures_are_no_part
 
 
 def test_a_program_that_came_to_its_end_has_no_last_words(tmp_path: Path) -> None:
-    attempt, _ = rundir.create(tmp_path, header(), plan(), {}).begin(trial(), "t", Rendered("", {}, {}))
+    attempt, _ = rundir.create(tmp_path, header(), plan(), {}).begin(trial(), "t", RenderedJob("", {}, {}))
     attempt.append("rank-0", b':::MLLOG {"key": "result_validity", "value": "INVALID"}\n')
     assert last_lines(attempt, (RankExit(0, 0),)) == []
     assert len(last_lines(attempt, ())) == 1, "lost: how far it came"
@@ -175,7 +175,7 @@ def test_each_trial_is_one_line_and_a_failure_shows_its_end(
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setitem(WORKLOADS, "command", SCRIPT)
     session = rundir.create(tmp_path, header(), plan(), {})
-    attempt, run = session.begin(trial(), "t", Rendered("", {}, {}))
+    attempt, run = session.begin(trial(), "t", RenderedJob("", {}, {}))
     attempt.append("rank-0", b"[bold]it broke\n")
     said = io.StringIO()
     progress = kind(session, plan(), [], stream=said)

@@ -29,7 +29,7 @@ from assay.run.drive import CompletedSession, run_suite
 from assay.run.index import update_index
 from assay.run.progress import Silence
 from assay.run.request import RunRequest
-from assay.run.standing import Standing, standing
+from assay.run.standing import TrialState, trial_state
 from assay.run.stopping import StopRequest
 from assay.rundir import session as rundir
 from assay.rundir.files import SCHEMA
@@ -612,30 +612,30 @@ def test_what_is_to_be_done_follows_from_the_attempts_alone(site: Site) -> None:
     stopped = replace(failed, job=JobState.STOPPED)
     running = replace(run, state=RunState.RUNNING)
     expected = [
-        ((), Standing.TO_BEGIN),
-        ((finished,), Standing.DONE),
-        ((running,), Standing.TO_TAKE_OVER),
-        ((failed, running), Standing.TO_TAKE_OVER),
-        ((failed,), Standing.DONE),
-        ((unread,), Standing.DONE),
-        ((lost,), Standing.TO_BEGIN),
-        ((lost, running), Standing.TO_TAKE_OVER),
-        ((lost, failed), Standing.DONE),
-        ((lost, lost), Standing.DONE),
-        ((cancelled, lost_unwatched, cancelled), Standing.TO_BEGIN),
-        ((cancelled, lost, lost_unwatched), Standing.TO_BEGIN),
-        ((lost, cancelled, lost_unwatched, lost), Standing.DONE),
-        ((lost, finished), Standing.DONE),
-        ((stopped,), Standing.DONE),
-        ((lost, stopped), Standing.DONE),
-        ((replace(stopped, adopted=True),), Standing.TO_BEGIN),
-        ((replace(failed, extent=Extent.SYSTEM),), Standing.HELD),
-        ((replace(failed, extent=Extent.PLATFORM),), Standing.HELD),
-        ((replace(lost, extent=Extent.SYSTEM),), Standing.TO_BEGIN),
-        ((lost, replace(lost, extent=Extent.SYSTEM)), Standing.HELD),
+        ((), TrialState.TO_BEGIN),
+        ((finished,), TrialState.DONE),
+        ((running,), TrialState.TO_TAKE_OVER),
+        ((failed, running), TrialState.TO_TAKE_OVER),
+        ((failed,), TrialState.DONE),
+        ((unread,), TrialState.DONE),
+        ((lost,), TrialState.TO_BEGIN),
+        ((lost, running), TrialState.TO_TAKE_OVER),
+        ((lost, failed), TrialState.DONE),
+        ((lost, lost), TrialState.DONE),
+        ((cancelled, lost_unwatched, cancelled), TrialState.TO_BEGIN),
+        ((cancelled, lost, lost_unwatched), TrialState.TO_BEGIN),
+        ((lost, cancelled, lost_unwatched, lost), TrialState.DONE),
+        ((lost, finished), TrialState.DONE),
+        ((stopped,), TrialState.DONE),
+        ((lost, stopped), TrialState.DONE),
+        ((replace(stopped, adopted=True),), TrialState.TO_BEGIN),
+        ((replace(failed, extent=Extent.SYSTEM),), TrialState.HELD),
+        ((replace(failed, extent=Extent.PLATFORM),), TrialState.HELD),
+        ((replace(lost, extent=Extent.SYSTEM),), TrialState.TO_BEGIN),
+        ((lost, replace(lost, extent=Extent.SYSTEM)), TrialState.HELD),
     ]
     for runs, todo in expected:
-        assert standing(trial, runs) is todo, [to_json(r) for r in runs]
+        assert trial_state(trial, runs) is todo, [to_json(r) for r in runs]
 
 
 def test_a_second_interrupt_does_not_wait() -> None:

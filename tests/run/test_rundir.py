@@ -17,7 +17,7 @@ import pytest
 
 from assay.durable import append, write_atomic
 from assay.errors import BusyError, HostError, InputError
-from assay.records import Handle, Output, Plan, Provenance, Reading, Rendered, RunState, Shape, Trial
+from assay.records import Handle, Output, Plan, Provenance, Reading, RenderedJob, RunState, Shape, Trial
 from assay.rundir import session as rundir
 from assay.rundir.files import SCHEMA, Header
 
@@ -78,7 +78,7 @@ def new_session(root: Path) -> rundir.Session:
 
 
 def begun(root: Path) -> rundir.Attempt:
-    rendered = Rendered("train --api-key hunter2 # hunter3", {"HF_TOKEN": "hunter3"}, {})
+    rendered = RenderedJob("train --api-key hunter2 # hunter3", {"HF_TOKEN": "hunter3"}, {})
     return new_session(root).begin(trial(), "t0k3n", rendered)[0]
 
 
@@ -100,7 +100,7 @@ def test_two_sessions_of_one_second_get_two_names_in_order(tmp_path: Path) -> No
 
 def test_an_attempt_moves_through_its_states_and_keeps_its_identity(tmp_path: Path) -> None:
     session = new_session(tmp_path)
-    attempt, run = session.begin(trial(), "t0k3n", Rendered("train", {}, {}))
+    attempt, run = session.begin(trial(), "t0k3n", RenderedJob("train", {}, {}))
     assert attempt.run().state is RunState.SUBMITTING
     assert attempt.run().token == "t0k3n"
     assert run.id == f"{session.id}/digits-1x1-r01"
@@ -113,9 +113,9 @@ def test_an_attempt_moves_through_its_states_and_keeps_its_identity(tmp_path: Pa
 def test_attempts_are_numbered_on_from_the_last_even_where_one_was_removed(tmp_path: Path) -> None:
     session = new_session(tmp_path)
     for token in ("a", "b"):
-        session.begin(trial(), token, Rendered("train", {}, {}))
+        session.begin(trial(), token, RenderedJob("train", {}, {}))
     session.attempts_at(trial().id)[0].path.rename(tmp_path / "elsewhere")
-    third, _ = session.begin(trial(), "c", Rendered("train", {}, {}))
+    third, _ = session.begin(trial(), "c", RenderedJob("train", {}, {}))
     assert third.number == 3
     assert [attempt.number for attempt in session.attempts()] == [2, 3]
     assert session.last_attempts()[trial().id].run().token == "c"
@@ -125,7 +125,7 @@ def test_a_half_made_attempt_of_a_killed_assay_is_not_an_attempt(tmp_path: Path)
     session = new_session(tmp_path)
     (session.path / trial().id / ".attempt-1.new" / "logs").mkdir(parents=True)
     assert list(session.attempts()) == []
-    attempt, _ = session.begin(trial(), "a", Rendered("train", {}, {}))
+    attempt, _ = session.begin(trial(), "a", RenderedJob("train", {}, {}))
     assert attempt.number == 1
     assert not list(attempt.path.parent.glob(".*"))
 
@@ -204,7 +204,7 @@ def test_a_name_that_would_leave_the_directory_is_refused(tmp_path: Path) -> Non
     session = new_session(tmp_path)
     for name in ("../x", "a/b", ".hidden", "", "a\nb"):
         with pytest.raises(InputError, match="can't name a file"):
-            session.begin(trial(name), "t", Rendered("", {}, {}))
+            session.begin(trial(name), "t", RenderedJob("", {}, {}))
     for name in ("../../x", "/etc/x", "a/../../x", ""):
         with pytest.raises(InputError, match="below the working directory"):
             begun(tmp_path).keep_outputs([Output(name, b"x")])
@@ -277,7 +277,7 @@ def test_a_full_disk_keeps_a_prefix_of_the_log_whose_size_tells_how_much(tmp_pat
 
 def test_a_renamed_directory_renames_its_runs(tmp_path: Path) -> None:
     session = new_session(tmp_path)
-    session.begin(trial(), "t", Rendered("", {}, {}))
+    session.begin(trial(), "t", RenderedJob("", {}, {}))
     assert next(session.attempts()).run().id == f"{session.id}/digits-1x1-r01"
     moved = rundir.Session(session.path.rename(session.path.with_name("first")))
     run = next(moved.attempts()).run()

@@ -27,19 +27,19 @@ def test_bytes_that_are_no_text_do_not_stop_it() -> None:
 
 
 def test_a_program_that_is_not_there_is_named() -> None:
-    with pytest.raises(shell.ProgramMissing, match="no-such-program"):
+    with pytest.raises(shell.ProgramMissingError, match="no-such-program"):
         shell.run(["no-such-program"])
 
 
 def test_a_program_that_may_not_be_executed_is_named(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("no program")
-    with pytest.raises(shell.ProgramMissing, match="plain: Permission denied"):
+    with pytest.raises(shell.ProgramMissingError, match="plain: Permission denied"):
         shell.run([str(tmp_path / "plain")])
 
 
 def test_a_command_that_does_not_answer_is_killed_with_what_it_started(tmp_path: Path) -> None:
     began = time.monotonic()
-    with pytest.raises(shell.CommandTimeout, match=r"within 0\.3 s"):
+    with pytest.raises(shell.CommandTimeoutError, match=r"within 0\.3 s"):
         shell.run(["sh", "-c", f"sleep 60 & echo $! > {tmp_path}/pid; wait"], timeout_s=0.3)
     assert time.monotonic() - began < 5
     child = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/stat")

@@ -20,7 +20,7 @@ from assay.records import Shape, Trial
 from assay.run.drive import CompletedSession, run_suite
 from assay.run.progress import Silence
 from assay.run.request import RunRequest
-from assay.run.together import Together, run_stretch
+from assay.run.together import Concurrency, run_stretch
 from assay.rundir.session import sessions
 
 
@@ -34,7 +34,7 @@ def trial(system: str, block: int = 1) -> Trial:
 class Seen:
     """What ran, and what ran beside it."""
 
-    how: Together
+    how: Concurrency
     running: set[str] = field(default_factory=set)
     order: list[str] = field(default_factory=list)
     most_nodes: int = 0
@@ -58,14 +58,14 @@ PAIRS = {f"{a}{b}": frozenset((a, b)) for a, b in ("ab", "cd", "ef", "bc", "de",
 
 @pytest.mark.parametrize(("most", "reached"), [(1, 2), (2, 2), (5, 4), (6, 6)])
 def test_no_two_jobs_share_a_node_and_no_more_nodes_are_busy_than_allowed(most: int, reached: int) -> None:
-    seen = Seen(Together(PAIRS, most))
+    seen = Seen(Concurrency(PAIRS, most))
     run_stretch([trial(name) for name in PAIRS], [], seen.how, seen.run)
     assert sorted(seen.order) == sorted(PAIRS)
     assert seen.most_nodes == reached, "a job that is larger than what is allowed runs, alone"
 
 
 def test_a_round_is_over_before_the_next_begins_and_a_block_before_its_repeats() -> None:
-    how = Together(PAIRS, 6, rounds={"ab": 0, "cd": 0, "ef": 0, "bc": 1, "de": 1, "fa": 1})
+    how = Concurrency(PAIRS, 6, rounds={"ab": 0, "cd": 0, "ef": 0, "bc": 1, "de": 1, "fa": 1})
     trials = [trial(name, block) for block in (1, 2) for name in reversed(PAIRS)]
     found = [{(one.block, one.system) for one in stretch} for stretch in how.stretches(trials)]
     rounds = ("ab", "cd", "ef"), ("bc", "de", "fa")
@@ -79,14 +79,14 @@ def test_nodes_that_are_away_wait_and_what_was_begun_there_does_not() -> None:
         asked.extend(seen.order)
         return {"a": "in use"}
 
-    seen = Seen(Together(PAIRS, 6, away=away))
+    seen = Seen(Concurrency(PAIRS, 6, away=away))
     run_stretch([trial("fa"), trial("bc")], [trial("ab")], seen.how, seen.run)
     assert seen.order == ["ab", "bc"]
     assert asked == ["ab"], "asked when what was begun before is over: it may have been what was in use"
 
 
 def test_after_its_time_only_what_was_begun_is_brought_in() -> None:
-    seen = Seen(Together(PAIRS, 6, begin_until=time.monotonic() - 1))
+    seen = Seen(Concurrency(PAIRS, 6, begin_until=time.monotonic() - 1))
     run_stretch([trial("bc")], [trial("ab")], seen.how, seen.run)
     assert seen.order == ["ab"]
 
@@ -101,7 +101,7 @@ def test_where_one_fails_none_is_begun_any_more_and_the_error_comes_out() -> Non
         done.append(one.system)
 
     with pytest.raises(LaunchError, match="the disk is full"):
-        run_stretch([trial(name) for name in PAIRS], [], Together(PAIRS, 6), run)
+        run_stretch([trial(name) for name in PAIRS], [], Concurrency(PAIRS, 6), run)
     assert sorted(done) == ["cd", "ef"], "those that ran beside it end, the others are never begun"
 
 
@@ -123,7 +123,7 @@ def written(folder: Path, *, seconds: float = 0.0) -> Path:
 
 
 def ran(suite: Path, **how: Any) -> CompletedSession:
-    together = Together({name: frozenset(name) for name in NODES}, **{"most_nodes": 4, **how})
+    together = Concurrency({name: frozenset(name) for name in NODES}, **{"most_nodes": 4, **how})
     return run_suite(RunRequest(suite, suite.parent / "runs", together=together), Silence)
 
 

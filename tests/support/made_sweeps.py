@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import random
 
-from assay.analyse.sweeps.figures import Measured, SweepFigure
+from assay.analyse.sweeps.figures import SweepFigure, SweepSession
 from assay.analyse.sweeps.verdicts import judge_sweep
 from assay.cluster import rounds
 from assay.records import Point
 from assay.report.contents.contents import Failure, Recipe
-from assay.report.page.sweep import Swept
+from assay.report.page.sweep import SweepReport
 
 SPREAD = 0.01
 ALONE = (("matmul", "flop_rate", "FLOP/s"), ("membw", "bandwidth", "B/s"), ("disk", "read_bandwidth", "B/s"))
 
 
-def sweep(count: int, *, faults: bool = True, met: int = 5, prefix: str = "gpu-") -> Swept:
+def sweep(count: int, *, faults: bool = True, met: int = 5, prefix: str = "gpu-") -> SweepReport:
     """So many nodes; with faults the second computes at two thirds, and the first pair's link is halved."""
     order = random.Random(count)
     names = [f"{prefix}{at}" for at in range(1, count + 1)]
@@ -39,11 +39,11 @@ def sweep(count: int, *, faults: bool = True, met: int = 5, prefix: str = "gpu-"
         speeds["--".join(pairs[0])] = [5e8, 5.1e8, 4.9e8]
     exchange = SweepFigure(Point("allreduce", "2x1x2", "busbw", "B/s", "higher", {}), "higher", speeds)
     hosts = {"--".join(pair): pair for pair in pairs}
-    return Swept(
+    return SweepReport(
         title=f"Sweep of {count} nodes",
         verdicts=judge_sweep(
-            Measured("s1", figures, alone),
-            Measured("s1", {"allreduce": exchange}, hosts),
+            SweepSession("s1", figures, alone),
+            SweepSession("s1", {"allreduce": exchange}, hosts),
             [],
             hosts=alone,
             margin=0.05,

@@ -12,7 +12,7 @@ from assay.records import ConfusionMatrix, Result, Trial
 
 
 @dataclass(frozen=True)
-class Confused:
+class Misclassification:
     """One true class taken for another: `count` of the `of` that are truly `true`."""
 
     true: str
@@ -26,7 +26,7 @@ class Confused:
         return self.count / self.of
 
 
-class Evaluated(NamedTuple):
+class PointConfusion(NamedTuple):
     """Of the runs at one point, one of their trials, how many they are, and their matrices' sum."""
 
     trial: Trial
@@ -34,7 +34,7 @@ class Evaluated(NamedTuple):
     matrix: ConfusionMatrix
 
 
-def evaluated(results: Iterable[Result]) -> list[Evaluated]:
+def evaluated(results: Iterable[Result]) -> list[PointConfusion]:
     """The matrices of the runs that count, added up by point (and by classes, where those differ)."""
     alike = defaultdict(list)
     for result in results:
@@ -42,7 +42,8 @@ def evaluated(results: Iterable[Result]) -> list[Evaluated]:
         if counts(result) and matrix is not None:
             alike[place_of(result.run), matrix.classes].append((result.run.trial, matrix))
     return [
-        Evaluated(group[0][0], len(group), _sum([matrix for _, matrix in group])) for group in alike.values()
+        PointConfusion(group[0][0], len(group), _sum([matrix for _, matrix in group]))
+        for group in alike.values()
     ]
 
 
@@ -52,21 +53,21 @@ def _sum(matrices: list[ConfusionMatrix]) -> ConfusionMatrix:
     return ConfusionMatrix(matrices[0].classes, rows)
 
 
-def cells(matrix: ConfusionMatrix) -> list[Confused]:
+def cells(matrix: ConfusionMatrix) -> list[Misclassification]:
     """Every pair of a class that was evaluated and one that was predicted, the right ones too.
 
     >>> [(c.true, c.predicted, c.share) for c in cells(ConfusionMatrix(("car", "sky"), ((3, 1), (0, 0))))]
     [('car', 'car', 0.75), ('car', 'sky', 0.25)]
     """
     return [
-        Confused(true, predicted, count, sum(row))
+        Misclassification(true, predicted, count, sum(row))
         for true, row in zip(matrix.classes, matrix.counts, strict=True)
         for predicted, count in zip(matrix.classes, row, strict=True)
         if sum(row)
     ]
 
 
-def most_confused(matrix: ConfusionMatrix, most: int) -> list[Confused]:
+def most_confused(matrix: ConfusionMatrix, most: int) -> list[Misclassification]:
     """The pairs of different classes with the largest share of their true class, the worst first."""
     wrong = [cell for cell in cells(matrix) if cell.true != cell.predicted and cell.count]
     return sorted(wrong, key=lambda cell: cell.share, reverse=True)[:most]

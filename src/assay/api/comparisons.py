@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from assay.analyse.comparison.sides import OpenQuestion, SidePair
     from assay.analyse.mlperf.convergence import Convergence
-    from assay.analyse.mlperf.decompose import Decomposition, Undecomposed
+    from assay.analyse.mlperf.decompose import Decomposition, UndecomposedBenchmark
     from assay.analyse.rankings.ranking import Ranking
     from assay.records import Comparison, Point, Result, Verdict
 
@@ -47,7 +47,7 @@ class Comparisons:
     leading: Mapping[str, str] = field(default_factory=dict)
     open: tuple[OpenQuestion, ...] = ()
     time_to_train: tuple[Decomposition, ...] = ()
-    not_split: tuple[Undecomposed, ...] = ()
+    not_split: tuple[UndecomposedBenchmark, ...] = ()
     convergence: tuple[Convergence, ...] = ()
     sides: Mapping[str, Sequence[Result]] = field(default_factory=dict, repr=False)
 

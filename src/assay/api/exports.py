@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from assay.api.evidence import RunSet
-    from assay.store import Declared
+    from assay.store import DeclaredMetric
     from assay.store.query import Format
 
 
@@ -47,11 +47,11 @@ def export(
     return ExportCount(written, len(ids))
 
 
-def _declared(chosen: Sequence[RunSet]) -> Collection[Declared]:
+def _declared(chosen: Sequence[RunSet]) -> Collection[DeclaredMetric]:
     """What the workloads say of each metric, by session and benchmark."""
-    from assay.store import Declared
+    from assay.store import DeclaredMetric
 
-    found: dict[tuple[str, str, str, str], Declared] = {}
+    found: dict[tuple[str, str, str, str], DeclaredMetric] = {}
     for one in chosen:
         metrics = one.metrics()
         known: set[tuple[str, str, str]] = set()
@@ -62,5 +62,5 @@ def _declared(chosen: Sequence[RunSet]) -> Collection[Declared]:
             known.add(place)
             for rank, metric in enumerate(metrics(run).values()):
                 key = (*place, metric.name)
-                found.setdefault(key, Declared(*key, metric.better, rank))
+                found.setdefault(key, DeclaredMetric(*key, metric.better, rank))
     return found.values()

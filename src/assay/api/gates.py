@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from os import PathLike
 
-    from assay.analyse.comparison.gate import Answer, Judged
+    from assay.analyse.comparison.gate import Answer, GateVerdict
     from assay.analyse.comparison.sides import OpenQuestion
     from assay.records import Point
 
@@ -28,7 +28,7 @@ class GateResult:
     """
 
     answer: Answer
-    judged: tuple[Judged, ...]
+    judged: tuple[GateVerdict, ...]
     missing: tuple[tuple[Point, str], ...]
     open: tuple[OpenQuestion, ...]
     margin: float

@@ -13,7 +13,7 @@ from assay.errors import InputError, Problem
 from assay.units import counted
 
 if TYPE_CHECKING:
-    from assay.intake.imported import Imported
+    from assay.intake.imported import ImportResult
     from assay.intake.training_logs import TrainingLogsRequest
     from assay.records import Run, Shape
     from assay.rundir.session import Session
@@ -163,5 +163,5 @@ def _numbers(
     return [*map(_session, import_numbers(path, NumbersRequest(runs_dir, kept_as, command_line)))]
 
 
-def _session(imported: Imported) -> ImportedSession:
+def _session(imported: ImportResult) -> ImportedSession:
     return ImportedSession(imported.session, tuple(imported.runs), imported.added, tuple(imported.notes))

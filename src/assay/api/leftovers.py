@@ -35,7 +35,7 @@ class Leftovers:
 
 
 @dataclass(frozen=True)
-class NotLookedAt:
+class OtherSystem:
     """Another system of which the runs directory has jobs that are not over, or directories.
 
     command  the words that look at it
@@ -51,7 +51,7 @@ def not_looked_at(
     *,
     systems: str | PathLike[str] | None = None,
     runs: str | PathLike[str] | None = None,
-) -> tuple[NotLookedAt, ...]:
+) -> tuple[OtherSystem, ...]:
     """What the runs directory knows to be left of systems that `clean` has not looked at, by their names.
 
     systems  the file that was used; None: systems.yaml here
@@ -62,12 +62,12 @@ def not_looked_at(
 
     directory = runs_directory(runs)
     written = {system.name for system in every_system(systems)}
-    jobs: dict[str, list[leftovers.Known]] = {}
+    jobs: dict[str, list[leftovers.KnownJob]] = {}
     for job in leftovers.known(directory).values():
         if job.system not in looked_at:
             jobs.setdefault(job.system, []).append(job)
     return tuple(
-        NotLookedAt(
+        OtherSystem(
             name,
             len(of),
             f"assay clean {on_command_line(name, systems if name in written else of[-1].session.systems)}",

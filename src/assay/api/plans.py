@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from os import PathLike
 
-    from assay.launch.check import Checked
+    from assay.launch.check import PartCheck
     from assay.launch.launcher import Launcher
-    from assay.records import Plan, Rendered, Trial
+    from assay.records import Plan, RenderedJob, Trial
     from assay.run.duration import DurationEstimate
     from assay.run.request import PlannedRun
     from assay.run.until import Limits
@@ -60,13 +60,13 @@ class SuitePlan:
             raise InputError(f"--show: there is no trial {name}; {hint}")
         return trials[name]
 
-    def sent(self, trial: Trial) -> Rendered:
+    def sent(self, trial: Trial) -> RenderedJob:
         """Command, environment and files of a trial, as they would be sent."""
         from assay.plan import job_of
 
         return self._launcher(trial).render(job_of(trial, TOKEN))
 
-    def checked(self, trial: Trial) -> list[Checked]:
+    def checked(self, trial: Trial) -> list[PartCheck]:
         """What the platform says of a trial, as a dry run there.
 
         Raises InputError where there is nobody to ask, LaunchError where it can't be asked.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from assay.records import Metric, Plan, Price, Result, Run, Scalar
     from assay.report.contents.contents import Contents, Recipe, ReportedFact
-    from assay.report.page.sweep import Swept
+    from assay.report.page.sweep import SweepReport
     from assay.rundir.session import Session
 
 Form = Literal["html", "markdown"]
@@ -38,7 +38,7 @@ class Report:
 
     name: str
     runs_dir: Path
-    about: Contents | Swept
+    about: Contents | SweepReport
 
     def text(self, form: Form = "html") -> str:
         """The page as HTML, or as Markdown for a comment. Raises InputError for a sweep as Markdown."""
@@ -100,7 +100,7 @@ def report(
     found = run_sets(directory, dict.fromkeys(each(reference, *more)))
     results = [result for one in found for result in one.results]
     newest = max((result.run for result in results), key=lambda run: run.session)
-    about: Contents | Swept
+    about: Contents | SweepReport
     if is_sweep(found, directory):
         if baseline is not None:
             raise InputError("a sweep's nodes are compared with each other: leave --baseline out")

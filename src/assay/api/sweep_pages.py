@@ -11,11 +11,11 @@ from assay.errors import InputError, Problem
 from assay.inputs import read_json
 
 if TYPE_CHECKING:
-    from assay.analyse.sweeps.figures import Measured
+    from assay.analyse.sweeps.figures import SweepSession
     from assay.api.evidence import RunSet
     from assay.records import Result
     from assay.report.contents.contents import Recipe
-    from assay.report.page.sweep import Swept
+    from assay.report.page.sweep import SweepReport
 
 Definitions = Mapping[str, Mapping[str, Any]]
 
@@ -32,7 +32,7 @@ def is_sweep(found: Sequence[RunSet], runs_dir: Path) -> bool:
 
 def sweep_of(
     found: Sequence[RunSet], runs_dir: Path, margin: float | None, recipes: Sequence[Recipe]
-) -> Swept:
+) -> SweepReport:
     """The sweep, judged anew: of two sessions of nodes, or of pairs, the first is the baseline.
 
     margin  loss that is borne against it, as a share. Raises InputError for more than it can hold together.
@@ -42,7 +42,7 @@ def sweep_of(
     from assay.cluster.keep_off import ways
     from assay.cluster.sweep import NODES, PAIRS, RINGS
     from assay.report.contents.contents import failures
-    from assay.report.page.sweep import Swept
+    from assay.report.page.sweep import SweepReport
 
     definitions = {name: made for one in found for name, made in _definitions(one, runs_dir).items()}
     alone, together, rings = (
@@ -69,7 +69,7 @@ def sweep_of(
     results = [result for one in found for result in one.results]
     slow = verdicts.losses
     off = ways(next(iter(definitions.values())), slow) if slow else ()
-    return Swept(
+    return SweepReport(
         title=f"Sweep of {len(_nodes(definitions))} nodes",
         verdicts=verdicts,
         runs=len(results),
@@ -120,11 +120,11 @@ def _nodes(definitions: Definitions) -> set[str]:
     return {node for hosts in _hosts(definitions).values() for node in hosts}
 
 
-def _measured(one: RunSet, definitions: Definitions) -> Measured:
-    from assay.analyse.sweeps.figures import Measured, figures_of
+def _measured(one: RunSet, definitions: Definitions) -> SweepSession:
+    from assay.analyse.sweeps.figures import SweepSession, figures_of
 
     figures = figures_of(one.results, one.metrics())
-    return Measured(one.results[0].run.session, figures, _hosts(definitions))
+    return SweepSession(one.results[0].run.session, figures, _hosts(definitions))
 
 
 def _about(definitions: Definitions, results: Sequence[Result]) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from assay.errors import InputError
 from assay.inputs import read_json
 
 if TYPE_CHECKING:
-    from assay.analyse.sweeps.figures import Figures, Measured, SweepFigure
+    from assay.analyse.sweeps.figures import Figures, SweepFigure, SweepSession
     from assay.cluster.rounds import Group
     from assay.launch.nodes import Member
     from assay.records import Metric, Result, Run
@@ -84,7 +84,7 @@ class SweepRuns:
 
     nodes: Sequence[str]
     groups: Mapping[str, str]
-    measured: list[Measured] = field(default_factory=list)
+    measured: list[SweepSession] = field(default_factory=list)
     failures: list[Result] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     too_wide: list[str] = field(default_factory=list)
@@ -207,12 +207,12 @@ class Sweep:
         """
         from assay.cluster.sweep import GROUPS_FILE, systems
         from assay.run.request import RunRequest, make_suite
-        from assay.run.together import Together
+        from assay.run.together import Concurrency
 
         request = self._request
         definitions = systems(self._definition, part.groups)
         groups = dict(zip(definitions, part.groups, strict=True))
-        together = Together(
+        together = Concurrency(
             nodes={name: frozenset(group) for name, group in groups.items()},
             most_nodes=self._most_nodes(nodes),
             rounds={name: part.rounds.get(group, 0) for name, group in groups.items()},
@@ -234,13 +234,13 @@ class Sweep:
 
     def _take(self, runs: SweepRuns, part: SweepPart, completed: CompletedSession) -> None:
         """What the part gave, and which of its trials are left for the next call."""
-        from assay.analyse.sweeps.figures import Measured, figures_of
+        from assay.analyse.sweeps.figures import SweepSession, figures_of
         from assay.cluster.sweep import systems
         from assay.read import is_result
 
         groups = dict(zip(systems(self._definition, part.groups), part.groups, strict=True))
         figures = figures_of(completed.results, _metrics(completed))
-        runs.measured.append(Measured(completed.session.id, figures, groups))
+        runs.measured.append(SweepSession(completed.session.id, figures, groups))
         runs.failures.extend(r for r in completed.results if not is_result(r))
         met = {trial.id for trial in completed.left}  # of a node that can't run them: that is its finding
         for trial in (trial for trial in completed.unbegun if trial.id not in met):

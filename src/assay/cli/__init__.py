@@ -155,11 +155,11 @@ def _columns() -> int:
 
 def _hide_secrets() -> None:
     from assay import redact
-    from assay.cli.without_secrets import WithoutSecrets
+    from assay.cli.without_secrets import RedactingStream
 
     redact.learn(sys.argv[1:])
-    sys.stdout = cast(TextIO, WithoutSecrets(sys.stdout))
-    sys.stderr = cast(TextIO, WithoutSecrets(sys.stderr))
+    sys.stdout = cast(TextIO, RedactingStream(sys.stdout))
+    sys.stderr = cast(TextIO, RedactingStream(sys.stderr))
 
 
 def _example(context: click.Context | None) -> str:

@@ -106,7 +106,7 @@ def _table(facts: Sequence[Fact]) -> RenderableType:
     from rich.text import Text
 
     from assay.provenance import GROUPS
-    from assay.report.folding import Folded
+    from assay.report.folding import FoldedText
 
     table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
     for heading in ("", "A", "B"):
@@ -117,7 +117,7 @@ def _table(facts: Sequence[Fact]) -> RenderableType:
         for fact in of_group:
             left, right = texts(fact)
             style = "yellow" if fact.matters else ""
-            table.add_row(Folded(f"  {fact.name}"), Folded(left, style), Folded(right, style))
+            table.add_row(FoldedText(f"  {fact.name}"), FoldedText(left, style), FoldedText(right, style))
     return table
 
 

@@ -16,8 +16,8 @@ from assay.errors import LaunchError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assay.launch.check import Checked
-    from assay.records import Plan, Rendered, Trial
+    from assay.launch.check import PartCheck
+    from assay.records import Plan, RenderedJob, Trial
     from assay.run.duration import DurationEstimate
     from assay.run.until import Limits
 
@@ -108,11 +108,11 @@ def command(
         raise LaunchError(f"trial {trial.id} would be refused")
 
 
-def _said(one: Checked) -> str:
+def _said(one: PartCheck) -> str:
     return f"{one.part}: {'accepted' if one.refusal is None else f'refused: {one.refusal}'}"
 
 
-def _sent(trial: Trial, rendered: Rendered) -> str:
+def _sent(trial: Trial, rendered: RenderedJob) -> str:
     """Command, environment and files, as a person copies them."""
     head = (
         f"# trial {trial.id}: {trial.workload} on {trial.system}, {_count(trial.shape.ranks, 'rank')},"

@@ -83,7 +83,7 @@ def command(
     from assay.analyse.mlperf.rules import NOT_VERIFIED
     from assay.api.scores import score
 
-    waiting = _Waiting()
+    waiting = _WaitNotice()
     found = score(*paths, round=round_, stated=stated, rules=rules, progress=waiting.tell)
     waiting.close()
     if as_json:
@@ -96,7 +96,7 @@ def command(
         sys.exit(EXIT_WORSE)
 
 
-class _Waiting:
+class _WaitNotice:
     """A line about how far it is, where a person waits for long."""
 
     def __init__(self) -> None:

@@ -130,7 +130,7 @@ def _numbers(system: SystemFigures) -> Any:
     from rich.table import Table
 
     from assay.report import figures
-    from assay.report.folding import Folded
+    from assay.report.folding import FoldedText
     from assay.report.tables import OPERATOR, gathered
 
     table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
@@ -144,7 +144,7 @@ def _numbers(system: SystemFigures) -> Any:
             point = here.group.point
             place = f"{point.shape} {figures.labels(point.labels)}".strip()
             table.add_row(
-                Folded(f"{point.benchmark} {figures.metric(point.metric)}, {place}"),
+                FoldedText(f"{point.benchmark} {figures.metric(point.metric)}, {place}"),
                 mean,
                 interval,
                 "" if here.spread is None else figures.percent(here.spread),

@@ -18,7 +18,7 @@ _CONTROL = re.compile(
 )
 
 
-class WithoutSecrets:
+class RedactingStream:
     """A text stream with secrets hidden in each piece that is written; the rest is the stream's own.
 
     Commands print a line or a table in one piece. What a terminal folds was redacted before it was laid out.
@@ -52,7 +52,7 @@ class WithoutSecrets:
 
 def write_bytes(data: bytes) -> None:
     """Write what is no text to standard output, unchanged. Raises as `output` does."""
-    stream = sys.stdout._stream if isinstance(sys.stdout, WithoutSecrets) else sys.stdout
+    stream = sys.stdout._stream if isinstance(sys.stdout, RedactingStream) else sys.stdout
     with output():
         stream.flush()
         stream.buffer.write(data)

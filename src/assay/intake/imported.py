@@ -22,7 +22,7 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportResult:
     """What became of the files.
 
     added  False where the same bytes had been imported under this name before
@@ -103,7 +103,7 @@ def keep_logs(
     primary_metric: Mapping[str, str],
     command_line: Sequence[str],
     notes: tuple[str, ...],
-) -> Imported:
+) -> ImportResult:
     """Runs of one suite, at least one, with their logs as one session; equal content is kept once.
 
     Raises InputError where the suite's name can't be one, or is that of a suite which was run.
@@ -117,7 +117,7 @@ def keep_logs(
         known = [session for session in here if session.header.content == content]
         if known and known[0].header.finished_at is not None:
             kept = tuple(attempt.run() for attempt in known[0].last_attempts().values())
-            return Imported(known[0], kept, added=False, notes=notes)
+            return ImportResult(known[0], kept, added=False, notes=notes)
         session = (
             known[0]
             if known
@@ -130,7 +130,7 @@ def keep_logs(
                 run_id = f"{session.id}/{run.trial.id}"
                 session.add(replace(run, id=run_id, session=session.name), logs=logs)
         rundir.mark_finished(session, time.time())
-    return Imported(
+    return ImportResult(
         session, tuple(a.run() for a in session.last_attempts().values()), added=True, notes=notes
     )
 

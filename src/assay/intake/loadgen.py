@@ -10,7 +10,7 @@ from assay import read
 from assay.analyse.doubts.inference import doubts_of_inference
 from assay.errors import InputError
 from assay.intake.content import sha256
-from assay.intake.imported import UNKNOWN, Imported, imported_run, imported_trial, keep_logs, numbered
+from assay.intake.imported import UNKNOWN, ImportResult, imported_run, imported_trial, keep_logs, numbered
 from assay.intake.training_logs import TrainingLogsRequest, shape_of
 from assay.logs.inference_tree import run_in_tree
 from assay.logs.loadgen import logs_of
@@ -21,7 +21,7 @@ from assay.rundir.files import safe_name, word
 
 
 @dataclass(frozen=True)
-class _Found:
+class _InferenceLogs:
     """One run of inference and its logs."""
 
     path: Path
@@ -29,7 +29,7 @@ class _Found:
     stated: InferenceRun
 
 
-def import_inference(paths: Sequence[Path], asked: TrainingLogsRequest) -> Imported:
+def import_inference(paths: Sequence[Path], asked: TrainingLogsRequest) -> ImportResult:
     """Keep LoadGen's folders and the app's logs as one session; the same bytes under a name are kept once.
 
     Runs that measured accuracy are left out and noted. Raises InputError where the name is a suite's, or no
@@ -56,10 +56,10 @@ def import_inference(paths: Sequence[Path], asked: TrainingLogsRequest) -> Impor
     )
 
 
-def _found(path: Path) -> _Found:
+def _found(path: Path) -> _InferenceLogs:
     if path.is_dir():
-        return _Found(path, tuple(logs_of(path)), run_in_tree(path))
-    return _Found(path, (path,), run_of({path.name: path}))
+        return _InferenceLogs(path, tuple(logs_of(path)), run_in_tree(path))
+    return _InferenceLogs(path, (path,), run_of({path.name: path}))
 
 
 def _of_accuracy(run: InferenceRun) -> bool:
@@ -73,13 +73,15 @@ def _of_audit(run: InferenceRun) -> bool:
     return run.place is not None and (run.place.audit != "" or run.place.run == "ranging")
 
 
-def _content(found: Sequence[_Found], asked: TrainingLogsRequest) -> str:
+def _content(found: Sequence[_InferenceLogs], asked: TrainingLogsRequest) -> str:
     said = [asked.system, str(asked.shape), asked.benchmark]
     files = [[str(run.stated.place), log.name, sha256(log)] for run in found for log in run.logs]
     return digest_of(["inference", said, sorted(files)])
 
 
-def _notes(found: Sequence[_Found], kept: Sequence[_Found], asked: TrainingLogsRequest) -> list[str]:
+def _notes(
+    found: Sequence[_InferenceLogs], kept: Sequence[_InferenceLogs], asked: TrainingLogsRequest
+) -> list[str]:
     """What the user should know: what was left out or not told, and what is doubted about the runs."""
     notes = []
     if asked.round is not None:
@@ -110,13 +112,13 @@ def _notes(found: Sequence[_Found], kept: Sequence[_Found], asked: TrainingLogsR
 
 
 def _runs(
-    found: Sequence[_Found], asked: TrainingLogsRequest, content: str
+    found: Sequence[_InferenceLogs], asked: TrainingLogsRequest, content: str
 ) -> list[tuple[Run, tuple[Path, ...]]]:
     """The runs with their logs; of one benchmark, scenario, system and shape in the order given."""
     return numbered([(_run(one, asked), one.logs) for one in found], content)
 
 
-def _run(found: _Found, asked: TrainingLogsRequest) -> Run:
+def _run(found: _InferenceLogs, asked: TrainingLogsRequest) -> Run:
     stated, place = found.stated, found.stated.place
     shape = asked.shape or _shape(found) or Shape(1, 1)
     system = word(asked.system or (place.owner if place else "")) or UNKNOWN
@@ -137,7 +139,7 @@ def _run(found: _Found, asked: TrainingLogsRequest) -> Run:
     return replace(run, state=RunState.FAILED if problems else RunState.FINISHED, cause="; ".join(problems))
 
 
-def _shape(found: _Found) -> Shape | None:
+def _shape(found: _InferenceLogs) -> Shape | None:
     """Nodes x accelerators as the system's JSON has them; None where none lies where the tree keeps it."""
     if found.stated.place is None or found.stated.place.audit:
         return None

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from assay import read
 from assay.errors import InputError, Problem
-from assay.intake.imported import Imported, create, imported_run, imported_trial
-from assay.logs.exported import Conditions, Exported
+from assay.intake.imported import ImportResult, create, imported_run, imported_trial
+from assay.logs.exported import Conditions, ExportedRun
 from assay.logs.numbers import Sheet, SheetRow, load
 from assay.readers.numbers import FACTS, NUMBERS, direction
 from assay.records import Better, Run, RunState, digest_of
@@ -33,7 +33,7 @@ class NumbersRequest:
     command_line: Sequence[str] = ()
 
 
-def import_numbers(path: Path, asked: NumbersRequest) -> list[Imported]:
+def import_numbers(path: Path, asked: NumbersRequest) -> list[ImportResult]:
     """Keep each session of the sheet as one of the runs directory; the same rows are kept once.
 
     Raises InputError with every problem of the file, where the name is a suite's, or where a session of the
@@ -158,14 +158,14 @@ def _leaves_runs_alone(rows: Sequence[SheetRow], column: str) -> bool:
 # A session -----------------------------------------------------------------------------------------------
 
 
-def _import_session(sheet: _Sheet, name: str, rows: Sequence[SheetRow]) -> Imported:
+def _import_session(sheet: _Sheet, name: str, rows: Sequence[SheetRow]) -> ImportResult:
     """The session, made or completed where an import was killed half way."""
     content = sheet.content(rows)
     runs = _runs(sheet, name, rows, content)
     known = [s for s in rundir.sessions_of(sheet.asked.runs_dir, sheet.asked.name) if s.name == name]
     if known and known[0].header.finished_at is not None:
         kept = tuple(attempt.run() for attempt in known[0].last_attempts().values())
-        return Imported(known[0], kept, added=False, notes=())
+        return ImportResult(known[0], kept, added=False, notes=())
     session = known[0] if known else _create(sheet, name, [run for run, _ in runs], rows, content)
     with tempfile.TemporaryDirectory() as directory:
         log = Path(directory) / SHEET
@@ -178,7 +178,7 @@ def _import_session(sheet: _Sheet, name: str, rows: Sequence[SheetRow]) -> Impor
             session.add(replace(run, state=state, cause="; ".join(problems)), logs=[log])
     rundir.mark_finished(session, time.time())
     kept = tuple(attempt.run() for attempt in session.last_attempts().values())
-    return Imported(session, kept, added=True, notes=())
+    return ImportResult(session, kept, added=True, notes=())
 
 
 def _create(
@@ -225,7 +225,7 @@ def _run(sheet: _Sheet, session: str, rows: Sequence[SheetRow], trial_id: str, b
     first = rows[0]
     workload, system = _word(first.workload, "workload"), _word(first.system, "system")
     params = {"better": sheet.better}
-    exported = first.exported or Exported(block, Conditions())
+    exported = first.exported or ExportedRun(block, Conditions())
     trial = imported_trial(sheet.asked.name, workload, NUMBERS.name, system, first.shape, params)
     run = imported_run(replace(trial, id=trial_id, block=exported.block), f"{sheet.path.name}:{first.line}")
     run_id = f"{run.suite}/{session}/{trial_id}"

@@ -37,7 +37,7 @@ _LEFT_OUT = re.compile(r"lock|jobs(/.*)?|.*/reading\.json|(.*/)?\..*")  # Assay'
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergeResult:
     """What became of a session.
 
     added    False where it was here before
@@ -54,7 +54,7 @@ def is_run_directory(path: Path) -> bool:
     return bool(_sessions(path))
 
 
-def merge(path: Path, root: Path) -> list[Merged]:
+def merge(path: Path, root: Path) -> list[MergeResult]:
     """Take in every session below `path`.
 
     Raises InputError with every problem, before anything is written, where one is damaged, still runs, is
@@ -161,13 +161,13 @@ def _content(session: Session, files: Sequence[str]) -> str:
     return digest_of([header, digests])
 
 
-def _take(source: _Source, root: Path) -> Merged:
+def _take(source: _Source, root: Path) -> MergeResult:
     header = source.session.header
     suite = root / header.suite
     path, made = suite / source.session.name, suite / f".{source.session.name}.new"
     with rundir.choosing(root, header.suite), writing(path):
         if path.exists():
-            return Merged(Session(path), added=False, ignored=source.ignored)
+            return MergeResult(Session(path), added=False, ignored=source.ignored)
         shutil.rmtree(made, ignore_errors=True)
         for name in source.files:
             target = made / name
@@ -179,4 +179,4 @@ def _take(source: _Source, root: Path) -> Merged:
         write_atomic(made / "session.json", record_json(marked))
         made.rename(path)
         sync_directory(suite)
-    return Merged(Session(path), added=True, ignored=source.ignored)
+    return MergeResult(Session(path), added=True, ignored=source.ignored)

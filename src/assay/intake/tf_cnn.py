@@ -8,7 +8,7 @@ from pathlib import Path
 
 from assay import read
 from assay.intake.content import sha256
-from assay.intake.imported import UNKNOWN, Imported, imported_run, imported_trial, keep_logs, numbered
+from assay.intake.imported import UNKNOWN, ImportResult, imported_run, imported_trial, keep_logs, numbered
 from assay.intake.training_logs import TrainingLogsRequest
 from assay.logs.tf_cnn_benchmarks import cnn_run, devices_of
 from assay.readers.tf_cnn_log import TF_CNN, THROUGHPUT, TfCnnLogParams
@@ -16,7 +16,7 @@ from assay.records import Run, RunState, Shape, digest_of
 from assay.rundir.files import word
 
 
-def import_cnn_logs(paths: Sequence[Path], asked: TrainingLogsRequest) -> Imported:
+def import_cnn_logs(paths: Sequence[Path], asked: TrainingLogsRequest) -> ImportResult:
     """Keep each log as a run of one session; the same bytes under a name are kept once.
 
     Raises InputError where the name is a suite's.

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from assay import read
 from assay.intake.content import sha256
-from assay.intake.imported import UNKNOWN, Imported, imported_run, imported_trial, keep_logs, numbered
+from assay.intake.imported import UNKNOWN, ImportResult, imported_run, imported_trial, keep_logs, numbered
 from assay.intake.training_logs import TrainingLogsRequest
-from assay.logs.figures import Found
+from assay.logs.figures import LogFigures
 from assay.logs.tools import TOOLS
 from assay.readers.tool_log import TOOL_LOG, ToolLogParams
 from assay.records import Run, RunState, Shape, digest_of
@@ -27,10 +27,10 @@ class _Log:
     path: Path
     run: Run
     measured: tuple[str, ...]
-    found: Found
+    found: LogFigures
 
 
-def import_tool_logs(paths: Sequence[Path], tool: str, asked: TrainingLogsRequest) -> Imported:
+def import_tool_logs(paths: Sequence[Path], tool: str, asked: TrainingLogsRequest) -> ImportResult:
     """Keep each log of one tool as a run of one session; the same bytes under a name are kept once.
 
     Raises InputError where the name is a suite's.
@@ -63,7 +63,7 @@ def _log(path: Path, tool: str, asked: TrainingLogsRequest) -> _Log:
     return _Log(path, run, tuple(figure.metric for figure in found.figures), found)
 
 
-def _rates(tool: str, found: Found) -> tuple[str, ...]:
+def _rates(tool: str, found: LogFigures) -> tuple[str, ...]:
     """Rates that the program named itself, of the whole before those of a part."""
     if TOOLS[tool].metrics:
         return ()
@@ -71,7 +71,7 @@ def _rates(tool: str, found: Found) -> tuple[str, ...]:
     return tuple(sorted(rates, key=lambda name: "total" not in name))
 
 
-def _shape(found: Found) -> Shape | None:
+def _shape(found: LogFigures) -> Shape | None:
     """Nodes × ranks of each, as the log says them; None where it doesn't."""
     ranks = next((found.facts[fact] for fact in _RANKS if isinstance(found.facts.get(fact), int)), None)
     nodes = found.facts.get("nodes", 1)

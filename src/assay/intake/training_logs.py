@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from assay import read
 from assay.errors import InputError
 from assay.intake.content import sha256
-from assay.intake.imported import UNKNOWN, Imported, create, imported_run, imported_trial
+from assay.intake.imported import UNKNOWN, ImportResult, create, imported_run, imported_trial
 from assay.logs.result_sets import ResultSet
 from assay.logs.stated_system import flat
 from assay.readers.mlperf_log import MLPERF, THROUGHPUT, TIME_PER_EPOCH, TIME_TO_TRAIN
@@ -51,7 +51,7 @@ class _Log:
     training: TrainingRun | None
 
 
-def import_sets(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> Imported:
+def import_sets(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> ImportResult:
     """Keep the sets as one session; the same bytes under the same name are kept once.
 
     Raises InputError where the name is a suite's, or where two sets can't be told apart.
@@ -63,7 +63,7 @@ def import_sets(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> Import
         known = [s for s in rundir.sessions_of(asked.runs_dir, asked.name) if s.header.content == content]
         if known and known[0].header.finished_at is not None:
             runs = tuple(a.run() for a in known[0].last_attempts().values())
-            return Imported(known[0], runs, added=False, notes=notes)
+            return ImportResult(known[0], runs, added=False, notes=notes)
         _refuse_a_suites_name(asked)
         if asked.system is None:
             sets, apart = _told_apart(sets)
@@ -77,7 +77,7 @@ def import_sets(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> Import
                 session.add(run, logs=[log.file], provenance=log.provenance)
         rundir.mark_finished(session, time.time())
     runs = tuple(a.run() for a in session.last_attempts().values())
-    return Imported(session, runs, added=True, notes=notes + more_notes)
+    return ImportResult(session, runs, added=True, notes=notes + more_notes)
 
 
 def _content(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> str:

@@ -29,7 +29,7 @@ PACKAGES = {
 }
 
 
-class _ByLauncher(Mapping[str, T]):
+class _Platforms(Mapping[str, T]):
     """Launcher → something of its platform, imported when it is looked up."""
 
     def __init__(self, part: Callable[[Platform[Any]], T]) -> None:
@@ -49,9 +49,9 @@ class _ByLauncher(Mapping[str, T]):
         return len(PACKAGES)
 
 
-PLATFORMS: Mapping[str, Platform[Any]] = _ByLauncher(lambda platform: platform)
+PLATFORMS: Mapping[str, Platform[Any]] = _Platforms(lambda platform: platform)
 # launcher → what a system in systems.yaml may say of it; each has `max_nodes`, None where there is no limit
-SYSTEM_MODELS: Mapping[str, type[BaseModel]] = _ByLauncher(lambda platform: platform.options)
+SYSTEM_MODELS: Mapping[str, type[BaseModel]] = _Platforms(lambda platform: platform.options)
 
 
 def make(name: str, options: BaseModel, *, spool: Path) -> Launcher:

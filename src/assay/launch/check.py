@@ -11,7 +11,7 @@ from assay.records import Job, Shape
 
 
 @dataclass(frozen=True)
-class Checked:
+class PartCheck:
     """What was said of a part of a job; refusal None: accepted."""
 
     part: str
@@ -22,7 +22,7 @@ class Checked:
 class Checker(Protocol):
     """A launcher whose platform checks a job without running it."""
 
-    def check(self, job: Job) -> Iterator[Checked]:
+    def check(self, job: Job) -> Iterator[PartCheck]:
         """What the platform says of each part of the job. Changes nothing there.
 
         Raises InputError as `render` does, LaunchError where the platform can't be asked.

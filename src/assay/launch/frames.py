@@ -28,7 +28,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PlainLine:
     """A line, without its end, that the platform printed between frames; or what is left of a cut frame."""
 
     line: bytes
@@ -44,7 +44,7 @@ class FrameReader:
     def __init__(self) -> None:
         self._rest = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[Frame | Said]:
+    def feed(self, data: bytes) -> Iterator[Frame | PlainLine]:
         """All that is whole with these bytes."""
         self._rest += data
         at = 0
@@ -55,7 +55,7 @@ class FrameReader:
         finally:
             del self._rest[:at]
 
-    def _next(self, at: int) -> tuple[Frame | Said, int] | None:
+    def _next(self, at: int) -> tuple[Frame | PlainLine, int] | None:
         rest = self._rest
         end = rest.find(b"\n", at, at + _LONGEST_LINE_BYTES)
         if end < 0:
@@ -64,7 +64,7 @@ class FrameReader:
             end = at + _LONGEST_LINE_BYTES - 1
         head = _HEAD.fullmatch(rest, at, end) if end - at < _LONGEST_HEAD_BYTES else None
         if head is None or int(head[3]) > FRAME_BYTES:
-            return Said(bytes(rest[at:end])), end + 1
+            return PlainLine(bytes(rest[at:end])), end + 1
         if head[5]:
             return self._deflated(head, end + 1)
         begin = end + 1
@@ -73,16 +73,16 @@ class FrameReader:
             return None
         data = bytes(rest[begin:stop])
         if rest[stop] != ord("\n") or zlib.crc32(data) != int(head[4], 16):
-            return Said(bytes(rest[at:end])), begin
+            return PlainLine(bytes(rest[at:end])), begin
         return Frame(head[1].decode(), int(head[2]), data), stop + 1
 
-    def _deflated(self, head: re.Match[bytes], begin: int) -> tuple[Frame | Said, int] | None:
+    def _deflated(self, head: re.Match[bytes], begin: int) -> tuple[Frame | PlainLine, int] | None:
         stop = self._rest.find(b"\n", begin, begin + _LONGEST_DEFLATED_BYTES)
         if stop < 0 and len(self._rest) - begin < _LONGEST_DEFLATED_BYTES:
             return None
         data = _inflated(self._rest[begin:stop]) if stop >= 0 else b""
         if len(data) != int(head[3]) or zlib.crc32(data) != int(head[4], 16):
-            return Said(head[0]), begin
+            return PlainLine(head[0]), begin
         return Frame(head[1].decode(), int(head[2]), data), stop + 1
 
 

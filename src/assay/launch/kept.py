@@ -14,7 +14,7 @@ from typing import Any
 from assay.errors import LaunchError
 from assay.inputs import json_value
 from assay.launch import processes
-from assay.launch.launcher import JobLost
+from assay.launch.launcher import JobLostError
 from assay.launch.outputs import CHUNK_BYTES
 from assay.records import JobState, JobStatus, NodeCounts, Output, RankExit, StreamEnd
 
@@ -41,7 +41,7 @@ class Keeper:
 
 
 @dataclass(frozen=True)
-class KeptJob:
+class JobDirectory:
     """One job's directory."""
 
     directory: Path
@@ -173,9 +173,9 @@ def not_taken(exit_code: int | None, said: str, waited_s: float) -> LaunchError:
     said       its last line
     """
     if exit_code is None:
-        return JobLost(f"the job's keeper did not start within {waited_s:g} s")
+        return JobLostError(f"the job's keeper did not start within {waited_s:g} s")
     if not 0 <= exit_code <= 128:
-        return JobLost("the job's keeper was killed before it took the job")
+        return JobLostError("the job's keeper was killed before it took the job")
     why = said or f"it ended with exit code {exit_code} and said nothing"
     return LaunchError(f"the job's keeper did not take the job: {why}")
 

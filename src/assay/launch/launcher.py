@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from assay.errors import LaunchError
-from assay.records import Extent, Handle, Job, JobStatus, Output, Rendered
+from assay.records import Extent, Handle, Job, JobStatus, Output, RenderedJob
 
 
-class JobRefused(LaunchError):  # noqa: N818  (named by what is wrong)
+class JobRefusedError(LaunchError):
     """The platform does not take a job; extent: which others it would not take either."""
 
     def __init__(self, words: str, extent: Extent) -> None:
@@ -18,7 +18,7 @@ class JobRefused(LaunchError):  # noqa: N818  (named by what is wrong)
         self.extent = extent
 
 
-class JobLost(LaunchError):  # noqa: N818  (named by what is wrong)
+class JobLostError(LaunchError):
     """The platform lost a job before it began: it never will, and another may be submitted in its place."""
 
 
@@ -49,7 +49,7 @@ class Launcher(Protocol):
 
     name: str
 
-    def render(self, job: Job) -> Rendered:
+    def render(self, job: Job) -> RenderedJob:
         """What `submit` would send, byte for byte the same for an equal job, with secrets hidden. Pure.
 
         Raises InputError for a job that can't be run here: a shape, a file name, a variable.
@@ -59,10 +59,11 @@ class Launcher(Protocol):
     def submit(self, job: Job) -> Handle:
         """Start the job, once: a token that was submitted or given up before is refused.
 
-        Raises JobRefused when the platform refuses it and it is known which others it would refuse, JobLost
-        when it took the job and lost it before it began, PlatformError when no job can be submitted (not
-        logged in, not reached, not installed), LaunchError for every other refusal, InputError as `render`
-        does. When it is interrupted (KeyboardInterrupt, kill -9) the job may run all the same: `find` tells.
+        Raises JobRefusedError when the platform refuses it and it is known which others it would refuse,
+        JobLostError when it took the job and lost it before it began, PlatformError when no job can be
+        submitted (not logged in, not reached, not installed), LaunchError for every other refusal, InputError
+        as `render` does. When it is interrupted (KeyboardInterrupt, kill -9) the job may run all the same:
+        `find` tells.
         """
         ...
 

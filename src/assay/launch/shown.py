@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from assay import redact
 from assay.launch import sent
-from assay.records import Job, Rendered
+from assay.records import Job, RenderedJob
 from assay.secret_reference import EnvironmentValue
 
 ON_ONE_NODE = ("127.0.0.1", "<a free port>")
@@ -38,7 +38,7 @@ def rendered(
     nodes: int = 1,
     node: str = "0",
     meeting: tuple[str, str] = ON_ONE_NODE,
-) -> Rendered:
+) -> RenderedJob:
     """The command with the variables and files of every rank; what is known only later in angle brackets.
 
     env      the system's variables; the task's come on top
@@ -61,7 +61,7 @@ def rendered(
         "ASSAY_TOKEN": "<token>",
         "ASSAY_SEED": str(job.seed),
     }
-    return Rendered(
+    return RenderedJob(
         redact.text(command),
         redact.redacted(variables),
         {file.name: f"sha256:{file.sha256}" for file in job.task.files},

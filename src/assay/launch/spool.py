@@ -17,7 +17,7 @@ from pathlib import Path
 from assay import payload_files
 from assay.errors import AssayError, InputError, LaunchError, PlatformError
 from assay.launch import outputs, sent
-from assay.launch.kept import KeptJob, leave_only
+from assay.launch.kept import JobDirectory, leave_only
 from assay.records import Job, JobStatus, Output
 from assay.secret_reference import EnvironmentValue
 from assay_payloads.keeping.relay import stamps
@@ -58,14 +58,14 @@ class Spool:
 
     directory: Path
 
-    def job(self, token: str) -> KeptJob:
+    def job(self, token: str) -> JobDirectory:
         """The job's directory, there or not. Raises ValueError for what can't be a token."""
         if TOKEN.fullmatch(token) is None:
             raise ValueError(f"{token!r} is not a token: letters, digits, dots, dashes and underscores")
-        return KeptJob(self.directory / token)
+        return JobDirectory(self.directory / token)
 
     @contextmanager
-    def new(self, token: str) -> Iterator[KeptJob]:
+    def new(self, token: str) -> Iterator[JobDirectory]:
         """The job's directory, made for what is written within; it goes again where that fails.
 
         Raises LaunchError where there is one.
@@ -108,7 +108,7 @@ def remove(directory: Path) -> None:
 
 
 def write(
-    kept: KeptJob,
+    kept: JobDirectory,
     job: Job,
     *,
     python: str,
@@ -140,7 +140,7 @@ def write(
 
 
 def follow(
-    job: KeptJob,
+    job: JobDirectory,
     kept: Mapping[str, int],
     *,
     runs: Callable[[], bool],

@@ -32,7 +32,7 @@ LIKE_THE_DATA_SET: Final = 0.05  # implementations leave out the last batch or t
 
 
 @dataclass(frozen=True)
-class Counted:
+class EpochUnit:
     """What `epoch_num` counts in the rounds from `first` to `last`.
 
     per_sample  counts that make one sample; 1 where epochs or samples are counted
@@ -52,8 +52,8 @@ class Counted:
     filled_up: bool = False
 
 
-def _epochs(first: Round, last: Round, *benchmarks: str, source: str = _REFERENCES) -> list[Counted]:
-    return [Counted(name, "epochs", first, last, source, passes=True) for name in benchmarks]
+def _epochs(first: Round, last: Round, *benchmarks: str, source: str = _REFERENCES) -> list[EpochUnit]:
+    return [EpochUnit(name, "epochs", first, last, source, passes=True) for name in benchmarks]
 
 
 _EPOCH_NUM: Final = (
@@ -63,28 +63,28 @@ _EPOCH_NUM: Final = (
     *_epochs((1, 0), (4, 1), "ssd"),
     *_epochs((2, 0), (5, 1), "retinanet"),
     *_epochs((1, 0), (3, 1), "maskrcnn", "rnnt"),
-    Counted("dlrm", "epochs", (1, 0), (2, 1), _REFERENCES, began_at=1.0, passes=True),
+    EpochUnit("dlrm", "epochs", (1, 0), (2, 1), _REFERENCES, began_at=1.0, passes=True),
     *_epochs((3, 0), (6, 0), "dlrm_dcnv2"),
     *_epochs((4, 0), (5, 1), "gnn", "rgat"),
     # its own throughput counts 192 samples an epoch at batch size 32
-    Counted("unet3d", "epochs", (1, 0), (3, 0), _REFERENCES, passes=True, filled_up=True),
-    Counted("unet3d", "samples", (3, 1), (4, 0), _REFERENCES, passes=True),
-    Counted("bert", "samples", (0, 7), (0, 7), _LOGS),
-    Counted("bert", "samples", (1, 0), (5, 1), _REFERENCES),
-    Counted("llama2_70b_lora", "samples", (4, 0), (6, 1), _REFERENCES),
-    Counted("stable_diffusion", "samples", (3, 1), (5, 0), _REFERENCES),
-    Counted("flux1", "samples", (5, 1), (6, 1), _REFERENCES),
-    Counted("llama31_405b", "samples", (5, 0), (6, 0), _REFERENCES),
-    Counted("llama31_8b", "samples", (5, 1), (6, 1), _REFERENCES),
-    Counted("gpt_oss_20b", "samples", (6, 0), (6, 1), _REFERENCES),
-    Counted("deepseekv3_671b", "samples", (6, 0), (6, 1), _REFERENCES),
-    Counted("dlrmv4", "samples", (6, 1), (6, 1), _REFERENCES),
-    Counted("qwen35_397b_grpo", "samples", (6, 1), (6, 1), _REFERENCES),
-    Counted("gpt3", "tokens", (3, 0), (4, 1), _REFERENCES, GPT3_TOKENS_PER_SAMPLE),
+    EpochUnit("unet3d", "epochs", (1, 0), (3, 0), _REFERENCES, passes=True, filled_up=True),
+    EpochUnit("unet3d", "samples", (3, 1), (4, 0), _REFERENCES, passes=True),
+    EpochUnit("bert", "samples", (0, 7), (0, 7), _LOGS),
+    EpochUnit("bert", "samples", (1, 0), (5, 1), _REFERENCES),
+    EpochUnit("llama2_70b_lora", "samples", (4, 0), (6, 1), _REFERENCES),
+    EpochUnit("stable_diffusion", "samples", (3, 1), (5, 0), _REFERENCES),
+    EpochUnit("flux1", "samples", (5, 1), (6, 1), _REFERENCES),
+    EpochUnit("llama31_405b", "samples", (5, 0), (6, 0), _REFERENCES),
+    EpochUnit("llama31_8b", "samples", (5, 1), (6, 1), _REFERENCES),
+    EpochUnit("gpt_oss_20b", "samples", (6, 0), (6, 1), _REFERENCES),
+    EpochUnit("deepseekv3_671b", "samples", (6, 0), (6, 1), _REFERENCES),
+    EpochUnit("dlrmv4", "samples", (6, 1), (6, 1), _REFERENCES),
+    EpochUnit("qwen35_397b_grpo", "samples", (6, 1), (6, 1), _REFERENCES),
+    EpochUnit("gpt3", "tokens", (3, 0), (4, 1), _REFERENCES, GPT3_TOKENS_PER_SAMPLE),
 )
 
 
-def counted(benchmark: str | None, round_: str | None) -> Counted | None:
+def counted(benchmark: str | None, round_: str | None) -> EpochUnit | None:
     """What `epoch_num` counts; None where the table doesn't know the benchmark in that round.
 
     An unknown round is no matter where the benchmark's logs count alike in all of theirs.
@@ -150,7 +150,7 @@ _DATA_SETS: Final = (
 
 
 @dataclass(frozen=True)
-class SizeStated:
+class SampleUnit:
     """What `train_samples` counts in logs of a benchmark, in the rounds from `first` to `last`.
 
     submitters  as their logs or folders call them; of all others where empty
@@ -167,39 +167,39 @@ class SizeStated:
 _SEEN: Final = f"{_LOGS}: printed after the last evaluation, differs from run to run"
 _SET: Final = f"{_LOGS}: the same in all"
 _TRAIN_SAMPLES: Final = (
-    SizeStated("resnet", (0, 7), (4, 0), "data set", _SET),
-    SizeStated("ssd", (0, 7), (1, 1), "data set", _SET),
-    SizeStated("ssd", (2, 0), (4, 1), "data set", _SET, ("Google",)),
-    SizeStated("ssd", (2, 0), (4, 1), "batches", f"{_LOGS}: times the batch size it is 1,170,301"),
-    SizeStated("retinanet", (2, 0), (5, 1), "batches", f"{_LOGS}: times the batch size it is 1,170,301"),
-    SizeStated("maskrcnn", (0, 7), (3, 1), "data set", _SET, ("Google",)),
-    SizeStated("maskrcnn", (0, 7), (3, 1), "iterations", f"{_LOGS}: the limit that was configured"),
-    SizeStated("unet3d", (1, 0), (4, 0), "data set", _SET),
-    SizeStated("rnnt", (1, 0), (3, 1), "data set", f"{_LOGS}: LibriSpeech without what is too long"),
-    SizeStated("dlrm", (0, 7), (2, 1), "data set", _SET, ("Google",)),
-    SizeStated("dlrm", (0, 7), (2, 1), "samples seen", _SEEN),
-    SizeStated("dlrm_dcnv2", (3, 0), (6, 0), "data set", _SET),
-    SizeStated("dlrmv4", (6, 1), (6, 1), "data set", _RULES),
-    SizeStated("gnn", (4, 0), (4, 1), "data set", _SET),
-    SizeStated("rgat", (4, 0), (5, 1), "data set", _SET),
-    SizeStated("bert", (1, 1), (1, 1), "data set", f"{_LOGS}: more than any run takes", ("Google",)),
-    SizeStated(
+    SampleUnit("resnet", (0, 7), (4, 0), "data set", _SET),
+    SampleUnit("ssd", (0, 7), (1, 1), "data set", _SET),
+    SampleUnit("ssd", (2, 0), (4, 1), "data set", _SET, ("Google",)),
+    SampleUnit("ssd", (2, 0), (4, 1), "batches", f"{_LOGS}: times the batch size it is 1,170,301"),
+    SampleUnit("retinanet", (2, 0), (5, 1), "batches", f"{_LOGS}: times the batch size it is 1,170,301"),
+    SampleUnit("maskrcnn", (0, 7), (3, 1), "data set", _SET, ("Google",)),
+    SampleUnit("maskrcnn", (0, 7), (3, 1), "iterations", f"{_LOGS}: the limit that was configured"),
+    SampleUnit("unet3d", (1, 0), (4, 0), "data set", _SET),
+    SampleUnit("rnnt", (1, 0), (3, 1), "data set", f"{_LOGS}: LibriSpeech without what is too long"),
+    SampleUnit("dlrm", (0, 7), (2, 1), "data set", _SET, ("Google",)),
+    SampleUnit("dlrm", (0, 7), (2, 1), "samples seen", _SEEN),
+    SampleUnit("dlrm_dcnv2", (3, 0), (6, 0), "data set", _SET),
+    SampleUnit("dlrmv4", (6, 1), (6, 1), "data set", _RULES),
+    SampleUnit("gnn", (4, 0), (4, 1), "data set", _SET),
+    SampleUnit("rgat", (4, 0), (5, 1), "data set", _SET),
+    SampleUnit("bert", (1, 1), (1, 1), "data set", f"{_LOGS}: more than any run takes", ("Google",)),
+    SampleUnit(
         "bert", (0, 7), (5, 1), "samples allowed", f"{_LOGS}: the configured steps, times the batch size",
         ("Google", "Habana", "Intel-HabanaLabs"),
     ),
-    SizeStated("bert", (0, 7), (5, 1), "samples seen", _SEEN),
-    SizeStated("llama2_70b_lora", (4, 0), (6, 1), "data set", _SET),
-    SizeStated("stable_diffusion", (3, 1), (5, 0), "data set", _SET),
-    SizeStated("gpt3", (3, 0), (4, 1), "tokens seen", f"{_LOGS}: equal to the last epoch_num"),
-    SizeStated("llama31_8b", (5, 1), (5, 1), "samples seen", f"{_LOGS}: equal to the last samples_count"),
+    SampleUnit("bert", (0, 7), (5, 1), "samples seen", _SEEN),
+    SampleUnit("llama2_70b_lora", (4, 0), (6, 1), "data set", _SET),
+    SampleUnit("stable_diffusion", (3, 1), (5, 0), "data set", _SET),
+    SampleUnit("gpt3", (3, 0), (4, 1), "tokens seen", f"{_LOGS}: equal to the last epoch_num"),
+    SampleUnit("llama31_8b", (5, 1), (5, 1), "samples seen", f"{_LOGS}: equal to the last samples_count"),
     *(
-        SizeStated(name, (6, 0), (6, 1), "samples allowed", f"{_LOGS}: the configured steps, or the data set")
+        SampleUnit(name, (6, 0), (6, 1), "samples allowed", f"{_LOGS}: the configured steps, or the data set")
         for name in ("llama31_8b", "llama31_405b", "gpt_oss_20b", "deepseekv3_671b")
     ),
 )  # fmt: skip
 
 
-def stated_size(benchmark: str | None, round_: str | None, submitter: str | None) -> SizeStated | None:
+def stated_size(benchmark: str | None, round_: str | None, submitter: str | None) -> SampleUnit | None:
     """What `train_samples` counts; None where the table doesn't know the benchmark in that round.
 
     >>> stated_size("bert", "v2.0", "Google").what, stated_size("bert", "v2.0", "NVIDIA").what

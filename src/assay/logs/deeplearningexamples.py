@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from assay.logs.figures import Axis, Found, LogFigure, crash, lines, number
+from assay.logs.figures import Axis, LogFigure, LogFigures, crash, lines, number
 
 MARK: Final = re.compile(rb"DLL \d{4}-\d\d-\d\d \d\d:|DLLL \{")
 
@@ -33,9 +33,9 @@ _TUPLE: Final = re.compile(r"\((\d*),? ?(\d*),?\)|(\d+)$")
 _SPELLING: Final = {"img/s": "images/s", "imgs/s": "images/s", "sec": "s", "None": ""}
 
 
-def deeplearningexamples(path: Path) -> Found:
+def deeplearningexamples(path: Path) -> LogFigures:
     """What a log says. Raises InputError where it can't be read."""
-    found = Found()
+    found = LogFigures()
     units: dict[str, str] = {}
     for line, text in lines(path, found):
         if said := _JSON.search(text):
@@ -51,7 +51,7 @@ def deeplearningexamples(path: Path) -> Found:
     return found
 
 
-def _of_text(said: str, line: int, found: Found) -> None:
+def _of_text(said: str, line: int, found: LogFigures) -> None:
     if said.startswith("PARAMETER"):
         for name, value, _ in _METRIC.findall(said):
             found.facts[name] = value
@@ -88,7 +88,7 @@ def _numbered(parts: list[int]) -> dict[Axis, float]:
     return {axis: float(part) for axis, part in zip(axes, parts, strict=False)}
 
 
-def _of_json(text: str, line: int, units: dict[str, str], found: Found) -> None:
+def _of_json(text: str, line: int, units: dict[str, str], found: LogFigures) -> None:
     try:
         told = json.loads(text)
         if told["type"] == "METADATA":
@@ -104,13 +104,13 @@ def _of_json(text: str, line: int, units: dict[str, str], found: Found) -> None:
 
 
 def _points(
-    data: Mapping[str, Any], at: dict[Axis, float], line: int, units: Mapping[str, str], found: Found
+    data: Mapping[str, Any], at: dict[Axis, float], line: int, units: Mapping[str, str], found: LogFigures
 ) -> None:
     for name, value in data.items():
         _take(name, value, units.get(name, ""), at, line, found)
 
 
-def _take(name: str, told: object, unit: str, at: dict[Axis, float], line: int, found: Found) -> None:
+def _take(name: str, told: object, unit: str, at: dict[Axis, float], line: int, found: LogFigures) -> None:
     """One figure. What is no number is counted; a loss that is none is no training."""
     value = number(told)
     if value is not None:

@@ -34,7 +34,7 @@ class Conditions:
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedRun:
     """Of which run a row is: its block, and how it was made."""
 
     block: int
@@ -46,7 +46,7 @@ def is_export(header: Collection[str]) -> bool:
     return set(_OWN) <= set(header)
 
 
-def as_sheet(cells: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Scalar], Exported]:
+def as_sheet(cells: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Scalar], ExportedRun]:
     """The row's cells by a spreadsheet's columns, its labels, and what it says of its run.
 
     Raises ValueError, with the column's name, where a cell is none that `assay export` writes.
@@ -61,7 +61,7 @@ def as_sheet(cells: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Scalar
         raise ValueError(f"block: {cells['block']!r} is no number")
     labels = _record(dict[str, Scalar], cells["labels"], "labels")
     conditions = _record(Conditions, cells.get("conditions", ""), "conditions")
-    return said, labels, Exported(int(cells["block"]), conditions)
+    return said, labels, ExportedRun(int(cells["block"]), conditions)
 
 
 def _number(cells: Mapping[str, str]) -> str:

@@ -1,7 +1,7 @@
 """What readers of foreign programs share: figures with where they stand, and the lines of a file.
 
-Such a reader is a function of one file. Its `Found` has what the file says and no more: a row that is torn is
-counted, what the program could not measure is nothing, and whatever says that it failed is a problem.
+Such a reader is a function of one file. Its `LogFigures` has what the file says and no more: a row that is
+torn is counted, what the program could not measure is nothing, and whatever says that it failed is a problem.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LogFigure:
 
 
 @dataclass
-class Found:
+class LogFigures:
     """What a file holds.
 
     problems  why it is no result; of a search by pattern: matches that are no figure, each with its line
@@ -68,14 +68,14 @@ class Found:
             )
             raise InputError([Problem(where, what)])
 
-    def missing(self, what: str) -> Found:
+    def missing(self, what: str) -> LogFigures:
         """Itself; without a figure and without a reason for that, `what` is the reason."""
         if not self.figures and not self.problems:
             self.problems.append(what)
         return self
 
 
-def lines(path: Path, found: Found) -> Iterator[tuple[int, str]]:
+def lines(path: Path, found: LogFigures) -> Iterator[tuple[int, str]]:
     """Each line with its number, as `Log` has them; those that were cut are counted in `found`.
 
     Raises InputError where the file can't be read.
@@ -86,7 +86,7 @@ def lines(path: Path, found: Found) -> Iterator[tuple[int, str]]:
     found.cut += log.cut
 
 
-def numbered(text: str, found: Found) -> Iterator[tuple[int, str]]:
+def numbered(text: str, found: LogFigures) -> Iterator[tuple[int, str]]:
     """Each line of a report with its number, as `lines` has them of a file."""
     for line, raw in enumerate(text.split("\n"), 1):
         for part in raw.rstrip("\r").split("\r"):

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from assay.logs.figures import Found, LogFigure, numbered, whole
+from assay.logs.figures import LogFigure, LogFigures, numbered, whole
 from assay.records import Metric
 
 MARK: Final = re.compile(rb"proc'd: -?\d+ \(")
@@ -49,14 +49,14 @@ _FAILED: Final = re.compile(
 )
 
 
-def gpu_burn(path: Path) -> Found:
+def gpu_burn(path: Path) -> LogFigures:
     """What a log says. Raises InputError where it can't be read."""
     return report(whole(path))
 
 
-def report(log: str) -> Found:
+def report(log: str) -> LogFigures:
     """What its output says."""
-    found = Found()
+    found = LogFigures()
     tested: int | None = None
     verdicts: dict[int, str] = {}
     wrong: set[int] = set()

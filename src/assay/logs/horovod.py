@@ -19,7 +19,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from assay.logs.figures import Found, LogFigure, crash, lines, number, rounding
+from assay.logs.figures import LogFigure, LogFigures, crash, lines, number, rounding
 from assay.records import Metric
 
 MARK: Final = re.compile(rb"Img/sec per \w+: |Total img/sec on \d+ |Iter #\d+: .* img/sec per ")
@@ -39,9 +39,9 @@ _ANY: Final = re.compile(r"Iter #\d+:|[Ii]mg/sec (?:per|on) ")
 _FACT: Final = re.compile(r"(?:^|[\s>:])(Model|Batch size|Number of \w+): (\S+)\s*$")
 
 
-def horovod(path: Path) -> Found:
+def horovod(path: Path) -> LogFigures:
     """What a log says. Raises InputError where it can't be read."""
-    found = Found()
+    found = LogFigures()
     worker: str = ""
     totals = 0
     for line, text in lines(path, found):

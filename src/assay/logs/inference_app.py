@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 
 from assay.errors import InputError
 from assay.inputs import reading
-from assay.records import InferenceRun, Measurement, Scalar, Stated
+from assay.records import InferenceRun, Measurement, Scalar, StatedValue
 
 TAIL_BYTES: Final = 1 << 20  # the line is among the last that the app prints
 _LINE = re.compile(
@@ -41,7 +41,7 @@ def app_run(path: Path, *, name: str) -> InferenceRun:
         found, problem = None, str(error.problems[0])
     scenario, said, line = found or (None, "", 0)
     where = f"{path.name}:{line}"
-    stated = {key: Stated(_number(value), where) for key, value in _PAIR.findall(_TILES.split(said)[0])}
+    stated = {key: StatedValue(_number(value), where) for key, value in _PAIR.findall(_TILES.split(said)[0])}
     figures = tuple(_figures(stated, said, path.name, line))
     if found and not figures:
         problem = f"line {line} holds no finite figure: {said[:100]}"
@@ -81,7 +81,7 @@ def _newlines(file: BinaryIO, end: int) -> int:
     return count
 
 
-def _figures(stated: dict[str, Stated], said: str, file: str, line: int) -> Iterator[Measurement]:
+def _figures(stated: dict[str, StatedValue], said: str, file: str, line: int) -> Iterator[Measurement]:
     rate, mean = (stated[key].value if key in stated else None for key in ("qps", "mean"))
     if isinstance(rate, float) and math.isfinite(rate):
         yield Measurement("qps", rate, "queries/s", {}, file, line)

@@ -22,7 +22,7 @@ from assay.errors import InputError
 from assay.inputs import read_whole
 from assay.logs.loadgen import SCENARIOS, inference_run, logs_of
 from assay.logs.result_sets import round_of
-from assay.records import AccuracyRun, InferencePlace, InferenceRun, Stated
+from assay.records import AccuracyRun, InferencePlace, InferenceRun, StatedValue
 
 _DIVISIONS: Final = ("closed", "open", "network")
 _FOLDERS: Final = {name.lower() for name in (*SCENARIOS, "Interactive")}
@@ -127,9 +127,9 @@ def _accuracy_run(folder: Path) -> AccuracyRun | None:
     return AccuracyRun(here, figures, "" if figures else f"{ACCURACY} names no accuracy that is known here")
 
 
-def _figures(text: str) -> Iterator[tuple[str, Stated]]:
+def _figures(text: str) -> Iterator[tuple[str, StatedValue]]:
     """Metrics with the last value that the text gives each."""
     last = {name: match for name, pattern in _METRICS.items() for match in pattern.finditer(text)}
     for name, match in last.items():
         line = text.count("\n", 0, match.start(1)) + 1
-        yield name, Stated(float(match[1]), f"accuracy/{ACCURACY}:{line}")
+        yield name, StatedValue(float(match[1]), f"accuracy/{ACCURACY}:{line}")

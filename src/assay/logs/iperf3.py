@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from assay.logs.figures import Found, LogFigure, document, line_of, number, whole
+from assay.logs.figures import LogFigure, LogFigures, document, line_of, number, whole
 from assay.records import Metric, Scalar
 
 MARK: Final = re.compile(rb'"version"\s*:\s*"iperf 3')
@@ -38,14 +38,14 @@ _SUMS: Final[Mapping[str, tuple[str, dict[str, Scalar]]]] = {
 _FACTS: Final = ("protocol", "num_streams", "blksize", "duration", "reverse", "bidir")
 
 
-def iperf3(path: Path) -> Found:
+def iperf3(path: Path) -> LogFigures:
     """What a report says. Raises InputError where it can't be read."""
     return report(whole(path))
 
 
-def report(text: str) -> Found:
+def report(text: str) -> LogFigures:
     """What a document, or a stream of events, says."""
-    found = Found()
+    found = LogFigures()
     try:
         told = _events(text, found) if _STREAMED.match(text) else document(_braced(text))
         if told.get("error"):
@@ -69,7 +69,7 @@ def report(text: str) -> Found:
     return found.missing("no sum of what arrived: the test did not come to its end")
 
 
-def _events(text: str, found: Found) -> dict[str, Any]:
+def _events(text: str, found: LogFigures) -> dict[str, Any]:
     """The document that a stream of events makes; a torn line is counted."""
     told: dict[str, Any] = {}
     for line in text.splitlines():

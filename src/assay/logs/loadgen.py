@@ -21,7 +21,7 @@ from typing import Final
 
 from assay.errors import InputError, Problem
 from assay.logs.loadgen_text import DETAIL, SUMMARY, stated_in_detail, stated_in_summary
-from assay.records import InferenceRun, Measurement, Scalar, Stated
+from assay.records import InferenceRun, Measurement, Scalar, StatedValue
 
 SCENARIOS: Final = ("SingleStream", "MultiStream", "Server", "Offline")
 _SCORES: Final[Mapping[str, tuple[str, ...]]] = {  # the first that a log states; older LoadGens know the last
@@ -84,8 +84,8 @@ def logs_of(folder: Path) -> list[Path]:
 
 def inference_run(files: Sequence[Path], *, name: str) -> InferenceRun:
     """What a run's logs state, the summary's or the detail log's or both; never raises on what they hold."""
-    detail: dict[str, Stated] = {}
-    summary: dict[str, Stated] = {}
+    detail: dict[str, StatedValue] = {}
+    summary: dict[str, StatedValue] = {}
     unreadable = ""
     for file in files:
         try:
@@ -107,7 +107,7 @@ def printed_run(log: Path) -> InferenceRun:
 
 
 def _run(
-    name: str, detail: Mapping[str, Stated], summary: Mapping[str, Stated], unreadable: str
+    name: str, detail: Mapping[str, StatedValue], summary: Mapping[str, StatedValue], unreadable: str
 ) -> InferenceRun:
     stated = {**summary, **detail}
     scenario, mode = _word(stated, "effective_scenario"), _word(stated, "effective_test_mode")
@@ -129,7 +129,7 @@ def _run(
 
 
 def _problem(
-    stated: Mapping[str, Stated], scenario: str | None, mode: str | None, score: Measurement | None
+    stated: Mapping[str, StatedValue], scenario: str | None, mode: str | None, score: Measurement | None
 ) -> str:
     """Why this is no result of performance; "" where it is one."""
     if scenario not in SCENARIOS:
@@ -144,7 +144,7 @@ def _problem(
     return "" if score else f"no {_SCORES[scenario][-1]} in it"
 
 
-def _why_invalid(stated: Mapping[str, Stated]) -> str:
+def _why_invalid(stated: Mapping[str, StatedValue]) -> str:
     """Which of LoadGen's conditions were not met, in words."""
     conditions = {
         "result_min_duration_met": "shorter than its minimum duration",
@@ -158,7 +158,7 @@ def _why_invalid(stated: Mapping[str, Stated]) -> str:
     return ", ".join(unmet) or "it doesn't say why"
 
 
-def _score(stated: Mapping[str, Stated], scenario: str | None) -> Measurement | None:
+def _score(stated: Mapping[str, StatedValue], scenario: str | None) -> Measurement | None:
     for key in _SCORES.get(scenario or "", ()):
         found = _measurement(key, stated)
         if found is not None and found.value > 0:  # an estimate that could not be made is logged as 0
@@ -166,7 +166,7 @@ def _score(stated: Mapping[str, Stated], scenario: str | None) -> Measurement | 
     return None
 
 
-def _figures(stated: Mapping[str, Stated], scenario: str | None) -> Iterator[Measurement]:
+def _figures(stated: Mapping[str, StatedValue], scenario: str | None) -> Iterator[Measurement]:
     """The score first, then the rest in the log's order; MultiStream's latencies are those of its queries."""
     score = _score(stated, scenario)
     if score is not None:
@@ -181,7 +181,7 @@ def _figures(stated: Mapping[str, Stated], scenario: str | None) -> Iterator[Mea
             yield found
 
 
-def _measurement(key: str, stated: Mapping[str, Stated]) -> Measurement | None:
+def _measurement(key: str, stated: Mapping[str, StatedValue]) -> Measurement | None:
     """A key's figure in base units; None where it is none, or no finite number."""
     if key not in stated:
         return None
@@ -200,7 +200,7 @@ def _measurement(key: str, stated: Mapping[str, Stated]) -> Measurement | None:
     return None
 
 
-def _contradictions(detail: Mapping[str, Stated], summary: Mapping[str, Stated]) -> Iterator[str]:
+def _contradictions(detail: Mapping[str, StatedValue], summary: Mapping[str, StatedValue]) -> Iterator[str]:
     """Keys that the two logs state differently, beyond the summary's rounding."""
     for key in sorted(detail.keys() & summary.keys()):
         one, other = detail[key], summary[key]
@@ -214,6 +214,6 @@ def _same(one: Scalar, other: Scalar) -> bool:
     return one == other
 
 
-def _word(stated: Mapping[str, Stated], key: str) -> str | None:
+def _word(stated: Mapping[str, StatedValue], key: str) -> str | None:
     value = stated[key].value if key in stated else None
     return value if isinstance(value, str) else None

@@ -18,7 +18,7 @@ from typing import Final, TypeGuard
 from assay.errors import InputError, Problem
 from assay.inputs import reading
 from assay.logs.mllog import EventReader
-from assay.records import Scalar, Stated
+from assay.records import Scalar, StatedValue
 
 SUMMARY: Final = "mlperf_log_summary.txt"
 DETAIL: Final = "mlperf_log_detail.txt"
@@ -56,36 +56,36 @@ _ESTIMATE_KEYS: Final = {
 _WORDS: Final[Mapping[str, Scalar]] = {"Yes": True, "NO": False, "No": False}
 
 
-def stated_in_detail(path: Path) -> dict[str, Stated]:
+def stated_in_detail(path: Path) -> dict[str, StatedValue]:
     """Keys of a detail log with their last value; of what it repeats the first error stays.
 
     Raises InputError where the file can't be read.
     """
-    stated: dict[str, Stated] = {}
+    stated: dict[str, StatedValue] = {}
     reader = EventReader(path)
     for event in reader:
         value = event.value
         if (isinstance(value, str) or is_figure(value)) and _KEPT.match(event.key):
             if event.key.startswith("error_") and event.key in stated:
                 continue
-            stated[event.key] = Stated(value, f"{path.name}:{event.line}")
+            stated[event.key] = StatedValue(value, f"{path.name}:{event.line}")
     if reader.problem:
         raise InputError([Problem(str(path), reader.problem)])
     return stated
 
 
-def stated_in_summary(path: Path) -> dict[str, Stated]:
+def stated_in_summary(path: Path) -> dict[str, StatedValue]:
     """What a summary states, under the detail log's keys. Raises InputError where it can't be read."""
     with reading(path) as file:
         text = file.read(LARGEST_SUMMARY_BYTES).decode("latin-1")
-    stated: dict[str, Stated] = {}
+    stated: dict[str, StatedValue] = {}
     per_query = parameters = False
     for number, line in enumerate(text.splitlines(), start=1):
         parameters = parameters or line.startswith("Test Parameters Used")
         per_query = per_query or line.startswith("Per-query latency")
         scenario = stated["effective_scenario"].value if "effective_scenario" in stated else None
         for key, value in _of_line(line, str(scenario), parameters=parameters, per_query=per_query):
-            stated.setdefault(key, Stated(value, f"{path.name}:{number}"))
+            stated.setdefault(key, StatedValue(value, f"{path.name}:{number}"))
     return stated
 
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from assay.logs.nccl_rows import SLACK, NcclRow, Printed, PrintedTiming
+from assay.logs.nccl_rows import SLACK, NcclRow, PrintedRow, PrintedTiming
 
 _TIMES: Final = {
     "all_reduce": 2,
@@ -45,8 +45,8 @@ class Share(NamedTuple):
 
 
 def agreeing(
-    rows: Sequence[Printed], operation: str = "", listed: Collection[int] = ()
-) -> tuple[Sequence[Printed], float]:
+    rows: Sequence[PrintedRow], operation: str = "", listed: Collection[int] = ()
+) -> tuple[Sequence[PrintedRow], float]:
     """Rows that are one exchange each and agree with most, and their bus over algorithmic bandwidth.
 
     operation  such as `all_reduce`; "" where the log doesn't say
@@ -66,7 +66,7 @@ def agreeing(
     return [row for row in sound if all(_share(way).meets(common) for way in row.ways if way)], bus
 
 
-def measured(rows: Iterable[Printed], bus: float) -> Iterator[NcclRow]:
+def measured(rows: Iterable[PrintedRow], bus: float) -> Iterator[NcclRow]:
     """What rows that agree have measured."""
     for row in rows:
         timings = [way.timing(row.size_bytes, bus) if way else None for way in row.ways]
@@ -74,7 +74,7 @@ def measured(rows: Iterable[Printed], bus: float) -> Iterator[NcclRow]:
         yield NcclRow(row.size_bytes, row.dtype, row.redop, out_of_place, in_place, row.line)
 
 
-def torn_notes(rows: Sequence[Printed], taken: Sequence[Printed]) -> tuple[str, ...]:
+def torn_notes(rows: Sequence[PrintedRow], taken: Sequence[PrintedRow]) -> tuple[str, ...]:
     """What the user has to know of rows that were not taken, each with its line."""
     whole = {row.line for row in taken}
     return tuple(
@@ -85,7 +85,7 @@ def torn_notes(rows: Sequence[Printed], taken: Sequence[Printed]) -> tuple[str, 
     )
 
 
-def ranks_of(rows: Sequence[Printed], listed: Collection[int]) -> int | None:
+def ranks_of(rows: Sequence[PrintedRow], listed: Collection[int]) -> int | None:
     """How many ranks took part; None where neither the ranks that a log lists nor its rows tell.
 
     rows    that agree
@@ -154,7 +154,7 @@ def _ranks(share: Share, times: int | None) -> range:
     )
 
 
-def _ranks_by_rows(rows: Sequence[Printed]) -> range | None:
+def _ranks_by_rows(rows: Sequence[PrintedRow]) -> range | None:
     """Numbers of ranks that agree with every row's bandwidths as printed; None where all or none do."""
     shares = [_share(way) for row in rows for way in row.ways if way]
     if not shares:

@@ -17,8 +17,8 @@ from assay.logs.nccl_rows import (
     GB,
     NcclDevice,
     NcclTest,
-    Printed,
     PrintedNumber,
+    PrintedRow,
     PrintedTiming,
     bandwidth,
     problem,
@@ -55,9 +55,9 @@ def of_json(path: Path) -> NcclTest:
     )  # fmt: skip
 
 
-def _json_row(one: Mapping[str, Any], line: int) -> Printed:
+def _json_row(one: Mapping[str, Any], line: int) -> PrintedRow:
     ways = tuple(_json_way(one.get(name)) for name in ("out_of_place", "in_place"))
-    return Printed(int(one["size"]), one["type"], one["redop"], ways, line)
+    return PrintedRow(int(one["size"]), one["type"], one["redop"], ways, line)
 
 
 def _json_way(told: Mapping[str, Any] | None) -> PrintedTiming | None:

@@ -123,7 +123,7 @@ class PrintedTiming:
 
 
 @dataclass(frozen=True)
-class Printed:
+class PrintedRow:
     """A row as printed."""
 
     size_bytes: int

@@ -21,7 +21,7 @@ from typing import Final
 
 from assay.errors import InputError
 from assay.inputs import Log, reading
-from assay.logs.figures import Found, LogFigure
+from assay.logs.figures import LogFigure, LogFigures
 from assay.logs.nccl_agreement import agreeing, measured, ranks_of, torn_notes
 from assay.logs.nccl_json import of_json
 from assay.logs.nccl_rows import (
@@ -29,7 +29,7 @@ from assay.logs.nccl_rows import (
     NcclDevice,
     NcclRow,
     NcclTest,
-    Printed,
+    PrintedRow,
     PrintedTiming,
     Timing,
     bandwidth,
@@ -78,15 +78,15 @@ def nccl_test(path: Path) -> NcclTest:
     return of_json(path)
 
 
-def nccl_tests(path: Path) -> Found:
+def nccl_tests(path: Path) -> LogFigures:
     """A log's figures, with what it says of itself. Raises InputError where there is no such file."""
     try:
         test = nccl_test(path)
     except InputError as error:
         if not path.is_file():
             raise
-        return Found(problems=[problem.what for problem in error.problems])
-    found = Found(skipped=test.skipped, cut=test.cut, notes=test.notes)
+        return LogFigures(problems=[problem.what for problem in error.problems])
+    found = LogFigures(skipped=test.skipped, cut=test.cut, notes=test.notes)
     found.problems += [test.problem] if test.problem else []
     found.facts |= test.facts
     found.facts |= {"operation": test.operation} if test.operation else {}
@@ -130,7 +130,7 @@ class _Table:
 
 
 def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
-    rows: list[Printed] = []
+    rows: list[PrintedRow] = []
     devices: dict[int, NcclDevice] = {}
     facts: dict[str, Scalar] = {}
     table, operation, skipped, average, failures = _Table(), "", 0, None, []
@@ -166,7 +166,7 @@ def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
     )  # fmt: skip
 
 
-def _row(found: re.Match[str], table: _Table, line: int) -> Printed | None:
+def _row(found: re.Match[str], table: _Table, line: int) -> PrintedRow | None:
     """None where a figure is missing or can't be read."""
     names, values = list(table.columns), [found[1], found[2], found[3], *found[4].split()]
     if len(values) < len(names):
@@ -191,4 +191,4 @@ def _row(found: re.Match[str], table: _Table, line: int) -> Printed | None:
                 None if wrong is None else int(wrong.value),
             )
         )
-    return Printed(int(found[1]), found[3], head.get("redop", head.get("op", "")), tuple(ways), line)
+    return PrintedRow(int(found[1]), found[3], head.get("redop", head.get("op", "")), tuple(ways), line)

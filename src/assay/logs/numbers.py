@@ -20,7 +20,7 @@ from typing import Final, cast
 
 from assay.errors import InputError, Problem
 from assay.inputs import read_whole
-from assay.logs.exported import Exported, as_sheet, is_export
+from assay.logs.exported import ExportedRun, as_sheet, is_export
 from assay.records import Better, Scalar, Shape
 from assay.units import factor
 
@@ -64,7 +64,7 @@ class SheetRow:
     better: Better | None
     started_at: float | None
     labels: Mapping[str, Scalar]
-    exported: Exported | None = None
+    exported: ExportedRun | None = None
 
 
 @dataclass(frozen=True)

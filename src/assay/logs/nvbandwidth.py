@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from assay.logs.figures import Found, LogFigure, document, line_of, number, numbered, whole
+from assay.logs.figures import LogFigure, LogFigures, document, line_of, number, numbered, whole
 from assay.records import Metric, Scalar
 
 MARK: Final = re.compile(rb'nvbandwidth Version|"bandwidth_matrix"|"nvbandwidth"\s*:')
@@ -41,14 +41,14 @@ _FAILED: Final = re.compile(r"((?:ERROR|Error|Invalid |CUDA_ERROR|\[?CUDA|Assert
 _VERSION: Final = re.compile(r"(nvbandwidth|CUDA Runtime|Driver) Version: v?(\S+)")
 
 
-def nvbandwidth(path: Path) -> Found:
+def nvbandwidth(path: Path) -> LogFigures:
     """What a log or a JSON report says. Raises InputError where it can't be read."""
     return report(whole(path))
 
 
-def report(text: str) -> Found:
+def report(text: str) -> LogFigures:
     """What its output says, text or JSON."""
-    found = Found()
+    found = LogFigures()
     if text.lstrip().startswith("{"):
         _of_json(text, found)
     else:
@@ -56,7 +56,7 @@ def report(text: str) -> Found:
     return found.missing("no matrix: no test measured anything")
 
 
-def _of_text(log: str, found: Found) -> None:
+def _of_text(log: str, found: LogFigures) -> None:
     test, unit, columns = "", "", 0
     for line, text in numbered(log, found):
         if said := _RUNNING.search(text):
@@ -84,7 +84,7 @@ def _of_text(log: str, found: Found) -> None:
             found.figures += figures or []
 
 
-def _of_json(text: str, found: Found) -> None:
+def _of_json(text: str, found: LogFigures) -> None:
     try:
         told = document(text)["nvbandwidth"]
         tests = told.get("testcases", [])
@@ -102,12 +102,12 @@ def _of_json(text: str, found: Found) -> None:
         )
 
 
-def _waive(found: Found) -> None:
+def _waive(found: LogFigures) -> None:
     before = found.facts.get("waived_tests")
     found.facts["waived_tests"] = 1 + (before if isinstance(before, int) else 0)
 
 
-def _testcase(test: Mapping[str, Any], line: int, found: Found) -> None:
+def _testcase(test: Mapping[str, Any], line: int, found: LogFigures) -> None:
     name, status = test["name"], test["status"]
     if status == "Waived":
         _waive(found)

@@ -24,7 +24,7 @@ LONGEST_VALUE: Final = 200
 def outline(path: Path) -> LogOutline:
     """The outline of one log; what can't be read has an empty one. Never raises on what the file holds."""
     reader = EventReader(path)
-    seen = _Seen()
+    seen = _KeyCount()
     try:
         for event in reader:
             seen.add(event)
@@ -50,7 +50,7 @@ class _Key:
 
 
 @dataclass
-class _Seen:
+class _KeyCount:
     keys: dict[str, _Key] = field(default_factory=dict)
     evaluations: list[Evaluation] = field(default_factory=list)
     times_ms: dict[str, float] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from assay.logs.figures import Found, LogFigure, crash, lines, number
+from assay.logs.figures import LogFigure, LogFigures, crash, lines, number
 from assay.records import Metric, Scalar
 
 MARK: Final = re.compile(rb"COMMS-RES")
@@ -57,9 +57,9 @@ _SIZE: Final = "bytes"
 _IN_ORDER: Final = ("latency_min", "latency_p50", "latency_p75", "latency_p95", "latency_max")
 
 
-def param_comms(path: Path) -> Found:
+def param_comms(path: Path) -> LogFigures:
     """What a log says. Raises InputError where it can't be read."""
-    found = Found()
+    found = LogFigures()
     columns: Sequence[str] = ()
     for line, text in lines(path, found):
         if said := _HEADER.search(text):

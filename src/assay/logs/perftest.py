@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from assay.logs.figures import Found, LogFigure, number, numbered, rounding, whole
+from assay.logs.figures import LogFigure, LogFigures, number, numbered, rounding, whole
 from assay.records import Metric, Scalar
 from assay.units import factor
 
@@ -95,14 +95,14 @@ class _Row:
         return found[0] if found else ""
 
 
-def perftest(path: Path) -> Found:
+def perftest(path: Path) -> LogFigures:
     """What a log or a JSON report says. Raises InputError where it can't be read."""
     return report(whole(path))
 
 
-def report(text: str) -> Found:
+def report(text: str) -> LogFigures:
     """What a table or a JSON report says."""
-    found = Found()
+    found = LogFigures()
     rows = _of_json(text, found) if text.lstrip().startswith("{") else _of_table(text, found)
     for row in rows:
         figures = list(_figures(row))
@@ -111,7 +111,7 @@ def report(text: str) -> Found:
     return found.missing("no row of a table: the test did not measure anything")
 
 
-def _of_table(log: str, found: Found) -> Iterator[_Row]:
+def _of_table(log: str, found: LogFigures) -> Iterator[_Row]:
     columns: Sequence[_Column] = ()
     side = ""
     for line, text in numbered(log, found):
@@ -155,7 +155,7 @@ def _cells(text: str, most: int) -> list[str]:
     return cells if len(cells) <= most and all(number(cell) is not None for cell in cells) else cells[:1]
 
 
-def _of_json(text: str, found: Found) -> Iterator[_Row]:
+def _of_json(text: str, found: LogFigures) -> Iterator[_Row]:
     """Rows begin with `MsgSize`; a report whose braces are not all closed was cut off."""
     cells: dict[_Column, str] = {}
     begin = 0

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from assay.logs.figures import Found, LogFigure, crash, lines, number
+from assay.logs.figures import LogFigure, LogFigures, crash, lines, number
 from assay.records import Metric, Scalar
 
 MARK: Final = re.compile(
@@ -50,9 +50,9 @@ _FAILED: Final = re.compile(r'^\s*"error": "(.*)"')
 _PROGRESS: Final = re.compile(r"(?:Infer|Train) \[\d+/\d+\]\. ")
 
 
-def timm(path: Path) -> Found:
+def timm(path: Path) -> LogFigures:
     """What a log says. Raises InputError where it can't be read."""
-    found = Found()
+    found = LogFigures()
     begun = False
     for line, text in lines(path, found):
         if said := _FAILED.match(text):
@@ -70,7 +70,7 @@ def timm(path: Path) -> Found:
     )
 
 
-def _figures(text: str, line: int, found: Found) -> Iterator[LogFigure]:
+def _figures(text: str, line: int, found: LogFigures) -> Iterator[LogFigure]:
     """All of a line; none where it is torn. A loss that is no number is no training."""
     if said := _TRAIN.search(text):
         epoch, step = int(said[1]), int(said[1]) * int(said[3]) + int(said[2])

@@ -21,7 +21,7 @@ from assay.logs import (
     perftest,
     timm,
 )
-from assay.logs.figures import Found, LogFigure
+from assay.logs.figures import LogFigure, LogFigures
 from assay.logs.patterns import searcher
 from assay.records import Metric
 
@@ -46,7 +46,7 @@ class Tool:
 
     name: str
     mark: re.Pattern[bytes]
-    read: Callable[[Path], Found]
+    read: Callable[[Path], LogFigures]
     metrics: tuple[Metric, ...]
     picks: Mapping[str, Pick] = field(default_factory=dict)
 

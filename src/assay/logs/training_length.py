@@ -109,7 +109,7 @@ def training_length(
 
 
 def _lengths(
-    found: Sequence[Evaluation], understood: _Understood, size: int | None, batch: int | None
+    found: Sequence[Evaluation], understood: _Understanding, size: int | None, batch: int | None
 ) -> tuple[float | None, float | None, float]:
     """Epochs and samples at the furthest evaluation, and what makes a position one of the series."""
     last = (max(e.at or 0.0 for e in found) - understood.began_at) / understood.per_sample
@@ -158,7 +158,7 @@ def _counts_seen(benchmark: str | None, round_: str | None, submitter: str | Non
 
 
 @dataclass(frozen=True)
-class _Understood:
+class _Understanding:
     """What the positions count, how that is known, and what speaks against it."""
 
     what: What
@@ -172,11 +172,11 @@ class _Understood:
 
 def _understood(
     points: Sequence[Evaluation], size: int | None, benchmark: str | None, round_: str | None
-) -> _Understood:
+) -> _Understanding:
     known = counted(benchmark, round_)
     if all(e.in_samples for e in points):
         note = "lengths are in samples: the log states samples_count"
-        return _Understood("samples", note, passes=known is not None and known.passes)
+        return _Understanding("samples", note, passes=known is not None and known.passes)
     of = f"{benchmark or 'unknown benchmark'} in {round_ or 'an unknown round'}"
     samples = _in_samples(points, size)
     if known is None:
@@ -184,11 +184,11 @@ def _understood(
         note = f"what epoch_num counts isn't known of {of}; {taken}"
         most = max(e.at for e in points if e.at is not None)
         passes = size is not None and most >= size
-        return _Understood("samples", note, passes=passes) if samples else _Understood("epochs", note)
+        return _Understanding("samples", note, passes=passes) if samples else _Understanding("epochs", note)
     note = f"epoch_num counts {known.what}: {of}, by {known.source}"
     against = samples if known.what == "epochs" else _too_few(points)
     doubt = length_contradicts(f"{known.what} in {of} by {known.source}", against)
-    return _Understood(
+    return _Understanding(
         known.what, note, known.per_sample, known.began_at, known.passes, known.filled_up, doubt
     )
 

@@ -81,7 +81,7 @@ class _Marks:
 
 
 @dataclass
-class _Spent:
+class _PhaseTimes:
     """Milliseconds by phase.
 
     beside, paused  evaluation in an open epoch, counted as training or as evaluation
@@ -97,7 +97,7 @@ class _Spent:
     after_ms: float = 0.0
 
 
-def _spent(marks: _Marks, window: Span, trained_ms: float | None) -> _Spent:
+def _spent(marks: _Marks, window: Span, trained_ms: float | None) -> _PhaseTimes:
     """The phases by labels; by the log's own throughput where it knows better what training waited for."""
     by_labels = _sweep(marks, window)
     if trained_ms is None or not (by_labels.beside_ms or by_labels.paused_ms):
@@ -106,9 +106,9 @@ def _spent(marks: _Marks, window: Span, trained_ms: float | None) -> _Spent:
     return min((by_labels, *others), key=lambda spent: abs(spent.training_ms - trained_ms))
 
 
-def _sweep(marks: _Marks, window: Span) -> _Spent:
+def _sweep(marks: _Marks, window: Span) -> _PhaseTimes:
     """Every moment of the window given to one phase."""
-    spent = _Spent()
+    spent = _PhaseTimes()
     kinds = (marks.epochs, marks.blocks, marks.evaluations, marks.paused)
     edges = [(window.begin, -1, 0), (window.end, -1, 0)]
     for kind, spans in enumerate(kinds):

@@ -11,7 +11,7 @@ from typing import Final, Literal, Self
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from assay.inputs import LONGEST_LINE
-from assay.logs.figures import Found, LogFigure
+from assay.logs.figures import LogFigure, LogFigures
 from assay.logs.patterns import compiled
 from assay.logs.whole_numbers import NUMBER
 from assay.readers import printed
@@ -125,7 +125,7 @@ def read(logs: Mapping[str, Path], asked: Mapping[str, CommandMetric]) -> Readin
     if _LOG not in logs:
         return Reading(problems=(f"there is no {_LOG}: nothing printed to look for figures in",))
     log = logs[_LOG]
-    found = Found()
+    found = LogFigures()
     patterns = {m: compiled(one.pattern) for m, one in asked.items() if one.pattern is not None}
     if patterns:
         printed.by_patterns(log, patterns, {m: asked[m].unit for m in patterns}, found)

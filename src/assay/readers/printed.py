@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.logs import whole_numbers
-from assay.logs.figures import Axis, Found, LogFigure, lines, number
+from assay.logs.figures import Axis, LogFigure, LogFigures, lines, number
 from assay.logs.mllog import EventReader
 from assay.logs.mlperf import training_run
 from assay.logs.patterns import Match, Pattern
@@ -41,7 +41,9 @@ PROGRAMS: Mapping[str, Tool] = {name: TOOLS[name] for name in ("horovod", "timm"
 STEPS: tuple[Axis, ...] = ("step", "epoch")
 
 
-def by_patterns(path: Path, patterns: Mapping[str, Pattern], units: Mapping[str, str], found: Found) -> None:
+def by_patterns(
+    path: Path, patterns: Mapping[str, Pattern], units: Mapping[str, str], found: LogFigures
+) -> None:
     """Every match of each metric's pattern in each line.
 
     The group `value` is the figure, `step` and `epoch` its place, other named groups its labels. A match of
@@ -73,7 +75,7 @@ def _no_figure(pattern: Pattern, match: Match, unit: str) -> str:
     return next(filter(None, faults), "")
 
 
-def by_keys(path: Path, units: Mapping[str, str], found: Found) -> None:
+def by_keys(path: Path, units: Mapping[str, str], found: LogFigures) -> None:
     """The value of every MLPerf log line whose key is a metric's name, in the metric's unit.
 
     units  metric → unit of its figures where a line states none
@@ -99,7 +101,7 @@ def by_keys(path: Path, units: Mapping[str, str], found: Found) -> None:
     found.skipped += reader.skipped
 
 
-def by_rules(path: Path, units: Mapping[str, str], found: Found) -> TrainingRun:
+def by_rules(path: Path, units: Mapping[str, str], found: LogFigures) -> TrainingRun:
     """A training that follows MLPerf's rules: those of `TRAINING` that are asked for, in the units asked for.
 
     A training that did not succeed is a problem.
@@ -117,7 +119,7 @@ def by_rules(path: Path, units: Mapping[str, str], found: Found) -> TrainingRun:
     return training
 
 
-def by_tf_cnn_benchmarks(path: Path, units: Mapping[str, str], found: Found) -> None:
+def by_tf_cnn_benchmarks(path: Path, units: Mapping[str, str], found: LogFigures) -> None:
     """Those of `CNN` that are asked for, in the units asked for. A run that is no result is a problem."""
     run = cnn_run(path)
     found.facts.update(run.facts)
@@ -139,7 +141,7 @@ def by_tf_cnn_benchmarks(path: Path, units: Mapping[str, str], found: Found) -> 
         ]
 
 
-def by_tool(path: Path, tool: Tool, units: Mapping[str, str], found: Found) -> None:
+def by_tool(path: Path, tool: Tool, units: Mapping[str, str], found: LogFigures) -> None:
     """Those of a tool's figures that are asked for, in the units asked for. What failed is a problem."""
     run = tool.read(path)
     found.facts.update(run.facts)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from assay.errors import InputError
-from assay.logs.figures import Found, LogFigure
+from assay.logs.figures import LogFigure, LogFigures
 from assay.logs.reports import ProgramReport, reports
 from assay.logs.tools import TOOLS, Tool, picked
 from assay.readers import payload_log
@@ -26,12 +26,12 @@ SERVER: Final = "server"
 
 
 @dataclass(frozen=True)
-class _Reported:
+class _ParsedReport:
     """One report and what it says; `file` is the log's name."""
 
     file: str
     report: ProgramReport
-    found: Found
+    found: LogFigures
 
     def __str__(self) -> str:
         labels = "".join(f"{name} {value}, " for name, value in self.report.labels.items())
@@ -45,7 +45,7 @@ def _labels_of_both(of_report: Mapping[str, Scalar], of_figure: Mapping[str, Sca
 def reported_reader(
     tool: str,
     params: type[BaseModel],
-    report: Callable[[str], Found],
+    report: Callable[[str], LogFigures],
     metrics: Callable[[Any], tuple[Metric, ...]],
     label: Label = _labels_of_both,
 ) -> Reader:
@@ -64,7 +64,7 @@ def reported_reader(
 def _read(
     logs: Mapping[str, Path],
     tool: Tool,
-    report_of: Callable[[str], Found],
+    report_of: Callable[[str], LogFigures],
     metric: Metric,
     label: Label,
 ) -> Reading:
@@ -72,7 +72,7 @@ def _read(
     stated = payload_log.read(logs, ())
     try:
         every = [
-            _Reported(name, report, report_of(report.text))
+            _ParsedReport(name, report, report_of(report.text))
             for name, path in logs.items()
             for report in reports(path)
             if report.part != SERVER
@@ -99,12 +99,12 @@ def _read(
     )
 
 
-def _counted(every: Sequence[_Reported]) -> list[_Reported]:
+def _counted(every: Sequence[_ParsedReport]) -> list[_ParsedReport]:
     """Of reports with equal labels, a table and the JSON after it, the one with the most figures.
 
     The last of those that have as many.
     """
-    best: dict[str, _Reported] = {}
+    best: dict[str, _ParsedReport] = {}
     for one in every:
         key = repr(sorted(one.report.labels.items()))
         if key not in best or len(one.found.figures) >= len(best[key].found.figures):
@@ -112,7 +112,7 @@ def _counted(every: Sequence[_Reported]) -> list[_Reported]:
     return [*best.values()]
 
 
-def _measured(one: _Reported, tool: Tool, label: Label) -> list[Measurement]:
+def _measured(one: _ParsedReport, tool: Tool, label: Label) -> list[Measurement]:
     """Raises ValueError where a metric has two figures for the same labels."""
     alike: dict[tuple[str, str], list[LogFigure]] = defaultdict(list)
     for figure in one.found.figures:
@@ -126,7 +126,7 @@ def _measured(one: _Reported, tool: Tool, label: Label) -> list[Measurement]:
     return measured
 
 
-def _agreed(found: Sequence[Found]) -> dict[str, Scalar]:
+def _agreed(found: Sequence[LogFigures]) -> dict[str, Scalar]:
     """What all reports that say it say alike."""
     facts: dict[str, Scalar] = {}
     for name in dict.fromkeys(name for of in found for name in of.facts):

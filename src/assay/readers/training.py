@@ -32,7 +32,7 @@ READ_RATE = Metric("read_rate", "B/s", "higher", "stored bytes read a second by 
 _LOG: Final = "rank-0.log"
 
 
-class Training(Protocol):
+class TrainingSettings(Protocol):
     """Parameters of a training that its figures depend on."""
 
     @property
@@ -48,7 +48,7 @@ class Training(Protocol):
         """Steps that are profiled."""
 
 
-def training_metrics(params: Training, sample: str) -> tuple[Metric, ...]:
+def training_metrics(params: TrainingSettings, sample: str) -> tuple[Metric, ...]:
     """What a training workload reports in its mode, the primary metric first.
 
     sample  plural: `images`
@@ -66,7 +66,7 @@ def training_metrics(params: Training, sample: str) -> tuple[Metric, ...]:
 
 
 def read_training(
-    logs: Mapping[str, Path], params: Training, metrics: Sequence[Metric], round_: str
+    logs: Mapping[str, Path], params: TrainingSettings, metrics: Sequence[Metric], round_: str
 ) -> Reading:
     """What the logs of a training say; a real one is read by the rules of MLPerf's round as well."""
     if params.mode != "real":

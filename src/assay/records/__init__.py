@@ -29,7 +29,7 @@ from assay.records.jobs import (
     NodeCounts,
     Output,
     RankExit,
-    Rendered,
+    RenderedJob,
     StreamEnd,
 )
 from assay.records.logged import (
@@ -38,7 +38,7 @@ from assay.records.logged import (
     InferenceRun,
     LoggedKey,
     LogOutline,
-    Stated,
+    StatedValue,
     TrainingPhases,
     TrainingRun,
     TrainingStatus,
@@ -49,7 +49,6 @@ from assay.records.runs import Provenance, Reading, Result, Run, RunState, Secre
 from assay.records.scalar import Scalar
 from assay.records.verdicts import (
     DEFAULT_MARGIN,
-    Along,
     Comparison,
     Estimate,
     Family,
@@ -59,6 +58,7 @@ from assay.records.verdicts import (
     RunsRange,
     Scaling,
     ScalingPoint,
+    SizeCurve,
     Verdict,
 )
 
@@ -67,7 +67,6 @@ __all__ = [
     "SEVERITIES",
     "SUBJECTS",
     "AccuracyRun",
-    "Along",
     "Better",
     "Comparison",
     "ConfusionMatrix",
@@ -96,7 +95,7 @@ __all__ = [
     "Provenance",
     "RankExit",
     "Reading",
-    "Rendered",
+    "RenderedJob",
     "Requirement",
     "Result",
     "Run",
@@ -111,7 +110,8 @@ __all__ = [
     "Series",
     "Severity",
     "Shape",
-    "Stated",
+    "SizeCurve",
+    "StatedValue",
     "StreamEnd",
     "Subject",
     "Task",

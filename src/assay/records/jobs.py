@@ -27,7 +27,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Rendered:
+class RenderedJob:
     """What a launcher would send, as a person reads it: the dry run.
 
     command  the command line, manifest or script, stable byte for byte for an equal job

@@ -144,7 +144,7 @@ class LogOutline:
 
 
 @dataclass(frozen=True)
-class Stated:
+class StatedValue:
     """What a log says under one key, and where: `mlperf_log_detail.txt:42`."""
 
     value: Scalar
@@ -196,7 +196,7 @@ class AccuracyRun:
     """
 
     folder: str
-    figures: Mapping[str, Stated]
+    figures: Mapping[str, StatedValue]
     problem: str
 
 
@@ -226,7 +226,7 @@ class InferenceRun:
     problem: str
     score: Measurement | None
     figures: tuple[Measurement, ...]
-    stated: Mapping[str, Stated]
+    stated: Mapping[str, StatedValue]
     contradictions: tuple[str, ...] = ()
     place: InferencePlace | None = None
     accuracy: AccuracyRun | None = None

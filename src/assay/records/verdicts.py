@@ -71,7 +71,7 @@ class RunsNeeded:
 
 
 @dataclass(frozen=True)
-class Along:
+class SizeCurve:
     """The curve over sizes that a comparison is one point of.
 
     sizes        of the curve, with an interval
@@ -140,7 +140,7 @@ class Comparison:
     runs_needed: RunsNeeded | None = None
     rank: Estimate | None = None
     family: Family | None = None
-    along: Along | None = None
+    along: SizeCurve | None = None
     lost_to_others: tuple[float, float] = (0.0, 0.0)
 
     @property

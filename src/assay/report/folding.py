@@ -16,7 +16,7 @@ from rich.text import Text
 _PART = re.compile(r"[^-_./:=,]*[-_./:=,]*")
 
 
-class Folded:
+class FoldedText:
     """A text whose lines are at most as wide as the place that it gets."""
 
     def __init__(self, words: str, style: str = "") -> None:

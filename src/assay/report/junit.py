@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from assay.analyse.comparison.gate import Judged
+from assay.analyse.comparison.gate import GateVerdict
 from assay.analyse.comparison.sides import OpenQuestion
 from assay.records import Point
 from assay.report import figures
@@ -17,7 +17,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 def junit(
     name: str,
-    judged: Sequence[Judged],
+    judged: Sequence[GateVerdict],
     missing: Sequence[tuple[Point, str]],
     open_questions: Sequence[OpenQuestion] = (),
 ) -> str:
@@ -49,7 +49,7 @@ def _place(point: Point) -> str:
     return f"{figures.metric(point.metric)} on {figures.where(point)}"
 
 
-def _told(one: Judged) -> str:
+def _told(one: GateVerdict) -> str:
     """The figures behind the answer, and what is to be doubted."""
     c = one.comparison
     lines = [

@@ -18,7 +18,7 @@ from assay.records import Plan, Trial, from_json
 from assay.redact import redacted_json, redacted_yaml
 from assay.run.gitstate import git_state
 from assay.run.request import PlannedRun, RunRequest
-from assay.run.standing import Standing, standing, was_hindered
+from assay.run.standing import TrialState, trial_state, was_hindered
 from assay.rundir import session as rundir
 from assay.rundir.files import SCHEMA, Header, record_json
 from assay.rundir.session import Session
@@ -96,7 +96,7 @@ def _failed(session: Session, planned: Plan) -> dict[str, int]:
     failed = {}
     for trial in planned.trials:
         attempts = session.counting(trial.id)
-        if standing(trial, [attempt.run() for attempt in attempts]) is not Standing.DONE:
+        if trial_state(trial, [attempt.run() for attempt in attempts]) is not TrialState.DONE:
             continue
         if not read.is_result(read.result(attempts[-1])):
             failed[trial.id] = attempts[-1].number

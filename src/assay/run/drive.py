@@ -16,12 +16,12 @@ from assay.records import Plan, Result, Run, Trial
 from assay.run import duration, until
 from assay.run.chosen import held_session, left_unfinished
 from assay.run.execute import Execution, begin, take_over
-from assay.run.held import Held
+from assay.run.held import DeferredTrials
 from assay.run.progress import Progress, Tell
 from assay.run.request import RunRequest, plan_of
-from assay.run.standing import Standing, counts_as_lost, standing
+from assay.run.standing import TrialState, counts_as_lost, trial_state
 from assay.run.stopping import StopRequest, stop_requests
-from assay.run.together import MOST_JOBS, Beside, Together, run_stretch
+from assay.run.together import MOST_JOBS, Concurrency, ConcurrentProgress, run_stretch
 from assay.run.until import Limits, Look
 from assay.rundir import session as rundir
 from assay.rundir.session import Session
@@ -76,8 +76,8 @@ def run_suite(request: RunRequest, tell: Tell) -> CompletedSession:
     run = plan_of(request)
     planned = run.plan
     with stop_requests() as stop, held_session(run) as session:
-        held = Held()
-        watched = Watched(stop, tell, request.until, request.together, held)
+        held = DeferredTrials()
+        watched = SessionControl(stop, tell, request.until, request.together, held)
         look = _run_trials(session, planned, run.systems, watched)
         results = tuple(_last_results(session, planned))
         completed = CompletedSession(session, planned, results, look, tuple(held.met), tuple(held.left))
@@ -107,17 +107,17 @@ def _launchers(planned: Plan, systems: Systems, spool: Path) -> dict[str, Launch
 
 
 @dataclass(frozen=True)
-class Watched:
+class SessionControl:
     """What is seen and told while a session runs: a wish to stop, its progress, and how far it is to go."""
 
     stop: StopRequest
     tell: Tell
     until: Limits | None
-    together: Together | None
-    held: Held
+    together: Concurrency | None
+    held: DeferredTrials
 
 
-def _run_trials(session: Session, planned: Plan, systems: Systems, watched: Watched) -> Look | None:
+def _run_trials(session: Session, planned: Plan, systems: Systems, watched: SessionControl) -> Look | None:
     """Every trial of the plan; until decided block by block, and then the look at which it ended."""
     launchers = _launchers(planned, systems, session.spool)
     facts = {f"suite.git.{name}": value for name, value in session.header.git.items()}
@@ -125,9 +125,9 @@ def _run_trials(session: Session, planned: Plan, systems: Systems, watched: Watc
     _forget_what_was_settled(runs, launchers, MOST_JOBS if watched.together else 1)
     for trial_id, number in session.header.repeated.items():
         runs[trial_id] = [run for run in runs[trial_id] if run.attempt > number]
-    done = [of[-1] for t in planned.trials if standing(t, of := runs[t.id]) is Standing.DONE]
+    done = [of[-1] for t in planned.trials if trial_state(t, of := runs[t.id]) is TrialState.DONE]
     told = watched.tell(session, planned, done)
-    progress = told if watched.together is None else Beside(told)
+    progress = told if watched.together is None else ConcurrentProgress(told)
     try:
         for words in _other_tests(session, planned) if not done else ():
             progress.noted(words)
@@ -189,19 +189,19 @@ def _other_tests(session: Session, planned: Plan) -> Iterator[str]:
 def _run_stretch(
     trials: Sequence[Trial],
     runs: Mapping[str, Sequence[Run]],
-    together: Together | None,
+    together: Concurrency | None,
     run: Callable[[Trial], None],
 ) -> None:
     if together is None:
         for trial in trials:
             run(trial)
         return
-    todo = [(trial, standing(trial, runs[trial.id])) for trial in trials]
-    waiting = [trial for trial, how in todo if how in (Standing.TO_BEGIN, Standing.HELD)]
-    run_stretch(waiting, [trial for trial, how in todo if how is Standing.TO_TAKE_OVER], together, run)
+    todo = [(trial, trial_state(trial, runs[trial.id])) for trial in trials]
+    waiting = [trial for trial, how in todo if how in (TrialState.TO_BEGIN, TrialState.HELD)]
+    run_stretch(waiting, [trial for trial, how in todo if how is TrialState.TO_TAKE_OVER], together, run)
 
 
-def _stretches(planned: Plan, together: Together | None) -> list[list[Trial]]:
+def _stretches(planned: Plan, together: Concurrency | None) -> list[list[Trial]]:
     """What is run without a look in between: the blocks of a plan that has looks, else the whole."""
     if together is not None:
         return together.stretches(planned.trials)
@@ -223,17 +223,19 @@ def _look(
     return until.look(planned, blocks, results, read.metrics, late=late)
 
 
-def _run_trial(execution: Execution, trial: Trial, runs: list[Run], progress: Progress, held: Held) -> None:
+def _run_trial(
+    execution: Execution, trial: Trial, runs: list[Run], progress: Progress, held: DeferredTrials
+) -> None:
     """Attempts at one trial until it is settled or left; `runs` are those before, and grows."""
-    while (todo := standing(trial, runs)) is not Standing.DONE:
-        if todo is not Standing.TO_TAKE_OVER and held.hinders(trial):
+    while (todo := trial_state(trial, runs)) is not TrialState.DONE:
+        if todo is not TrialState.TO_TAKE_OVER and held.hinders(trial):
             return
         if execution.stop.made:
             raise InterruptedRun(
                 f"interrupted; what was running has been ended. {execution.session.id} is kept: "
                 "the same command goes on with it"
             )
-        if todo is Standing.TO_TAKE_OVER:
+        if todo is TrialState.TO_TAKE_OVER:
             attempt = execution.session.attempts_at(trial.id)[-1]
             progress.trial_began(trial, attempt.number, adopted=True)
             runs[-1] = take_over(execution, attempt, runs[-1], trial)
@@ -244,12 +246,12 @@ def _run_trial(execution: Execution, trial: Trial, runs: list[Run], progress: Pr
             progress.trial_began(trial, before[-1].number + 1 if before else 1, adopted=False)
             attempt, run = begin(execution, trial)
             runs.append(run)
-        after = standing(trial, runs)
-        settled = after in (Standing.DONE, Standing.HELD)
+        after = trial_state(trial, runs)
+        settled = after in (TrialState.DONE, TrialState.HELD)
         with execution.stop.at_once():
             result = read.result(attempt)
         progress.trial_ended(result, attempt, settled=settled)
-        if after is Standing.HELD:
+        if after is TrialState.HELD:
             progress.noted(f"{trial.system}: {held.meet(runs[-1])}")
             return
 

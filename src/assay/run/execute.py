@@ -18,7 +18,7 @@ from typing import Protocol
 from assay import durable, provenance, read
 from assay.errors import AssayError, LaunchError, PlatformError, UnansweredError
 from assay.inputs import read_whole
-from assay.launch.launcher import JobLost, JobRefused, Launcher
+from assay.launch.launcher import JobLostError, JobRefusedError, Launcher
 from assay.plan import job_of, task_of
 from assay.records import (
     Extent,
@@ -90,10 +90,10 @@ def begin(execution: Execution, trial: Trial) -> tuple[Attempt, Run]:
         ) from error
     except PlatformError as error:
         raise PlatformError(f"{error}; {_resumed(execution.session)}") from error
-    except JobLost as error:
+    except JobLostError as error:
         return attempt, _settle(execution, attempt, run, JobStatus(JobState.LOST, str(error)), task)
     except LaunchError as error:
-        extent = error.extent if isinstance(error, JobRefused) else Extent.POINT
+        extent = error.extent if isinstance(error, JobRefusedError) else Extent.POINT
         refused = JobStatus(JobState.FAILED, str(error), extent=extent)
         return attempt, _settle(execution, attempt, run, refused, task)
     run = replace(run, state=RunState.RUNNING, handle=handle, started_at=time.time())

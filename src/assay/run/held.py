@@ -6,7 +6,7 @@ from assay.records import Run, Trial
 from assay.run.extents import called, within
 
 
-class Held:
+class DeferredTrials:
     """What was met in this call, and which trials are left for the next one because of it.
 
     met   failed attempts whose cause others would meet too

@@ -11,7 +11,7 @@ from pathlib import Path
 from assay import launch
 from assay.errors import BusyError, InputError
 from assay.launch import spool
-from assay.launch.kept import KeptJob
+from assay.launch.kept import JobDirectory
 from assay.launch.launcher import Leftover
 from assay.rundir import session as rundir
 from assay.rundir.session import Session
@@ -22,7 +22,7 @@ QUIET_S = 600.0  # what ended so recently, of a run that is not known here, may 
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownJob:
     """A job of which the runs directory here knows.
 
     system    its trial's
@@ -59,29 +59,29 @@ class Remains:
         return (*platform, *(() if self.directory is None else (f"directory {self.directory}",)))
 
 
-def known(runs_dir: Path) -> dict[str, Known]:
+def known(runs_dir: Path) -> dict[str, KnownJob]:
     """Jobs by token: of every attempt that is not settled, and of whatever lies in a session's spool.
 
     A directory there that no attempt names is this machine's: the attempt was removed, or is damaged.
     """
-    found: dict[str, Known] = {}
+    found: dict[str, KnownJob] = {}
     for session in rundir.sessions(runs_dir):
         lying = {path.name for path in session.spool.glob("*")}
         if not lying and _is_complete(session):
             continue
         held = _is_held(session)
-        found |= {token: Known(THIS_MACHINE, session, held, recorded=False) for token in lying}
+        found |= {token: KnownJob(THIS_MACHINE, session, held, recorded=False) for token in lying}
         for attempt in session.attempts():
             with suppress(
                 InputError
             ):  # a damaged record: what it started is found by its token, as any other
                 run = attempt.run()
                 if run.token in lying or not run.state.final:
-                    found[run.token] = Known(run.trial.system, session, held)
+                    found[run.token] = KnownJob(run.trial.system, session, held)
     return found
 
 
-def remains(system: System, jobs: Mapping[str, Known]) -> Iterator[Remains]:
+def remains(system: System, jobs: Mapping[str, KnownJob]) -> Iterator[Remains]:
     """What is left of jobs of one system. Raises LaunchError where its platform can't be asked.
 
     A job that the runs directory knows to be another system's is that one's, whoever lists it.
@@ -115,11 +115,11 @@ def remove(system: System, doomed: Sequence[Remains], runs_dir: Path, *, running
                 spool.remove(left.directory)
 
 
-def _why_going(job: Known | None, left: Leftover | None, directory: Path | None) -> str:
+def _why_going(job: KnownJob | None, left: Leftover | None, directory: Path | None) -> str:
     if job is not None and job.held:
         return f"{job.session.id} is being run"
     if left is None and directory is not None and job is not None and not job.recorded:
-        over = KeptJob(directory).is_over()
+        over = JobDirectory(directory).is_over()
         return "" if over else "no record says of which system it is, so whether it runs is not known"
     if left is None:
         return ""

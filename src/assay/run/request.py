@@ -13,7 +13,7 @@ from assay import launch, plan, suite
 from assay.errors import InputError
 from assay.records import Plan
 from assay.run import misfits, until
-from assay.run.together import Together
+from assay.run.together import Concurrency
 from assay.run.until import Limits
 from assay.suite import Suite, Systems, document
 from assay.suite.document import Document
@@ -45,7 +45,7 @@ class RunRequest:
     new: bool = False
     failed: bool = False
     until: Limits | None = None
-    together: Together | None = None
+    together: Concurrency | None = None
     begun_since: float = 0.0
     command_line: Sequence[str] = ()
     beside: Mapping[str, str] = field(default_factory=dict)

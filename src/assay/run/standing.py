@@ -8,7 +8,7 @@ from enum import Enum, auto
 from assay.records import Extent, JobState, Run, RunState, Trial
 
 
-class Standing(Enum):
+class TrialState(Enum):
     """What is to be done about a trial.
 
     HELD  it failed for a cause that others would meet too: to be begun again, but not by the same call
@@ -20,7 +20,7 @@ class Standing(Enum):
     DONE = auto()
 
 
-def standing(trial: Trial, runs: Sequence[Run]) -> Standing:
+def trial_state(trial: Trial, runs: Sequence[Run]) -> TrialState:
     """What is to be done about a trial with these attempts, oldest first.
 
     What the platform lost is done again as often as its `retries` say; a program that failed would only
@@ -29,17 +29,17 @@ def standing(trial: Trial, runs: Sequence[Run]) -> Standing:
     is not one of its `retries`.
     """
     if not runs:
-        return Standing.TO_BEGIN
+        return TrialState.TO_BEGIN
     if not runs[-1].state.final:
-        return Standing.TO_TAKE_OVER
+        return TrialState.TO_TAKE_OVER
     if runs[-1].state is RunState.FINISHED:
-        return Standing.DONE
+        return TrialState.DONE
     if _says_nothing(runs[-1]):
-        return Standing.TO_BEGIN
+        return TrialState.TO_BEGIN
     lost = sum(map(counts_as_lost, runs))
     if runs[-1].job is JobState.LOST and lost <= trial.retries:
-        return Standing.TO_BEGIN
-    return Standing.DONE if runs[-1].extent is Extent.TRIAL else Standing.HELD
+        return TrialState.TO_BEGIN
+    return TrialState.DONE if runs[-1].extent is Extent.TRIAL else TrialState.HELD
 
 
 def was_hindered(run: Run) -> bool:

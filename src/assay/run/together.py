@@ -17,7 +17,7 @@ MOST_JOBS = 64  # at once: each is followed by a thread or two of this process
 
 
 @dataclass(frozen=True)
-class Together:
+class Concurrency:
     """Which trials may run at the same time, and which are left for the next call.
 
     nodes       system → the nodes that its jobs are bound to
@@ -51,7 +51,7 @@ class Together:
 
 
 def run_stretch(
-    waiting: Sequence[Trial], begun: Sequence[Trial], how: Together, run: Callable[[Trial], None]
+    waiting: Sequence[Trial], begun: Sequence[Trial], how: Concurrency, run: Callable[[Trial], None]
 ) -> None:
     """Run the trials, each on a thread, in their order as far as free nodes allow.
 
@@ -69,7 +69,10 @@ def run_stretch(
 
 
 def _run(
-    trials: Sequence[Trial], how: Together, late: Callable[[], bool], start: Callable[[Trial], Future[None]]
+    trials: Sequence[Trial],
+    how: Concurrency,
+    late: Callable[[], bool],
+    start: Callable[[Trial], Future[None]],
 ) -> None:
     left, running = list(trials), dict[Future[None], Trial]()
     error: BaseException | None = None
@@ -86,7 +89,7 @@ def _run(
         raise error
 
 
-def _next(left: Sequence[Trial], running: Collection[Trial], how: Together) -> Trial | None:
+def _next(left: Sequence[Trial], running: Collection[Trial], how: Concurrency) -> Trial | None:
     """The first whose nodes are free, where there is room for one more."""
     if len(running) >= MOST_JOBS:
         return None
@@ -98,7 +101,7 @@ def _next(left: Sequence[Trial], running: Collection[Trial], how: Together) -> T
     return None
 
 
-class Beside:
+class ConcurrentProgress:
     """One trial among several, for the one who is told how the session goes.
 
     What the jobs print is not shown: of many at once it is no use. What one waits for is said once.

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from assay import __version__, redact
 from assay.errors import InputError, Problem
 from assay.inputs import json_value, read_whole
-from assay.records import Reading, Rendered, Scalar, Trial, from_json, to_plain
+from assay.records import Reading, RenderedJob, Scalar, Trial, from_json, to_plain
 
 SCHEMA = 1
 T = TypeVar("T")
@@ -48,16 +48,16 @@ class Header:
 
 
 @dataclass(frozen=True)
-class Sent:
+class AttemptPlan:
     """What an attempt's `plan.json` holds: the trial and exactly what was sent for it."""
 
     schema: int
     trial: Trial
-    rendered: Rendered
+    rendered: RenderedJob
 
 
 @dataclass(frozen=True)
-class Cached:
+class CachedReading:
     """What an attempt's `reading.json` holds: a reading, and what it was made from and by."""
 
     key: str

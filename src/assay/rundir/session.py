@@ -36,7 +36,7 @@ from assay.records import (
     Plan,
     Provenance,
     Reading,
-    Rendered,
+    RenderedJob,
     Run,
     RunState,
     SecretPlace,
@@ -44,7 +44,7 @@ from assay.records import (
     from_json,
     to_json,
 )
-from assay.rundir.files import SCHEMA, Cached, Header, Sent, read_record, record_json, safe_name
+from assay.rundir.files import SCHEMA, AttemptPlan, CachedReading, Header, read_record, record_json, safe_name
 
 
 class Attempt:
@@ -75,9 +75,9 @@ class Attempt:
         """`suite/session/trial`."""
         return "/".join(self.path.parts[-4:-1])
 
-    def sent(self) -> Sent:
+    def sent(self) -> AttemptPlan:
         """What was sent for it. Raises InputError; an imported log has none."""
-        return read_record(self.path / "plan.json", Sent)
+        return read_record(self.path / "plan.json", AttemptPlan)
 
     def logs(self) -> dict[str, Path]:
         """Log files by their name in `logs/`: `rank-0.log`, `probe-0.log`, an imported file's own name."""
@@ -160,7 +160,7 @@ class Attempt:
     def cached_reading(self, key: str) -> Reading | None:
         """The reading made under the same key; None when there is none, it is older or it is damaged."""
         try:
-            cached = from_json(Cached, read_whole(self.path / "reading.json"))
+            cached = from_json(CachedReading, read_whole(self.path / "reading.json"))
         except (InputError, ValueError):  # a cache: whatever is wrong with it, the log is read again
             return None
         return cached.reading if cached.key == key else None
@@ -171,7 +171,7 @@ class Attempt:
             (self.path / "reading.json").touch()
         except OSError:
             return
-        write_atomic(self.path / "reading.json", to_json(Cached(key, reading)).encode(), lasting=False)
+        write_atomic(self.path / "reading.json", to_json(CachedReading(key, reading)).encode(), lasting=False)
 
     def sweep(self) -> None:
         """Remove what a killed Assay had half written."""
@@ -244,7 +244,7 @@ class Session:
         """Hold the session, so that one Assay works on it. Raises BusyError."""
         return locked(self.path / "lock", self.id)
 
-    def begin(self, trial: Trial, token: str, rendered: Rendered) -> tuple[Attempt, Run]:
+    def begin(self, trial: Trial, token: str, rendered: RenderedJob) -> tuple[Attempt, Run]:
         """A new attempt in state SUBMITTING: intent and token are on the disk when this returns."""
         plan, before = self.header, self.attempts_at(trial.id)
         run = Run(
@@ -265,7 +265,7 @@ class Session:
             declared_env=self.design.declared_env.get(trial.system, ()),
             outside_block=trial.id in plan.repeated or self._later_block_began(trial),
         )
-        return self.add(run, Sent(SCHEMA, trial, rendered)), run
+        return self.add(run, AttemptPlan(SCHEMA, trial, rendered)), run
 
     def _later_block_began(self, trial: Trial) -> bool:
         begun = {path.name for path in self.path.iterdir()}
@@ -318,7 +318,7 @@ class Session:
     def add(
         self,
         run: Run,
-        sent: Sent | None = None,
+        sent: AttemptPlan | None = None,
         logs: Sequence[Path] = (),
         provenance: Provenance | None = None,
     ) -> Attempt:

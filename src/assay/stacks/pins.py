@@ -24,7 +24,7 @@ class Pin(msgspec.Struct, frozen=True):
         return _number(python) >= _number(self.python)
 
 
-class Pinned(NamedTuple):
+class PinnedPackage(NamedTuple):
     """A package at its version."""
 
     name: str
@@ -41,7 +41,7 @@ def pins() -> dict[str, Pin]:
     return msgspec.json.decode(data, type=dict[str, Pin])
 
 
-def closure(names: Iterable[str]) -> tuple[Pinned, ...]:
+def closure(names: Iterable[str]) -> tuple[PinnedPackage, ...]:
     """These packages and all that they need, each once, sorted. Raises InputError for an unknown one."""
     found: dict[str, Pin] = {}
     left = list(names)
@@ -53,7 +53,7 @@ def closure(names: Iterable[str]) -> tuple[Pinned, ...]:
             raise InputError(f"no version of package {name} is known to fit: name it in stacks/parts.py")
         found[name] = pins()[name]
         left += found[name].requires
-    return tuple(Pinned(name, found[name]) for name in sorted(found))
+    return tuple(PinnedPackage(name, found[name]) for name in sorted(found))
 
 
 def _number(version: str) -> tuple[int, ...]:

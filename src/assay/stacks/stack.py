@@ -10,7 +10,7 @@ from typing import Final
 from assay.errors import InputError, Problem
 from assay.stacks import payload
 from assay.stacks.parts import ACCELERATORS, BASES, TORCH, WHEEL_INDEX, ComputePlatform, Distribution
-from assay.stacks.pins import Pinned, closure
+from assay.stacks.pins import PinnedPackage, closure
 from assay.workloads import WORKLOADS
 
 DEFAULT_BASE: Final = "ubuntu24.04"
@@ -34,7 +34,7 @@ class Framework:
 
     version: str
     wheels: tuple[str, ...]
-    needs: tuple[Pinned, ...]
+    needs: tuple[PinnedPackage, ...]
     index: str | None
 
 
@@ -72,7 +72,7 @@ class Stack:
     system: BaseImage
     accelerator: str
     framework: Framework | None
-    packages: tuple[Pinned, ...]
+    packages: tuple[PinnedPackage, ...]
     modules: tuple[str, ...]
     mpi: bool
 
@@ -171,7 +171,7 @@ def _wheels() -> str:
     )
 
 
-def _framework(version: str, accelerator: str, needed: Sequence[Pinned]) -> Framework:
+def _framework(version: str, accelerator: str, needed: Sequence[PinnedPackage]) -> Framework:
     release = TORCH[version]
     own_index = accelerator != release.pypi
     build = ACCELERATORS[accelerator].wheels
@@ -190,7 +190,7 @@ def _framework(version: str, accelerator: str, needed: Sequence[Pinned]) -> Fram
     )
 
 
-def _need_new_python(system: BaseImage, packages: Iterable[Pinned]) -> None:
+def _need_new_python(system: BaseImage, packages: Iterable[PinnedPackage]) -> None:
     python = system.base.python
     young = [f"{one} needs {one.pin.python}" for one in packages if not one.pin.runs_with(python)]
     if young:

@@ -92,7 +92,7 @@ def listed_sets(root: Path, only: Filter, limit: int) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-class Declared(NamedTuple):
+class DeclaredMetric(NamedTuple):
     """A metric of a benchmark of a session; `rank`: 0 for the primary one."""
 
     suite: str
@@ -104,7 +104,7 @@ class Declared(NamedTuple):
 
 
 def export(
-    root: Path, ids: Sequence[str], path: Path, form: Format, declared: Collection[Declared] = ()
+    root: Path, ids: Sequence[str], path: Path, form: Format, declared: Collection[DeclaredMetric] = ()
 ) -> int:
     """Write the measurements of these runs to a file, one row each, and give their number.
 

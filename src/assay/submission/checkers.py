@@ -47,7 +47,7 @@ _REMEDIES: Final = tuple(
 )
 
 
-class CheckersMissing(HostError):  # noqa: N818  (named by what is wrong, as its siblings are read)
+class CheckersMissingError(HostError):
     """mlperf-logging is not installed where Assay runs."""
 
 
@@ -68,11 +68,11 @@ def check(folder: Path, round_: str) -> list[Finding]:
     """What mlperf-logging's package checker says of a submitter's folder, its compliance checks included.
 
     It works on a copy: it writes beside what it reads, and takes a field that is null for an answer. The
-    scaling factors that it computes are kept in the folder. Raises CheckersMissing, or HostError where it
-    ends without a verdict.
+    scaling factors that it computes are kept in the folder. Raises CheckersMissingError, or HostError where
+    it ends without a verdict.
     """
     if find_spec(_MODULE) is None:
-        raise CheckersMissing(
+        raise CheckersMissingError(
             "mlperf-logging is not installed, so its checks were not made: pip install mlperf-logging"
         )
     with tempfile.TemporaryDirectory() as directory:

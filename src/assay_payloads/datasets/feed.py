@@ -105,7 +105,7 @@ def steps_of(
         )
 
 
-class Seeded(Dataset):
+class SeededDataset(Dataset):
     """A data set whose random choices depend on seed, epoch and sample alone, not on who reads it."""
 
     def __init__(self, data: Any, seed: int) -> None:
@@ -130,7 +130,7 @@ class Seeded(Dataset):
             raise UnreadableSampleError(f"{where} can't be read: {type(error).__name__}: {error}") from error
 
 
-class Waiting:
+class InputWait:
     """Seconds that a device had nothing to do because its next batch was not there.
 
     On a GPU they lie between two marks in its own queue, so that nothing is waited for to time them.
@@ -170,7 +170,7 @@ class Feed:
 
     def __init__(self, rank: Rank, options: argparse.Namespace, collate: Callable[..., Any] | None) -> None:
         self.rank, self.options, self.collate = rank, options, collate
-        self.waiting = Waiting(rank.device)
+        self.waiting = InputWait(rank.device)
 
     def training(
         self, data: Any, epoch: int, accumulation: int, skip: int = 0
@@ -186,7 +186,7 @@ class Feed:
             order = data.arranged(order, batch * ranks * accumulation)
         steps = list(steps_of(order, self.rank.rank, ranks, batch, accumulation))[skip:]
         batches = self._batches(
-            Seeded(data, hash((self.options.seed, epoch))),
+            SeededDataset(data, hash((self.options.seed, epoch))),
             [micro for step in steps for micro in step.indices],
         )
         for step in steps:
@@ -199,9 +199,9 @@ class Feed:
         """The rank's share of a data set, in order: every sample on exactly one rank."""
         own, size = range(self.rank.rank, len(data), self.rank.size), self.options.batch_size
         batches = [tuple(own[first : first + size]) for first in range(0, len(own), size)]
-        return self._batches(Seeded(data, self.options.seed), batches)
+        return self._batches(SeededDataset(data, self.options.seed), batches)
 
-    def _batches(self, data: Seeded, batches: Sequence[Sequence[int]]) -> Iterator[Any]:
+    def _batches(self, data: SeededDataset, batches: Sequence[Sequence[int]]) -> Iterator[Any]:
         if hasattr(data.data, "batch"):
             for indices in batches:
                 batch = data.data.batch(torch.as_tensor(indices))

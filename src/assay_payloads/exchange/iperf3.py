@@ -13,10 +13,10 @@ import argparse
 
 from assay_payloads.exchange.pair import REFUSED, PairEnd, joined
 from assay_payloads.measuring.rank import END
-from assay_payloads.measuring.site_program import Words
+from assay_payloads.measuring.site_program import FailureWords
 
 DIRECTIONS = {"1-to-0": [], "0-to-1": ["--reverse"], "both": ["--bidir"]}
-WORDS = Words(
+WORDS = FailureWords(
     (
         (r"unable to connect|No route to host|timed out", REFUSED),
         (r"(unrecognized|invalid) option", "this iperf3 is too old; `both` needs 3.7 or newer"),

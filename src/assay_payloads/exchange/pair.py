@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from assay_payloads.measuring.rank import END, Rank
-from assay_payloads.measuring.site_program import NOT_THERE, Running, Words
+from assay_payloads.measuring.site_program import NOT_THERE, FailureWords, SiteProgram
 
 MEET_S = 300.0  # as long as torch.distributed waits for a rank that starts late
 LISTEN_S = 30.0
@@ -46,7 +46,7 @@ class PairEnd:
     other_address  the other end's, as this one reaches it
     """
 
-    def __init__(self, rank: Rank, words: Words) -> None:
+    def __init__(self, rank: Rank, words: FailureWords) -> None:
         self.rank, self.words = rank, words
         self.number = 0 if rank.rank == 0 else 1
         self.other = f"rank {rank.size // 2 if self.number == 0 else 0}"
@@ -138,13 +138,13 @@ class PairEnd:
         port = self.hear(LISTEN_S + END_S)["port"]
         self._to_end(self._start(argv_at(self.other_address, port), "client", labels))
 
-    def _start(self, argv: list[str], part: str, labels: Mapping[str, object]) -> Running:
+    def _start(self, argv: list[str], part: str, labels: Mapping[str, object]) -> SiteProgram:
         try:
-            return Running(self.rank, argv, part, labels)
+            return SiteProgram(self.rank, argv, part, labels)
         except OSError as error:
             self.fail(f"{argv[0]} can't be started: {error.strerror}: {NOT_THERE}")
 
-    def _to_end(self, program: Running) -> None:
+    def _to_end(self, program: SiteProgram) -> None:
         """Pass its output on until it ends, and see that the other end's does so too."""
         other_ended_at: float | None = None
         with selectors.DefaultSelector() as ready:
@@ -167,7 +167,7 @@ class PairEnd:
             self.hear(2 * END_S)  # a program that does not end is told of by its own end, after END_S
 
 
-def joined(words: Words) -> PairEnd:
+def joined(words: FailureWords) -> PairEnd:
     """The pair that this rank is an end of; a rank that is none leaves here, with exit code 0."""
     rank = Rank()
     rank.log("world_size", rank.size)

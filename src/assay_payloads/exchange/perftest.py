@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from assay_payloads.exchange.pair import REFUSED, PairEnd, joined
 from assay_payloads.measuring.rank import END
-from assay_payloads.measuring.site_program import NOT_THERE, Words, show, told
+from assay_payloads.measuring.site_program import NOT_THERE, FailureWords, show, told
 
 SYSFS = Path("/sys/class/infiniband")
 DIRECTIONS = ("0-to-1", "1-to-0", "both")
@@ -207,7 +207,7 @@ def main() -> None:
     parser.add_argument("--rdma-cm", action=argparse.BooleanOptionalAction, default=False)
     parser.add_argument("--port", type=int, help="TCP port of the server; default: one that is free")
     options = parser.parse_args()
-    pair = joined(Words(REMEDIES))
+    pair = joined(FailureWords(REMEDIES))
     usable = agreed_ports(pair, options.devices)
     same_version(pair, options.program)
     has_json = "--out_json" in told(options.program, "--help")

@@ -34,7 +34,7 @@ from assay_payloads.inference.loadgen_data import Arrays, labelled
 from assay_payloads.inference.loadgen_detectors import logged
 from assay_payloads.inference.loadgen_models import MODELS
 from assay_payloads.inference.loadgen_search import highest
-from assay_payloads.inference.loadgen_sut import EndsTheRun, Library, Predict, SystemUnderTest
+from assay_payloads.inference.loadgen_sut import Library, Predict, RunAbort, SystemUnderTest
 from assay_payloads.measuring.rank import Rank
 
 SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline")
@@ -101,7 +101,7 @@ class Bench:
         largest = self.options.batch_size
         some = range(min(self.library.count, largest))
         self.library.load(some)
-        with EndsTheRun(f"warming up batches of up to {largest} samples on {self.rank.device}"):
+        with RunAbort(f"warming up batches of up to {largest} samples on {self.rank.device}"):
             batches = [
                 self.library.batch([at % len(some) for at in range(size)]) for size in batch_sizes(largest)
             ]

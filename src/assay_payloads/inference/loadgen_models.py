@@ -93,7 +93,7 @@ def _logits(_network: nn.Module, logits: Tensor) -> Sequence[np.ndarray]:
     return list(logits.float().cpu().numpy())
 
 
-class Reader(nn.Module):
+class BertQuestionAnswering(nn.Module):
     """BERT that answers a question on a text: logits of each token to be the answer's first and last."""
 
     def __init__(self, layers: int, hidden: int, heads: int) -> None:
@@ -121,7 +121,7 @@ def _classifier(name: str) -> Callable[[int, int], nn.Module]:
 
 
 def _reader(layers: int, hidden: int, heads: int) -> Callable[[int, int], nn.Module]:
-    return lambda _size, _labels: Reader(layers, hidden, heads)
+    return lambda _size, _labels: BertQuestionAnswering(layers, hidden, heads)
 
 
 def _ssd_mobilenet(size: int, labels: int) -> nn.Module:

@@ -31,7 +31,7 @@ class Library:
 
     def load(self, indices: Sequence[int]) -> None:
         """Read these samples."""
-        with EndsTheRun("reading its samples"):
+        with RunAbort("reading its samples"):
             self._held.update((index, self._read(index)) for index in indices)
 
     def unload(self, indices: Sequence[int]) -> None:
@@ -45,7 +45,7 @@ class Library:
         return tuple(np.stack(column) for column in zip(*samples, strict=True))
 
 
-class EndsTheRun:
+class RunAbort:
     """A failure inside ends the process with its cause.
 
     LoadGen waits for every answer and can't be told to stop: an exception in one of its callbacks makes it
@@ -135,7 +135,7 @@ class SystemUnderTest:
         with self._counting:  # before LoadGen hears of the last answer and the run is over
             self.batches += 1
             self.samples += len(samples)
-        with EndsTheRun(f"a batch of {len(samples)} samples"):
+        with RunAbort(f"a batch of {len(samples)} samples"):
             indices = [sample.index for sample in samples]
             given = zip(predict(self._library.batch(indices)), indices, strict=True)
             answers = [np.ascontiguousarray(self._kept(answer, index)) for answer, index in given]

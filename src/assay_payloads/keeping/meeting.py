@@ -55,9 +55,9 @@ class Meeting:
                 self._await_others(self._listener)
             elif self.nodes > 1:
                 self._join()
-        except Interrupted:
+        except EndRequest:
             return "cancelled", "cancelled before the ranks started"
-        except TooLate as error:
+        except MeetingTimeoutError as error:
             return "failed", str(error)
         finally:
             self.close()
@@ -81,7 +81,7 @@ class Meeting:
             else:
                 return
             if self._waited_s() > self.limit_s:
-                raise TooLate(self._late([0], where))
+                raise MeetingTimeoutError(self._late([0], where))
             self._pause(0.2, f"{self._call([0])} ({where})")
 
     def _await_others(self, listener: socket.socket) -> None:
@@ -92,7 +92,7 @@ class Meeting:
                 if self._waited_s() > self.limit_s:
                     late = self._late(missing)
                     self._answer({"cause": late})
-                    raise TooLate(late)
+                    raise MeetingTimeoutError(late)
                 for key, _ in readable.select(LOOK_EVERY_S):
                     if key.fileobj is listener:
                         connection, _ = listener.accept()
@@ -150,11 +150,11 @@ class Meeting:
                 word, why = None, error.strerror or str(error)
             if word is not None:
                 if "cause" in word:
-                    raise TooLate(word["cause"])
+                    raise MeetingTimeoutError(word["cause"])
                 return
             where = f"at {':'.join(self.address)}: {why}"
             if self._waited_s() > self.limit_s:
-                raise TooLate(self._late([0], where))
+                raise MeetingTimeoutError(self._late([0], where))
             self._pause(pause_s, f"{self._call([0])} ({where})")
             pause_s = min(1.5 * pause_s, LONGEST_PAUSE_S)
 
@@ -167,7 +167,7 @@ class Meeting:
                 data = there.recv(HELLO_BYTES)
             except socket.timeout:  # noqa: UP041  (another class than TimeoutError before Python 3.10)
                 if time.monotonic() > give_up:
-                    raise TooLate(
+                    raise MeetingTimeoutError(
                         f"{self._call([0])} was met, and gave no word that all have started"
                     ) from None
                 self._pause(0.0, "the other nodes")
@@ -179,14 +179,14 @@ class Meeting:
         return word
 
     def _pause(self, pause_s: float, waits_for: str) -> None:
-        """Wait a moment; state what for. Raises Interrupted where this keeper is to end."""
+        """Wait a moment; state what for. Raises EndRequest where this keeper is to end."""
         if self._waited_s() > STATED_AFTER_S and waits_for != self._stated:
             self._stated = waits_for
             beside = self.directory / "waiting.part"
             beside.write_text(json.dumps({"for": waits_for}))
             beside.replace(self.directory / "waiting.json")
         if signal.sigtimedwait(ENDING, pause_s) is not None:
-            raise Interrupted
+            raise EndRequest
 
     def _waited_s(self) -> float:
         return time.monotonic() - self.began
@@ -204,11 +204,11 @@ class Meeting:
         return f"rank{plural} {words}{more} of {self.nodes * self.ranks}"
 
 
-class Interrupted(Exception):  # noqa: N818  (not an error)
+class EndRequest(Exception):  # noqa: N818  (not an error)
     """The keeper was asked to end."""
 
 
-class TooLate(Exception):  # noqa: N818  (named by what is wrong)
+class MeetingTimeoutError(Exception):
     """Not all nodes came in time; the words say which."""
 
 

@@ -29,7 +29,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 NOT_THERE = "it has to be installed on the nodes or in the image; name where it lies, if not on the PATH"
 
 
-class Words(NamedTuple):
+class FailureWords(NamedTuple):
     """What a program says where it fails.
 
     remedies  a regular expression that a line then matches, and what to do about it
@@ -40,7 +40,7 @@ class Words(NamedTuple):
     error: str | None = None
 
 
-class Running:
+class SiteProgram:
     """A program that was started. Raises OSError where it can't be.
 
     part    which of several outputs this is: `client`, `server`
@@ -81,7 +81,7 @@ class Running:
         self.rank.log("report", event=END, exit_code=self.exit_code)
         return False
 
-    def why_not(self, words: Words) -> str:
+    def why_not(self, words: FailureWords) -> str:
         """How it failed, the line that tells why, and what to do where that is known; "" where it did not."""
         code = self.exit_code or 0
         lines = [line.strip() for line in self.said.decode(errors="replace").splitlines() if line.strip()]

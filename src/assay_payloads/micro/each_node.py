@@ -13,7 +13,7 @@ import shutil
 from pathlib import Path
 
 from assay_payloads.measuring.rank import END, Rank
-from assay_payloads.measuring.site_program import NOT_THERE, Running, Words
+from assay_payloads.measuring.site_program import NOT_THERE, FailureWords, SiteProgram
 
 
 def main() -> None:
@@ -41,12 +41,12 @@ def run(rank: Rank, options: argparse.Namespace) -> None:
         rank.fail(f"{options.program} is not there: {NOT_THERE}")
     place = str(Path(program).resolve().parent) if options.in_its_directory else None
     try:
-        running = Running(rank, [program, *options.arguments], "node", labels, place)
+        running = SiteProgram(rank, [program, *options.arguments], "node", labels, place)
     except OSError as error:
         rank.fail(f"{program} can't be started: {error.strerror}: {NOT_THERE}")
     while running.pass_on():
         pass
-    if why := running.why_not(Words()):
+    if why := running.why_not(FailureWords()):
         rank.fail(why)
 
 

@@ -22,7 +22,7 @@ LONGEST_LINE = 1 << 20  # bytes of a header or chunk-size line
 SHOWN = 300  # characters of a server's own words in a message
 
 
-class FailedRequest(Exception):  # noqa: N818  (the request failed, the program goes on)
+class FailedRequestError(Exception):
     """A request that brought no whole answer, with its cause in words."""
 
 
@@ -90,14 +90,14 @@ class Endpoint:
         self._address = self._parts.hostname
 
     async def stream(self, name: str, body: dict[str, Any]) -> Completion:
-        """Send one request and read its stream to the end. Raises FailedRequest.
+        """Send one request and read its stream to the end. Raises FailedRequestError.
 
         name  its X-Request-Id, by which many servers' logs call it
         """
         try:
             return await asyncio.wait_for(self._stream(name, body), self._timeout_s)
         except asyncio.TimeoutError:  # noqa: UP041  (another class before Python 3.11)
-            raise FailedRequest(f"no whole answer within {self._timeout_s:g} s") from None
+            raise FailedRequestError(f"no whole answer within {self._timeout_s:g} s") from None
 
     async def _stream(self, name: str, body: dict[str, Any]) -> Completion:
         reader, writer = await self._connection()
@@ -107,7 +107,9 @@ class Endpoint:
             answer = Completion(time.perf_counter())
             await self._read(reader, answer)
         except (OSError, asyncio.IncompleteReadError, ValueError) as error:
-            raise FailedRequest(f"the connection broke before an answer came: {_words(error)}") from error
+            raise FailedRequestError(
+                f"the connection broke before an answer came: {_words(error)}"
+            ) from error
         finally:
             writer.close()
         return answer
@@ -119,7 +121,7 @@ class Endpoint:
                 self._address, self._port, ssl=self._tls, server_hostname=name, limit=LONGEST_LINE
             )
         except (OSError, UnicodeError) as error:  # the second of a name that can be none
-            raise FailedRequest(f"can't connect to {self._parts.netloc}: {_words(error)}") from error
+            raise FailedRequestError(f"can't connect to {self._parts.netloc}: {_words(error)}") from error
         self._address = writer.get_extra_info("peername")[0]
         return reader, writer
 
@@ -142,10 +144,12 @@ class Endpoint:
         status, headers = await _head(reader)
         if status != 200:
             said = b"".join([part async for part in _body(reader, headers)])
-            raise FailedRequest(f"HTTP {status} {responses.get(status, '')}: {self._shown(said)}")
+            raise FailedRequestError(f"HTTP {status} {responses.get(status, '')}: {self._shown(said)}")
         kind = headers.get("content-type", "")
         if not kind.startswith("text/event-stream"):
-            raise FailedRequest(f"the server answered with {kind or 'no content-type'}, not with a stream")
+            raise FailedRequestError(
+                f"the server answered with {kind or 'no content-type'}, not with a stream"
+            )
         done = False
         try:
             async for event in _events(_body(reader, headers)):
@@ -155,9 +159,11 @@ class Endpoint:
                     break
                 self._take(event, answer, now)
         except (OSError, asyncio.IncompleteReadError, ValueError) as error:
-            raise FailedRequest(f"the stream broke after {answer.pieces} pieces: {_words(error)}") from error
+            raise FailedRequestError(
+                f"the stream broke after {answer.pieces} pieces: {_words(error)}"
+            ) from error
         if not done and answer.finish is None:
-            raise FailedRequest(f"the stream ended after {answer.pieces} pieces without saying why")
+            raise FailedRequestError(f"the stream ended after {answer.pieces} pieces without saying why")
 
     def _take(self, data: bytes, answer: Completion, now: float) -> None:
         try:
@@ -165,9 +171,9 @@ class Endpoint:
             failed = event.get("error")
             answer.take(event, now)
         except (ValueError, TypeError, AttributeError):
-            raise FailedRequest(f"an event of another form than OpenAI's: {self._shown(data)}") from None
+            raise FailedRequestError(f"an event of another form than OpenAI's: {self._shown(data)}") from None
         if failed:
-            raise FailedRequest(f"the server ended the stream with an error: {self._shown(data)}")
+            raise FailedRequestError(f"the server ended the stream with an error: {self._shown(data)}")
 
     def _shown(self, said: bytes) -> str:
         """A server's own words on one line, cut, without the key: some repeat it."""
@@ -188,7 +194,7 @@ async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
     first = (await reader.readline()).decode("latin-1")
     words = first.split(None, 2)
     if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdecimal():
-        raise FailedRequest(f"no HTTP answer: {first[:SHOWN].strip()!r}")
+        raise FailedRequestError(f"no HTTP answer: {first[:SHOWN].strip()!r}")
     headers = {}
     while line := (await reader.readline()).decode("latin-1").strip():
         name, _, value = line.partition(":")

@@ -32,7 +32,7 @@ from urllib.parse import urlsplit
 
 from assay_payloads.measuring.rank import Rank
 from assay_payloads.measuring.service_level import LatencyBounds, fewest, percentile
-from assay_payloads.serving.completion import FailedRequest
+from assay_payloads.serving.completion import FailedRequestError
 from assay_payloads.serving.llm_load import PATHS, Client, Lengths, Stretch
 
 FILE = "requests.jsonl"
@@ -45,7 +45,7 @@ async def measure(rank: Rank, options: argparse.Namespace, client: Client, bound
     """The scenario that is asked for, and its figures."""
     try:
         model = await client.begin()
-    except FailedRequest as error:
+    except FailedRequestError as error:
         rank.fail(f"the first requests failed: {error}")
     for key in ("scenario", "url", "endpoint", "model", "seed", "ttft_bound_s", "tpot_bound_s", "percent"):
         rank.log(key, getattr(options, key))
@@ -98,7 +98,7 @@ async def search(
         if len(stretch.done) < len(stretch.requests):
             try:
                 await client.begin()
-            except FailedRequest as error:
+            except FailedRequestError as error:
                 rank.fail(f"the server answers no more, after {rate:.4g} requests/s: {error}")
         why = stretch.broken(bounds) + (causes(stretch) if too_many_failed(stretch, client) else [])
         rank.log(

@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Any, TextIO
 
 from assay_payloads.measuring.service_level import LatencyBounds, backlog_growth
-from assay_payloads.serving.completion import Completion, Endpoint, FailedRequest
+from assay_payloads.serving.completion import Completion, Endpoint, FailedRequestError
 
 PATHS = {"completions": "/completions", "chat": "/chat/completions"}
 # Common words: one token each, mostly, in the vocabularies of today's models. What they come to is measured.
@@ -153,7 +153,7 @@ class Client:
     async def begin(self) -> str | None:
         """Learn from two requests how many tokens a word is, then warm up; the model that answered.
 
-        Raises FailedRequest.
+        Raises FailedRequestError.
         """
         chance = self._chance("calibration")
         few, many = [
@@ -161,7 +161,7 @@ class Client:
             for times in (FEW, MANY)
         ]
         if self.options.tokens == "server" and many.output_tokens is None:
-            raise FailedRequest(
+            raise FailedRequestError(
                 "the server states no usage, so that tokens can't be counted; where it sends one token a "
                 "piece say `tokens: pieces`, else `tokens: none`"
             )
@@ -174,7 +174,7 @@ class Client:
         await asyncio.gather(*(self._send(request, start) for request in warm))
         for request in warm:
             if request.error:
-                raise FailedRequest(f"warm-up: {request.error}")
+                raise FailedRequestError(f"warm-up: {request.error}")
         return many.model
 
     async def arrivals(self, rate: float) -> Stretch:
@@ -251,7 +251,7 @@ class Client:
             answer = await self.endpoint.stream(
                 f"{request.stretch}-{request.number}", self._body(words, request.asked_output_tokens)
             )
-        except FailedRequest as error:
+        except FailedRequestError as error:
             request.error = str(error)
         else:
             self._note(request, answer, start)

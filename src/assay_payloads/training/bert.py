@@ -28,7 +28,7 @@ NOT_DECAYED = ("bias", "LayerNorm.weight")
 SIZES = ("vocabulary_size", "width", "layers", "heads", "feedforward", "length")
 
 
-class Pretraining(nn.Module):
+class PretrainingModel(nn.Module):
     """BERT with both heads. Words are predicted where they were masked alone: most of that head is saved."""
 
     def __init__(self, config: BertConfig) -> None:
@@ -106,9 +106,9 @@ class BertTraining(TrainingBenchmark):
     def eval_samples(self) -> int:
         return len(self.eval_set)
 
-    def model(self) -> Pretraining:
+    def model(self) -> PretrainingModel:
         rows, width, layers, heads, feedforward, length = (getattr(self.options, name) for name in SIZES)
-        model = Pretraining(
+        model = PretrainingModel(
             BertConfig(
                 vocab_size=rows,
                 hidden_size=width,

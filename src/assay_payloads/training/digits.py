@@ -44,7 +44,7 @@ class Digits:
         self.eval_images, self.eval_digits = images[held_out].to(device), rows[held_out, 64].to(device)
 
 
-class Training:
+class DigitsTraining:
     """The network, its momentum, and this rank's share of every batch.
 
     SGD with momentum stands here in full: torch.optim and DistributedDataParallel each import torch's
@@ -99,7 +99,7 @@ class Training:
         return self.rank.over_ranks([float(right)], "SUM")[0] / EVAL_SAMPLES
 
 
-def run_to_target(rank: Rank, training: Training, options: argparse.Namespace) -> None:
+def run_to_target(rank: Rank, training: DigitsTraining, options: argparse.Namespace) -> None:
     """Train and evaluate, epoch by epoch, to the target or to the last epoch allowed; print the figures."""
     begin, training_s, accuracy, epoch = rank.clock(), 0.0, 0.0, 0
     rank.log("run_start", event=START)
@@ -182,7 +182,7 @@ def main() -> None:
     rank.log("init_start", event=START)
     rank.join(options.device)
     state(rank, options)
-    training = Training(rank, Digits(options.data, rank.device), options)
+    training = DigitsTraining(rank, Digits(options.data, rank.device), options)
     training.gradients(
         torch.arange(options.global_batch_size)
     )  # builds kernels and connections; learns nothing

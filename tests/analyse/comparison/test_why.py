@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from assay.analyse.comparison.why import Why, why
+from assay.analyse.comparison.why import Explanation, why
 from assay.analyse.times import Times, mean_times, times
 from assay.records import Measurement, Metric, NodeCounts, Point, Provenance, Result, Scalar
 from assay.report import markdown
@@ -38,7 +38,7 @@ def made(
     )
 
 
-def asked(a: Sequence[Result], b: Sequence[Result], shape: str = "2x1") -> Why:
+def asked(a: Sequence[Result], b: Sequence[Result], shape: str = "2x1") -> Explanation:
     point = Point("train", shape, "throughput", "images/s", "higher", {})
     return why(a, b, point, names=NAMES, margin=0.02)
 
@@ -106,8 +106,8 @@ def test_other_processes_are_a_reason_only_where_they_took_more_than_on_the_othe
 
 def test_what_nobody_counted_is_neither_a_reason_nor_ruled_out() -> None:
     unknown = made(system="pods", nodes=[])
-    assert asked([METAL], [unknown]) == Why((), ("stops by a CPU quota",))  # of that the probe tells
-    assert asked([METAL], [replace(unknown, provenance=None)]) == Why((), ())
+    assert asked([METAL], [unknown]) == Explanation((), ("stops by a CPU quota",))  # of that the probe tells
+    assert asked([METAL], [replace(unknown, provenance=None)]) == Explanation((), ())
 
 
 def test_fewer_cpus_are_a_reason() -> None:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from assay.analyse.sweeps.figures import Measured, SweepFigure, judged_rings
+from assay.analyse.sweeps.figures import SweepFigure, SweepSession, judged_rings
 from assay.analyse.sweeps.rings import BORNE, slow_rings
 from assay.records import Point
 
@@ -57,10 +57,10 @@ def test_of_sweeps_whose_rings_lose_no_more_than_is_borne_at_most_one_in_twenty_
 
 
 def test_rings_of_a_sweep_are_named_by_what_their_nodes_share() -> None:
-    def measured(values: dict[tuple[str, ...], list[float]]) -> Measured:
+    def measured(values: dict[tuple[str, ...], list[float]]) -> SweepSession:
         hosts = {"--".join(nodes): nodes for nodes in values}
         figure = SweepFigure(POINT, "higher", {name: values[nodes] for name, nodes in hosts.items()})
-        return Measured("", {"allreduce": figure}, hosts)
+        return SweepSession("", {"allreduce": figure}, hosts)
 
     pairs = measured({("a", "b"): [10.0, 9.9], ("b", "c"): [10.0, 9.9], ("d", "e"): [10.0, 9.9]})
     rings = [

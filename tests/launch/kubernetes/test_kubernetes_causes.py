@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from assay.launch.kubernetes.causes import Worded, causes, too_late
+from assay.launch.kubernetes.causes import CauseWordings, causes, too_late
 from conftest import ROOT
 
 POD = "trial-abc"
@@ -217,6 +217,6 @@ def test_a_cause_that_lasts_keeps_its_words_whatever_evidence_comes() -> None:
             "Back-off pulling image: dial tcp",
         )
     )
-    worded = Worded()
+    worded = CauseWordings()
     assert str(first) != str(later)
     assert worded.words(first) == worded.words(later) == str(first)

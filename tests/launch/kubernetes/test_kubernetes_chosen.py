@@ -13,12 +13,12 @@ import kubernetes_cluster as cluster
 from assay import launch
 from assay.errors import LaunchError
 from assay.launch.kubernetes import rbac
-from assay.launch.kubernetes.chosen import Chosen
+from assay.launch.kubernetes.chosen import KindChoices
 from assay.launch.kubernetes.client import Cluster
 from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.launcher import KubernetesLauncher
 from assay.launch.kubernetes.manifests import as_yaml
-from assay.launch.kubernetes.offered import Offered
+from assay.launch.kubernetes.offered import CreatableKinds
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.rbac import needed
 from assay.records import JobState, Shape
@@ -69,7 +69,7 @@ def test_one_cluster_has_one_connection_named_or_current(namespace: str) -> None
 
 @pytest.mark.kubernetes
 def test_a_cluster_is_asked_once_for_each_shape_and_each_reason_is_told_once(namespace: str) -> None:
-    chosen, there = Chosen("auto"), connect(None, namespace)
+    chosen, there = KindChoices("auto"), connect(None, namespace)
     assert chosen.ask(Shape(1, 1), there) == "kind: auto takes pod: one worker needs nothing but a Job"
     assert chosen.ask(Shape(1, 2), there) == ""
     assert chosen.ask(Shape(2, 1), there).startswith("kind: auto takes job: several workers")
@@ -79,7 +79,7 @@ def test_a_cluster_is_asked_once_for_each_shape_and_each_reason_is_told_once(nam
 
 @pytest.mark.kubernetes
 def test_a_cluster_offers_what_it_knows_and_this_user_may_create(namespace: str) -> None:
-    offered = Offered(connect(None, namespace))
+    offered = CreatableKinds(connect(None, namespace))
     assert ("batch/v1", "jobs") in offered
     assert ("kubeflow.org/v1", "pytorchjobs") not in offered
     assert "jobs" not in offered
@@ -101,7 +101,7 @@ def no_services(namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_where_services_can_not_be_made_auto_takes_an_operator_that_is_there(
     namespace: str, no_services: Cluster, tmp_path: Path
 ) -> None:
-    assert ("v1", "services") not in Offered(no_services)
+    assert ("v1", "services") not in CreatableKinds(no_services)
     made = launcher(cluster.system(namespace, imagePullPolicy=None, grace=0.5), tmp_path / "jobs")
     assert made.choose(Shape(2, 1)) == (
         "kind: auto takes jobset: Jobs with a Service can't be made here, and JobSet is there"

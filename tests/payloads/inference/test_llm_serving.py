@@ -351,7 +351,7 @@ def test_whatever_a_server_sends_is_an_answer_or_a_failure_with_its_cause(
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
             try:
                 return await completion.Endpoint(url, "/completions", 5.0).stream("1-1", {})
-            except completion.FailedRequest as error:
+            except completion.FailedRequestError as error:
                 return str(error)
 
     assert asyncio.run(ask())

@@ -20,7 +20,7 @@ Answer = Literal["holds", "worse", "undecided"]
 
 
 @dataclass(frozen=True)
-class Judged:
+class GateVerdict:
     """One comparison, the candidate as B, and whether it is worse by more than the margin."""
 
     comparison: Comparison
@@ -28,7 +28,7 @@ class Judged:
     reason: str
 
 
-def judge(comparison: Comparison) -> Judged:
+def judge(comparison: Comparison) -> GateVerdict:
     """`holds`: the interval excludes that it is worse by more than the margin; `worse`: it excludes less.
 
     A metric without a better direction holds where it moved by no more than the margin either way, and is
@@ -45,26 +45,26 @@ def judge(comparison: Comparison) -> Judged:
         f"{words(c.lost_to_others, (c.a, c.b))}: run again alone" if any(c.lost_to_others) else "more runs"
     )
     if alone is None or too_much(c.lost_to_others):
-        return Judged(c, "undecided", c.reason)
+        return GateVerdict(c, "undecided", c.reason)
     own = f"the interval {_told(alone)}" if c.family is None else f"the interval taken alone ({_told(alone)})"
     below, above = c.point.better in ("higher", None), c.point.better in ("lower", None)
     if (not below or alone[0] >= least) and (not above or alone[1] <= most):
-        return Judged(c, "holds", f"{own} is not worse by more than {width}")
+        return GateVerdict(c, "holds", f"{own} is not worse by more than {width}")
     if c.point.better is None:
         unknown = "no direction of this metric is declared better: declare `better:`"
-        return Judged(c, "undecided", f"{own} is not within {width}, and {unknown}")
+        return GateVerdict(c, "undecided", f"{own} is not within {width}, and {unknown}")
     if together is not None and ((below and together[1] < least) or (above and together[0] > most)):
-        return Judged(c, "worse", f"the whole interval {_told(together)} is worse by more than {width}")
+        return GateVerdict(c, "worse", f"the whole interval {_told(together)} is worse by more than {width}")
     if c.family is not None and ((below and alone[1] < least) or (above and alone[0] > most)):
         others = counted(c.family.size - 1, "other")
         less = (
             f"{own} is worse by more than {width}, but claimed together with {others} it may be worse by less"
         )
-        return Judged(c, "undecided", f"{less}: {remedy}")
-    return Judged(c, "undecided", f"{own} reaches beyond {width}: {remedy}")
+        return GateVerdict(c, "undecided", f"{less}: {remedy}")
+    return GateVerdict(c, "undecided", f"{own} reaches beyond {width}: {remedy}")
 
 
-def overall(judged: Sequence[Judged], missing: int) -> Answer:
+def overall(judged: Sequence[GateVerdict], missing: int) -> Answer:
     """One answer for all: `worse` if any is, else `undecided` if any is or could not be compared."""
     answers = {one.answer for one in judged}
     if "worse" in answers:

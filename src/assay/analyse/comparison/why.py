@@ -29,7 +29,7 @@ _TROUBLES: Final[tuple[tuple[str, str, Callable[[NodeCounts], float | None]], ..
 
 
 @dataclass(frozen=True)
-class Why:
+class Explanation:
     """Reasons in words, without a full stop; and what was counted on both sides and explains nothing."""
 
     reasons: tuple[str, ...]
@@ -38,7 +38,7 @@ class Why:
 
 def why(
     a: Sequence[Result], b: Sequence[Result], point: Point, *, names: tuple[str, str], margin: float
-) -> Why:
+) -> Explanation:
     """Why `b` can be slower than `a` at a point.
 
     a, b    all runs of each side, of every benchmark: an exchange that was measured alone explains others
@@ -56,7 +56,7 @@ def why(
             found.append(f"{words.format(percent(mean_b))}, and on {names[0]} {percent(mean_a)}")
         else:
             ruled_out.append(name)
-    return Why(tuple(found), tuple(ruled_out))
+    return Explanation(tuple(found), tuple(ruled_out))
 
 
 @dataclass(frozen=True)

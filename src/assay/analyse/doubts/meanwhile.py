@@ -43,7 +43,7 @@ Share = Callable[[NodeCounts], float | None]
 
 
 @dataclass(frozen=True)
-class _Met:
+class _Encounter:
     """What one side's runs met: the mean share over those that counted it, and the worst of them."""
 
     name: str
@@ -342,7 +342,7 @@ def _evidence(case: Case, what: str, share: Share, words: Callable[[NodeCounts],
     return "; ".join(told)
 
 
-def _between(case: Case, sides: list[_Met], matters: float) -> str:
+def _between(case: Case, sides: list[_Encounter], matters: float) -> str:
     """What it means for a comparison."""
     unknown = {side.name for side in case.sides} - {met.name for met in sides}
     if unknown:
@@ -357,7 +357,7 @@ def _results(side: Side) -> list[Result]:
     return [sample.result for sample in side.group.samples]
 
 
-def _met(name: str, results: Iterable[Result], share: Share) -> _Met | None:
+def _met(name: str, results: Iterable[Result], share: Share) -> _Encounter | None:
     """A side's runs by their worst nodes; None where none of them counted it."""
     costs: list[float] = []
     worst: tuple[float, NodeCounts, str] | None = None
@@ -372,4 +372,4 @@ def _met(name: str, results: Iterable[Result], share: Share) -> _Met | None:
             worst = (cost, node, run.trial.id)
     if worst is None:
         return None
-    return _Met(name, math.fsum(costs) / len(costs), len(costs), *worst[1:])
+    return _Encounter(name, math.fsum(costs) / len(costs), len(costs), *worst[1:])

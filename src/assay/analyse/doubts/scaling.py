@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from assay.analyse.doubts.case import percent
 from assay.analyse.scaling.batches import Kind
-from assay.analyse.scaling.laws import Fit, HeldOut
+from assay.analyse.scaling.laws import Fit, HoldoutSize
 from assay.analyse.scaling.steps import ScalingStep
 from assay.records import Doubt, DoubtKind
 
@@ -99,7 +99,7 @@ _ONLY_A_STEP = "Where only a step is named, measure"
 _FURTHER_SIZE = f". {_ONLY_A_STEP} a further size, which tells which of the two is off"
 
 
-def off_the_curve(fit: Fit, errors: Sequence[HeldOut], *, impossible: bool = False) -> Iterator[Doubt]:
+def off_the_curve(fit: Fit, errors: Sequence[HoldoutSize], *, impossible: bool = False) -> Iterator[Doubt]:
     """The size that lies off the law of the others, where noise doesn't explain it.
 
     impossible  a step gains more than its ranks, which says more than another step off the law

@@ -25,7 +25,7 @@ DRAWN = 48  # points of a drawn line
 
 
 @dataclass(frozen=True)
-class AtSize:
+class ExchangePoint:
     """What was measured at one size: seconds of an exchange, bytes a second of bus bandwidth."""
 
     size_bytes: int
@@ -53,7 +53,7 @@ class ExchangeCurve:
     benchmark: str
     shape: str
     labels: Mapping[str, Scalar]
-    points: tuple[AtSize, ...]
+    points: tuple[ExchangePoint, ...]
     alpha: Estimate | None
     asymptote: Estimate | None
     half: Estimate | None
@@ -105,7 +105,9 @@ def _by_curve(results: Iterable[Result], metrics: Metrics) -> Iterator[_Sizes]:
 
 
 def _curve(system: str, sizes: _Sizes) -> ExchangeCurve | None:
-    points = tuple(AtSize(size, one_side(of["latency"]), one_side(of["busbw"])) for size, of in sizes.items())
+    points = tuple(
+        ExchangePoint(size, one_side(of["latency"]), one_side(of["busbw"])) for size, of in sizes.items()
+    )
     runs = _runs(sizes)
     if not runs:
         return None

@@ -26,7 +26,7 @@ IN_16_BITS = frozenset({"resnet", "ssd", "retinanet", "maskrcnn", "unet3d"})
 
 
 @dataclass(frozen=True)
-class Normal:
+class PublishedRange:
     """What others reached on the same accelerators, in the metric's base unit.
 
     each     the figures are those of one accelerator
@@ -57,7 +57,7 @@ class Usage:
     of: str
     source: str
     why: str
-    normal: Normal | None
+    normal: PublishedRange | None
 
 
 def mfu(flops_per_sample: float, samples_per_s: float, peak_flop_per_s: float, accelerators: int) -> float:
@@ -116,7 +116,7 @@ def _kind(point: Point, flops_per_sample: float | None) -> Kind | None:
 
 
 @dataclass(frozen=True)
-class _Most:
+class _Peak:
     """A limit: `peak` operations or bytes a second, of which a unit of the figure takes `per_unit`."""
 
     peak: float
@@ -125,7 +125,7 @@ class _Most:
     source: str
 
 
-def _most(kind: Kind, found: Group, flops_per_sample: float | None) -> _Most | str:
+def _most(kind: Kind, found: Group, flops_per_sample: float | None) -> _Peak | str:
     """The limit that the figure is held against, or in words why it is not known."""
     if kind == "line-rate":
         return _line_rate(found)
@@ -137,14 +137,14 @@ def _most(kind: Kind, found: Group, flops_per_sample: float | None) -> _Most | s
         return f"no peak is known of {name}"
     ranks = Shape.parse(found.point.shape).ranks
     if kind == "memory-bandwidth":
-        return _Most(device.memory_bytes_per_s * ranks, 1.0, f"{ranks} × {name}", device.source)
+        return _Peak(device.memory_bytes_per_s * ranks, 1.0, f"{ranks} × {name}", device.source)
     chosen, assumed = _format(found, device, kind)
     peak = device.peak_flop_per_s.get(chosen)
     if peak is None:
         return f"no peak of {name} is known for {chosen or 'a number format that nothing states'}"
     words = f"{ranks} × {name}, {chosen} {peak / 1e12:g} TFLOP/s each"
     words += ", assumed: the log states no number format" if assumed else ""
-    return _Most(peak * ranks, flops_per_sample or 1.0, words, device.source)
+    return _Peak(peak * ranks, flops_per_sample or 1.0, words, device.source)
 
 
 def _format(found: Group, device: Accelerator, kind: Kind) -> tuple[str, bool]:
@@ -197,7 +197,7 @@ def accelerator_name(result: Result) -> str | None:
     return next((name for name in named if isinstance(name, str) and name), None)
 
 
-def _line_rate(found: Group) -> _Most | str:
+def _line_rate(found: Group) -> _Peak | str:
     """What leaves a node: of k nodes each sends 2(k−1)/k of the payload at least, however many ranks."""
     shape = Shape.parse(found.point.shape)
     provenance = found.samples[0].result.provenance
@@ -211,10 +211,10 @@ def _line_rate(found: Group) -> _Most | str:
     slowest = min(rates, key=lambda fabric: fabric.bytes_per_s)
     n = shape.ranks
     crossing = (2 * (k - 1) / k) / (2 * (n - 1) / n)
-    return _Most(slowest.bytes_per_s, crossing, f"{slowest.ports} a node", "the ports' rates in /sys")
+    return _Peak(slowest.bytes_per_s, crossing, f"{slowest.ports} a node", "the ports' rates in /sys")
 
 
-def _normal(found: Group, value: Estimate) -> Normal | None:
+def _normal(found: Group, value: Estimate) -> PublishedRange | None:
     result = found.samples[0].result
     name, shape = accelerator_name(result), Shape.parse(found.point.shape)
     if name is None:
@@ -230,7 +230,7 @@ def _normal(found: Group, value: Estimate) -> Normal | None:
     by = 1 / shape.ranks if each else 1.0
     low, high = (value.low or value.value) * by, (value.high or value.value) * by
     verdict: Verdict = "below" if high < min(figures) else "above" if low > max(figures) else "within"
-    return Normal(min(figures), max(figures), each, verdict, known)
+    return PublishedRange(min(figures), max(figures), each, verdict, known)
 
 
 def _largest_payloads(found: Iterable[Usage]) -> Iterable[Usage]:

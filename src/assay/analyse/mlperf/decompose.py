@@ -80,7 +80,7 @@ class Decomposition:
 
 
 @dataclass(frozen=True)
-class Undecomposed:
+class UndecomposedBenchmark:
     """A benchmark that both sides trained and that can't be split, and why."""
 
     benchmark: str
@@ -89,25 +89,25 @@ class Undecomposed:
 
 def decompose(
     a: Sequence[Result], b: Sequence[Result], *, margin: float, names: tuple[str, str]
-) -> tuple[tuple[Decomposition, ...], tuple[Undecomposed, ...]]:
+) -> tuple[tuple[Decomposition, ...], tuple[UndecomposedBenchmark, ...]]:
     """The split at every point that both sides trained; sizes may differ where each side has only one.
 
     margin  share that counts as equal
     names   of A and B, as they are shown
     """
     made: list[Decomposition] = []
-    not_made: list[Undecomposed] = []
+    not_made: list[UndecomposedBenchmark] = []
     for benchmark, side_a, side_b in _pairs(trained(a), trained(b)):
         unit = common_unit([*side_a, *side_b])
         if unit is None:
             why = "the logs don't tell how many epochs or samples every run trained"
-            not_made.append(Undecomposed(benchmark, why))
+            not_made.append(UndecomposedBenchmark(benchmark, why))
             continue
         design = pairing(_samples(side_a), _samples(side_b))
         if design is not None:
             side_a, side_b = ([pair[side].result for pair in design.pairs] for side in (0, 1))
             if not design.pairs:
-                not_made.append(Undecomposed(benchmark, "no block holds a training of both sides"))
+                not_made.append(UndecomposedBenchmark(benchmark, "no block holds a training of both sides"))
                 continue
         by_session = min(sessions(side_a), sessions(side_b)) > 1
         confidence = 0.95

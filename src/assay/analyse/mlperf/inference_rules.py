@@ -20,7 +20,7 @@ from assay.analyse.mlperf.inference_targets import (
     latency_bounds_ns,
 )
 from assay.analyse.mlperf.log_rules import RuleCheck, State
-from assay.records import InferenceRun, Stated
+from assay.records import InferenceRun, StatedValue
 
 MIN_DURATION_MS: Final = 600_000
 _SEEDS: Final = ("effective_qsl_rng_seed", "effective_sample_index_rng_seed", "effective_schedule_rng_seed")
@@ -205,7 +205,7 @@ def _latency_bound(run: InferenceRun) -> RuleCheck:
     return RuleCheck(name, "fail" if above else "ok", "; ".join(shown), where)
 
 
-def _within(said: Stated, most: float) -> bool:
+def _within(said: StatedValue, most: float) -> bool:
     return isinstance(said.value, int | float) and said.value <= most
 
 
@@ -241,7 +241,7 @@ def _accuracy_target(run: InferenceRun) -> RuleCheck:
     return RuleCheck(name, "fail" if missed else "ok", "; ".join(shown), where)
 
 
-def _holds(bounds: AcceptedRange, stated: Stated) -> bool:
+def _holds(bounds: AcceptedRange, stated: StatedValue) -> bool:
     return isinstance(stated.value, int | float) and bounds.holds(stated.value)
 
 

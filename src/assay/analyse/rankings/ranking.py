@@ -58,7 +58,7 @@ class RankPosition:
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedSystem:
     """One system at one size.
 
     value            mean with its own 95 % interval
@@ -81,7 +81,7 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class NotRanked:
+class UnrankedSystem:
     """A system at one size that has the metric and is in no order.
 
     value   arithmetic mean, without an interval
@@ -108,24 +108,24 @@ class Ranking:
     unit: str
     better: Better
     labels: Mapping[str, Scalar]
-    systems: tuple[Ranked, ...]
-    not_ranked: tuple[NotRanked, ...] = ()
+    systems: tuple[RankedSystem, ...]
+    not_ranked: tuple[UnrankedSystem, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     error: float = ERROR
 
-    def best(self, basis: Basis = "total") -> Ranked | None:
+    def best(self, basis: Basis = "total") -> RankedSystem | None:
         """The first by the mean; None where some system is not ranked."""
         if self.not_ranked:
             return None
         return min(self.systems, key=lambda s: standing(s, basis).place)
 
-    def may_lead(self, basis: Basis = "total") -> tuple[Ranked, ...]:
+    def may_lead(self, basis: Basis = "total") -> tuple[RankedSystem, ...]:
         """Those that may be the best, in order."""
         found = [s for s in self.systems if standing(s, basis).may_lead]
         return tuple(sorted(found, key=lambda s: standing(s, basis).place))
 
 
-def standing(system: Ranked, basis: Basis) -> RankPosition:
+def standing(system: RankedSystem, basis: Basis) -> RankPosition:
     """The system's place by one of the two measures."""
     return system.total if basis == "total" else system.each
 
@@ -175,7 +175,7 @@ def _ranking(measured: Sequence[tuple[str, Group]]) -> Ranking:
     cost = [math.log(n) for n in ranks]
     each = _standings([a + b for a, b in zip(slow, cost, strict=True)], _shifted(pairs, cost), whole=whole)
     systems = [
-        Ranked(
+        RankedSystem(
             name,
             here.point.shape,
             ranks[at],
@@ -205,10 +205,10 @@ def _ranking(measured: Sequence[tuple[str, Group]]) -> Ranking:
     )
 
 
-def _not_ranked(name: str, here: Group) -> NotRanked:
+def _not_ranked(name: str, here: Group) -> UnrankedSystem:
     low = sum(value <= 0 for value in here.values)
     reason = f"{low} of {counted(len(here.values), 'value')} {'is' if low == 1 else 'are'} not above 0"
-    return NotRanked(name, here.point.shape, one_side(here), reason)
+    return UnrankedSystem(name, here.point.shape, one_side(here), reason)
 
 
 class _Pair(NamedTuple):

@@ -195,7 +195,7 @@ def fit(sizes: Sequence[Size], name: Name, *, blocked: bool = False, confidence:
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HoldoutSize:
     """A size predicted from the others: measured over predicted − 1, and whether noise can explain it.
 
     others_fit  the other sizes' means lie no farther from their law than the runs' scatter explains
@@ -215,7 +215,7 @@ class HeldOut:
 
 def held_out(
     sizes: Sequence[Size], name: Name, *, blocked: bool = False, confidence: float = 0.95
-) -> tuple[HeldOut, ...]:
+) -> tuple[HoldoutSize, ...]:
     """Each size held against the law fitted to the others; empty where those are too few for it.
 
     confidence  that all intervals hold together
@@ -231,21 +231,21 @@ def held_out(
     return tuple(made)
 
 
-def _against(out: Size, rest: Fit, confidence: float) -> HeldOut:
+def _against(out: Size, rest: Fit, confidence: float) -> HoldoutSize:
     at, low, high = rest._relative(out.ranks)
     error = math.fsum(out.logs) / len(out.logs) - rest.centre - at
     if rest.variance is None or low is None or high is None:
-        return HeldOut(out.ranks, math.expm1(error), None, None, rest.fits)
+        return HoldoutSize(out.ranks, math.expm1(error), None, None, rest.fits)
     runs = sum(len(s.logs) for s in rest.sizes)
     half = t_quantile((1 + confidence) / 2, rest.degrees) * math.sqrt(
         rest.variance * (1 / len(out.logs) + 1 / runs)
     )
     least, most = error - _reach(half, high - at, at - low), error + _reach(half, at - low, high - at)
     low, high = (None if end is None else end - 1 for end in map(ratio_end, (least, most)))
-    return HeldOut(out.ranks, math.expm1(error), low, high, rest.fits)
+    return HoldoutSize(out.ranks, math.expm1(error), low, high, rest.fits)
 
 
-def typical_error(errors: Sequence[HeldOut]) -> float | None:
+def typical_error(errors: Sequence[HoldoutSize]) -> float | None:
     """Root mean square of the held-out errors, a share of the throughput; None without any."""
     if not errors:
         return None

@@ -18,7 +18,7 @@ from assay.analyse.expectations.shares import Flops, Usage, of_group
 from assay.analyse.scaling import laws
 from assay.analyse.scaling.batches import Kind, kind_of, one_training
 from assay.analyse.scaling.curve import Curve
-from assay.analyse.scaling.laws import Fit, HeldOut, Size
+from assay.analyse.scaling.laws import Fit, HoldoutSize, Size
 from assay.analyse.scaling.steps import ScalingStep, steps
 from assay.analyse.spending import Prices, Spending, spending
 from assay.analyse.statistics.intervals import ratio_end
@@ -26,7 +26,7 @@ from assay.analyse.statistics.ratio import Ratio, logs, looked_at, ratio
 from assay.analyse.statistics.sequential import IN_FAMILY
 from assay.records import Better, Doubt, Estimate, Result, Run, Scaling, Shape
 
-Fitted = tuple[Fit, tuple[HeldOut, ...]]
+Fitted = tuple[Fit, tuple[HoldoutSize, ...]]
 FAR = 4  # times the largest size: predictions beyond say more of the law than of the machine
 Limit = Literal["serial-share", "contention", "coherence", "none-seen", "unknown"]
 
@@ -47,7 +47,7 @@ class Law:
     serial: Estimate
     coherence: Estimate | None
     sizes: tuple[int, ...]
-    held_out: tuple[HeldOut, ...]
+    held_out: tuple[HoldoutSize, ...]
     error: float | None
     misfit: float | None
 
@@ -226,7 +226,7 @@ def _fitted(sizes: Sequence[Size], *, blocked: bool, confidence: float) -> list[
     return found[::-1] if better and (usl.share(1).low or 0) > 0 else found
 
 
-def _law(fit: Fit, held_out: tuple[HeldOut, ...]) -> Law:
+def _law(fit: Fit, held_out: tuple[HoldoutSize, ...]) -> Law:
     return Law(
         name=fit.name,
         serial=fit.share(0),

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
-from assay.records import Along, Comparison, Estimate, Point, Scalar, Verdict
+from assay.records import Comparison, Estimate, Point, Scalar, SizeCurve, Verdict
 
 SIZE: Final = "payload_bytes"  # the label that a curve runs over
 LEAST_SIZES: Final = 4
@@ -46,7 +46,7 @@ def without_size(labels: Mapping[str, Scalar]) -> dict[str, Scalar]:
     return {name: value for name, value in labels.items() if name != SIZE}
 
 
-def along(sizes: Sequence[Replicates], *, paired: bool) -> Along | None:
+def along(sizes: Sequence[Replicates], *, paired: bool) -> SizeCurve | None:
     """What the sizes of a curve are worth together; None where they are too few for a curve.
 
     sizes   of each its replicates, of A and of B, in the same order of runs at every size
@@ -62,7 +62,7 @@ def along(sizes: Sequence[Replicates], *, paired: bool) -> Along | None:
         return None
     correlation = _correlation(sizes, paired=paired) if len(counts) == 1 else 0.0
     steps = max(0, math.floor(correlation / _STEP))
-    return Along(len(sizes), _independent(len(sizes), a, b, paired, steps))
+    return SizeCurve(len(sizes), _independent(len(sizes), a, b, paired, steps))
 
 
 def _correlation(sizes: Sequence[Replicates], *, paired: bool) -> float:

@@ -76,7 +76,7 @@ def lag1(logs: Sequence[float]) -> tuple[float, float] | None:
 
 
 @dataclass(frozen=True)
-class FarOff:
+class Outlier:
     """The run farthest from the others.
 
     index        its place in the sequence
@@ -89,7 +89,7 @@ class FarOff:
     probability: float
 
 
-def far_off(logs: Sequence[float], lengths: Sequence[float] = ()) -> FarOff | None:
+def far_off(logs: Sequence[float], lengths: Sequence[float] = ()) -> Outlier | None:
     """The run farthest from the rest, by the spread of the rest; None below three, or where all are alike.
 
     lengths  logarithms of what may make a run longer, such as its epochs: what a line over them explains is
@@ -115,7 +115,7 @@ def far_off(logs: Sequence[float], lengths: Sequence[float] = ()) -> FarOff | No
     size = np.where(exact, np.where(np.abs(off) > ROUNDING, np.inf, 0.0), size)
     index = int(np.argmax(size))
     probability = min(1.0, 2 * n * float(stdtr(n - fitted - 1, -size[index])))
-    return FarOff(index, float(off[index]), probability)
+    return Outlier(index, float(off[index]), probability)
 
 
 def varies(lengths: Sequence[float]) -> bool:

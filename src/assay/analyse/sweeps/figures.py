@@ -32,7 +32,7 @@ Figures = Mapping[str, SweepFigure]
 
 
 @dataclass(frozen=True)
-class Measured:
+class SweepSession:
     """What a session of a sweep gave: its figures, and the hosts of each of its systems."""
 
     session: str
@@ -75,7 +75,7 @@ class Nodes:
         return not self.crowd.reason or any(not change.reason for change in self.changes)
 
 
-def judged_nodes(alone: Measured, before: Figures | None, margin: float) -> list[Nodes]:
+def judged_nodes(alone: SweepSession, before: Figures | None, margin: float) -> list[Nodes]:
     """Each figure's verdict: among the nodes, or against `before` where they are too few.
 
     margin  loss that is borne against the baseline, as a share. Raises InputError for one that does not fit.
@@ -122,7 +122,7 @@ class Pairs:
 
 
 def judged_pairs(
-    together: Measured,
+    together: SweepSession,
     groups: Mapping[str, str] | None = None,
     *,
     before: Figures | None = None,
@@ -146,7 +146,7 @@ def judged_pairs(
     return None
 
 
-def _met(together: Measured, by_system: Mapping[str, list[float]]) -> dict[Pair, list[float]]:
+def _met(together: SweepSession, by_system: Mapping[str, list[float]]) -> dict[Pair, list[float]]:
     found = {}
     for system, values in by_system.items():
         a, b = together.hosts[system]
@@ -155,7 +155,7 @@ def _met(together: Measured, by_system: Mapping[str, list[float]]) -> dict[Pair,
 
 
 def judged_rings(
-    rings: Sequence[Measured], together: Measured, groups: Mapping[str, str]
+    rings: Sequence[SweepSession], together: SweepSession, groups: Mapping[str, str]
 ) -> tuple[Ring, ...]:
     """Each ring against its slowest pair; one whose nodes share a group is named by it."""
     found: tuple[Ring, ...] = ()

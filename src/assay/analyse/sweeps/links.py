@@ -27,7 +27,7 @@ _POLISHES = 10  # sweeps of medians; simulated ones settle within five
 
 
 @dataclass(frozen=True)
-class Slow:
+class SlowPart:
     """Who is to blame, and what is lost by it.
 
     who    one node, both ends of a link, or a group's name
@@ -56,10 +56,10 @@ class Blame:
     untold      what these rounds can't tell apart, in words
     """
 
-    groups: tuple[Slow, ...] = ()
-    nodes: tuple[Slow, ...] = ()
-    links: tuple[Slow, ...] = ()
-    pairs: tuple[Slow, ...] = ()
+    groups: tuple[SlowPart, ...] = ()
+    nodes: tuple[SlowPart, ...] = ()
+    links: tuple[SlowPart, ...] = ()
+    pairs: tuple[SlowPart, ...] = ()
     node_loss: float | None = None
     link_loss: float | None = None
     untold: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ def blame(
     partners = _partners(speeds)
     if min(map(len, partners.values()), default=0) < FEWEST_PARTNERS:
         return _pairs_alone(speeds, partners)
-    named: list[Slow] = []
+    named: list[SlowPart] = []
     untold: list[str] = []
     questions = 2
     if groups is not None:
@@ -136,7 +136,7 @@ def _nodes_and_links(
     speeds: Speeds,
     partners: Mapping[str, Sequence[str]],
     false_alarm: float,
-    groups: Sequence[Slow],
+    groups: Sequence[SlowPart],
     untold: list[str],
 ) -> Blame:
     effects, residuals = polished(speeds, partners)
@@ -163,7 +163,7 @@ def _nodes_and_links(
     return Blame(
         groups=tuple(groups),
         nodes=nodes,
-        links=tuple(Slow(pairs[at], math.exp(free[pairs[at]])) for at in by_link.low),
+        links=tuple(SlowPart(pairs[at], math.exp(free[pairs[at]])) for at in by_link.low),
         node_loss=_loss(by_node),
         link_loss=_loss(by_link),
         untold=tuple(untold),
@@ -200,7 +200,7 @@ def _free(residuals: Mapping[Pair, float]) -> dict[Pair, float]:
 
 def _slow_groups(
     speeds: Speeds, groups: Mapping[str, str], false_alarm: float, margin: float
-) -> tuple[list[Slow], list[str]]:
+) -> tuple[list[SlowPart], list[str]]:
     """Groups whose nodes are slow towards all others, by rank: no tail can mislead it.
 
     Source: Wilcoxon, Biometrics Bulletin 1 (1945) 80-83; normal approximation, which errs to the safe side
@@ -220,7 +220,7 @@ def _slow_groups(
             continue
         lost = median(inside) - median(outside)
         if _rank_p(inside, outside) < false_alarm / len(members) and -math.expm1(lost) > margin:
-            named.append(Slow((name,), math.exp(lost)))
+            named.append(SlowPart((name,), math.exp(lost)))
             untold.append(_within(name, lost, speeds, groups))
     return sorted(named, key=lambda slow: slow.ratio), untold
 
@@ -260,7 +260,7 @@ def _within(name: str, lost: float, speeds: Speeds, groups: Mapping[str, str]) -
     return f"group {name}: slow within, too; its switch or all its nodes"
 
 
-def _without(speeds: Speeds, slow: Sequence[Slow], groups: Mapping[str, str]) -> Speeds:
+def _without(speeds: Speeds, slow: Sequence[SlowPart], groups: Mapping[str, str]) -> Speeds:
     """The pairs as they would be if those groups lost nothing."""
     lost = {one.who[0]: math.log(one.ratio) for one in slow}
     return {
@@ -269,8 +269,8 @@ def _without(speeds: Speeds, slow: Sequence[Slow], groups: Mapping[str, str]) ->
     }
 
 
-def _named(found: Decision, names: Sequence[tuple[str, ...]]) -> tuple[Slow, ...]:
-    return tuple(Slow(names[at], math.exp(found.deviations[at])) for at in found.low)
+def _named(found: Decision, names: Sequence[tuple[str, ...]]) -> tuple[SlowPart, ...]:
+    return tuple(SlowPart(names[at], math.exp(found.deviations[at])) for at in found.low)
 
 
 def _loss(found: Decision) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from assay.analyse.sweeps.links import FEWEST_PARTNERS, Blame, Pair, Slow, called
+from assay.analyse.sweeps.links import FEWEST_PARTNERS, Blame, Pair, SlowPart, called
 from assay.analyse.sweeps.nodes import BaselineChange, slower_than_before
 from assay.records import Better
 
@@ -38,15 +38,17 @@ def pairs_before(
     told = {pair: clear >= {*pair} for pair in sorted(left, key=ratios.__getitem__)}
     return changes, Blame(
         nodes=tuple(nodes),
-        links=tuple(Slow(pair, ratios[pair]) for pair, is_link in told.items() if is_link),
-        pairs=tuple(Slow(pair, ratios[pair]) for pair, is_link in told.items() if not is_link),
+        links=tuple(SlowPart(pair, ratios[pair]) for pair, is_link in told.items() if is_link),
+        pairs=tuple(SlowPart(pair, ratios[pair]) for pair, is_link in told.items() if not is_link),
         untold=() if all(told.values()) else ("a slow pair: either of its nodes, or the link between them",),
     )
 
 
-def _nodes(ratios: Mapping[Pair, float], slower: set[Pair], fine: set[Pair]) -> tuple[list[Slow], set[Pair]]:
+def _nodes(
+    ratios: Mapping[Pair, float], slower: set[Pair], fine: set[Pair]
+) -> tuple[list[SlowPart], set[Pair]]:
     """Nodes that explain all of their pairs, and the slower pairs that none explains."""
-    named: list[Slow] = []
+    named: list[SlowPart] = []
     left = dict(ratios)
     while True:
         pairs: dict[str, list[Pair]] = {}
@@ -61,5 +63,5 @@ def _nodes(ratios: Mapping[Pair, float], slower: set[Pair], fine: set[Pair]) -> 
         if not slow:
             return named, slower & left.keys()
         worst = min(slow, key=slow.__getitem__)
-        named.append(Slow((worst,), slow[worst]))
+        named.append(SlowPart((worst,), slow[worst]))
         left = {pair: ratio for pair, ratio in left.items() if worst not in pair}

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from assay.analyse.sweeps.figures import (
     BORNE_BEFORE,
     Figures,
-    Measured,
     Nodes,
     Pairs,
+    SweepSession,
     judged_nodes,
     judged_pairs,
     judged_rings,
@@ -57,9 +57,9 @@ class SweepVerdicts:
 
 
 def judge_sweep(
-    nodes: Measured | None,
-    pairs: Measured | None,
-    rings: Sequence[Measured],
+    nodes: SweepSession | None,
+    pairs: SweepSession | None,
+    rings: Sequence[SweepSession],
     *,
     hosts: Mapping[str, Sequence[str]],
     groups: Mapping[str, str] | None = None,

@@ -6,14 +6,14 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from assay.cluster.components.machine_config import OfPool, machine_config
+from assay.cluster.components.machine_config import PoolOptions, machine_config
 from assay.cluster.components.part import Component, NodeFile, PreparationTarget, Requirement
 from assay.launch.kubernetes.order import Manifest
 
 PATH = "/etc/chrony.conf"
 
 
-class Chrony(OfPool, Component):
+class Chrony(PoolOptions, Component):
     """Time servers."""
 
     name: ClassVar = "chrony"

@@ -10,10 +10,10 @@ from pydantic import Field
 from assay.cluster.components import olm
 from assay.cluster.components.part import (
     Component,
-    Offers,
+    NodeResource,
+    ObjectStatus,
     PreparationTarget,
     Requirement,
-    Says,
     UpstreamRelease,
     bare,
 )
@@ -25,7 +25,7 @@ NAME = {"kubernetes": "cluster-policy", "openshift": "gpu-cluster-policy"}  # as
 REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"
 
 
-class GpuOperator(olm.Subscribed, Component):
+class GpuOperator(olm.SubscriptionOptions, Component):
     """NVIDIA GPU Operator."""
 
     name: ClassVar = "gpu-operator"
@@ -73,7 +73,7 @@ class GpuOperator(olm.Subscribed, Component):
         """That the operator calls itself ready, and that a node has GPUs to give."""
         first: list[Requirement] = []
         if target.is_openshift:
-            tag = Says(
+            tag = ObjectStatus(
                 "image.openshift.io/v1",
                 "ImageStream",
                 "driver-toolkit",
@@ -82,8 +82,10 @@ class GpuOperator(olm.Subscribed, Component):
                 "openshift",
             )
             first = [olm.installed(PACKAGE, SPACE["openshift"]), tag]
-        policy = Says("nvidia.com/v1", "ClusterPolicy", NAME[target.platform], ("status", "state"), "ready")
-        return [*first, policy, Offers("nvidia.com/gpu")]
+        policy = ObjectStatus(
+            "nvidia.com/v1", "ClusterPolicy", NAME[target.platform], ("status", "state"), "ready"
+        )
+        return [*first, policy, NodeResource("nvidia.com/gpu")]
 
     def _policy(self, target: PreparationTarget) -> Manifest:
         on = {"enabled": True}

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from assay.cluster.components.part import Component, PreparationTarget, Requirement, Rolled, UpstreamRelease
+from assay.cluster.components.part import (
+    Component,
+    DeploymentRollout,
+    PreparationTarget,
+    Requirement,
+    UpstreamRelease,
+)
 from assay.launch.kubernetes.kinds import KINDS
 
 MPI_COMMIT = "101db144e019e1de65aaded07745e9d805c2852a"  # v0.8.0
@@ -16,7 +22,7 @@ class JobOperator(Component):
     """What an operator of a job kind is installed from, and the Deployment that it is then."""
 
     reference: ClassVar[UpstreamRelease]
-    deployment: ClassVar[Rolled]
+    deployment: ClassVar[DeploymentRollout]
 
     def references(self, target: PreparationTarget) -> list[UpstreamRelease]:
         """The same on both platforms."""
@@ -43,7 +49,7 @@ class MPIOperator(JobOperator):
         f"&& echo '{MPI_SHA256}  mpi-operator.yaml' | sha256sum -c "
         "&& kubectl apply --server-side -f mpi-operator.yaml",
     )
-    deployment: ClassVar = Rolled("mpi-operator", "mpi-operator")
+    deployment: ClassVar = DeploymentRollout("mpi-operator", "mpi-operator")
 
 
 class JobSet(JobOperator):
@@ -59,7 +65,7 @@ class JobSet(JobOperator):
         "kubectl apply --server-side "
         "-f https://github.com/kubernetes-sigs/jobset/releases/download/v0.12.0/manifests.yaml",
     )
-    deployment: ClassVar = Rolled("jobset-system", "jobset-controller-manager")
+    deployment: ClassVar = DeploymentRollout("jobset-system", "jobset-controller-manager")
 
 
 class Trainer(JobOperator):
@@ -76,4 +82,4 @@ class Trainer(JobOperator):
         "--version 2.3.0 --set jobset.install=false --set runtimes.defaultEnabled=true "
         "--namespace kubeflow-system --create-namespace --wait",
     )
-    deployment: ClassVar = Rolled("kubeflow-system", "kubeflow-trainer-controller-manager")
+    deployment: ClassVar = DeploymentRollout("kubeflow-system", "kubeflow-trainer-controller-manager")

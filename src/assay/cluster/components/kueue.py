@@ -10,9 +10,9 @@ from pydantic import Field
 
 from assay.cluster.components.part import (
     Component,
+    ObjectStatus,
     PreparationTarget,
     Requirement,
-    Says,
     UpstreamRelease,
     bare,
 )
@@ -65,4 +65,4 @@ class Kueue(Component):
     def requirements(self, target: PreparationTarget) -> list[Requirement]:
         """That the queue takes jobs, which whoever runs Kueue says."""
         active = ("status", "conditions", "Active")
-        return [Says(VERSION, "LocalQueue", self.queue, active, "True", target.namespace)]
+        return [ObjectStatus(VERSION, "LocalQueue", self.queue, active, "True", target.namespace)]

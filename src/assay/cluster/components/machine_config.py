@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from assay.cluster.components.part import ComponentOptions, PreparationTarget, Requirement, Says, bare
+from assay.cluster.components.part import ComponentOptions, ObjectStatus, PreparationTarget, Requirement, bare
 from assay.launch.kubernetes.order import Manifest
 
 GROUP = "machineconfiguration.openshift.io"
@@ -20,7 +20,7 @@ _POOL_LABEL = "pools.operator.machineconfiguration.openshift.io"
 _NODE_ROLE = "node-role.kubernetes.io"
 
 
-class OfPool(ComponentOptions):
+class PoolOptions(ComponentOptions):
     """What is set for a pool of nodes."""
 
     pool: str = Field(
@@ -32,7 +32,7 @@ class OfPool(ComponentOptions):
         if not target.is_openshift:
             return []
         path = ("status", "conditions", "Updated")
-        return [Says(f"{GROUP}/v1", "MachineConfigPool", self.pool, path, "True")]
+        return [ObjectStatus(f"{GROUP}/v1", "MachineConfigPool", self.pool, path, "True")]
 
 
 def machine_config(

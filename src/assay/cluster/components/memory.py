@@ -6,12 +6,12 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from assay.cluster.components.machine_config import OfPool, machine_config
-from assay.cluster.components.part import Component, NodeFile, Offers, PreparationTarget, Requirement
+from assay.cluster.components.machine_config import PoolOptions, machine_config
+from assay.cluster.components.part import Component, NodeFile, NodeResource, PreparationTarget, Requirement
 from assay.launch.kubernetes.order import Manifest
 
 
-class HugePages(OfPool, Component):
+class HugePages(PoolOptions, Component):
     """Huge pages."""
 
     name: ClassVar = "hugepages"
@@ -40,14 +40,14 @@ class HugePages(OfPool, Component):
 
     def requirements(self, target: PreparationTarget) -> list[Requirement]:
         """That nodes have the pages to give."""
-        return [*self.updated(target), Offers(f"hugepages-{self.size}")]
+        return [*self.updated(target), NodeResource(f"hugepages-{self.size}")]
 
     def _arguments(self) -> tuple[str, ...]:
         size = self.size.removesuffix("i")  # the kernel's 2M is what Kubernetes calls 2Mi
         return (f"default_hugepagesz={size}", f"hugepagesz={size}", f"hugepages={self.count}")
 
 
-class Memlock(OfPool, Component):
+class Memlock(PoolOptions, Component):
     """Locked memory without a limit."""
 
     name: ClassVar = "memlock"

@@ -14,10 +14,10 @@ from assay.cluster.components.nfd import MELLANOX
 from assay.cluster.components.part import (
     Component,
     ComponentOptions,
-    Offers,
+    NodeResource,
+    ObjectStatus,
     PreparationTarget,
     Requirement,
-    Says,
     UpstreamRelease,
     bare,
 )
@@ -55,7 +55,7 @@ class SharedDevice(ComponentOptions):
         return self
 
 
-class NetworkOperator(olm.Subscribed, Component):
+class NetworkOperator(olm.SubscriptionOptions, Component):
     """NVIDIA Network Operator."""
 
     name: ClassVar = "network-operator"
@@ -98,10 +98,10 @@ class NetworkOperator(olm.Subscribed, Component):
     def requirements(self, target: PreparationTarget) -> list[Requirement]:
         """That the operator calls itself ready, and that nodes have each resource to give."""
         first: list[Requirement] = [olm.installed(PACKAGE, SPACE)] if target.is_openshift else []
-        ready = Says(
+        ready = ObjectStatus(
             "mellanox.com/v1alpha1", "NicClusterPolicy", "nic-cluster-policy", ("status", "state"), "ready"
         )
-        return [*first, ready, *(Offers(f"{PREFIX}/{one.resourceName}") for one in self.resources)]
+        return [*first, ready, *(NodeResource(f"{PREFIX}/{one.resourceName}") for one in self.resources)]
 
     def _policy(self) -> Manifest:
         plugin = {

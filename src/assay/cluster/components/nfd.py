@@ -9,7 +9,7 @@ from pydantic import Field
 from assay.cluster.components import olm
 from assay.cluster.components.part import (
     Component,
-    Labelled,
+    NodeLabel,
     PreparationTarget,
     Requirement,
     UpstreamRelease,
@@ -29,7 +29,7 @@ sources:
 """
 
 
-class NodeFeatureDiscovery(olm.Subscribed, Component):
+class NodeFeatureDiscovery(olm.SubscriptionOptions, Component):
     """Node Feature Discovery."""
 
     name: ClassVar = "nfd"
@@ -65,7 +65,7 @@ class NodeFeatureDiscovery(olm.Subscribed, Component):
     def requirements(self, target: PreparationTarget) -> list[Requirement]:
         """The labels, by which everything else finds its nodes."""
         there: list[Requirement] = [olm.installed("nfd", "openshift-nfd")] if target.is_openshift else []
-        return [*there, *(Labelled(_label(_VENDORS[vendor][0]), "true") for vendor in self.vendors)]
+        return [*there, *(NodeLabel(_label(_VENDORS[vendor][0]), "true") for vendor in self.vendors)]
 
 
 _VENDORS = {"nvidia": (NVIDIA, GPU), "mellanox": (MELLANOX, NETWORK)}

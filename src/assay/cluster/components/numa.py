@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from assay.cluster.components.machine_config import GROUP, OfPool, node_selector, pool_selector
+from assay.cluster.components.machine_config import GROUP, PoolOptions, node_selector, pool_selector
 from assay.cluster.components.part import Component, NodeFile, PreparationTarget, Requirement, bare
 from assay.launch.kubernetes.manifests import as_yaml
 from assay.launch.kubernetes.order import Manifest
@@ -16,7 +16,7 @@ CPUS = r"^\d+(-\d+)?(,\d+(-\d+)?)*$"
 DROP_INS = "/etc/kubernetes/kubelet.conf.d"
 
 
-class Numa(OfPool, Component):
+class Numa(PoolOptions, Component):
     """NUMA alignment."""
 
     name: ClassVar = "numa"

@@ -6,14 +6,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from assay.cluster.components.part import ComponentOptions, Says, bare
+from assay.cluster.components.part import ComponentOptions, ObjectStatus, bare
 from assay.launch.kubernetes.order import Manifest
 
 GROUP = "operators.coreos.com"
 CERTIFIED, RED_HAT = "certified-operators", "redhat-operators"
 
 
-class Subscribed(ComponentOptions):
+class SubscriptionOptions(ComponentOptions):
     """What may be said of a subscription."""
 
     approval: Literal["Automatic", "Manual"] = Field(
@@ -48,7 +48,7 @@ def operator(
     ]
 
 
-def installed(package: str, namespace: str) -> Says:
+def installed(package: str, namespace: str) -> ObjectStatus:
     """The subscription's operator runs at the newest version that was approved."""
     path = ("status", "state")
-    return Says(f"{GROUP}/v1alpha1", "Subscription", package, path, "AtLatestKnown", namespace)
+    return ObjectStatus(f"{GROUP}/v1alpha1", "Subscription", package, path, "AtLatestKnown", namespace)

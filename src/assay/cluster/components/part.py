@@ -52,7 +52,7 @@ class NodeFile:
 
 
 @dataclass(frozen=True)
-class Labelled:
+class NodeLabel:
     """Some node bears the label."""
 
     label: str
@@ -60,14 +60,14 @@ class Labelled:
 
 
 @dataclass(frozen=True)
-class Offers:
+class NodeResource:
     """Some node has the resource to give, like `nvidia.com/gpu`."""
 
     resource: str
 
 
 @dataclass(frozen=True)
-class Says:
+class ObjectStatus:
     """An object is there and says so at `path`; a condition is named by its type: `conditions`, `Ready`."""
 
     api_version: str
@@ -79,14 +79,14 @@ class Says:
 
 
 @dataclass(frozen=True)
-class Rolled:
+class DeploymentRollout:
     """A Deployment is there with all its replicas ready."""
 
     namespace: str
     name: str
 
 
-Requirement = Labelled | Offers | Says | Rolled
+Requirement = NodeLabel | NodeResource | ObjectStatus | DeploymentRollout
 
 
 class ComponentOptions(BaseModel):

@@ -7,7 +7,13 @@ from typing import Any
 
 from assay.checks.check import Check
 from assay.cluster.components import Preparation, objects, single
-from assay.cluster.components.part import Labelled, Offers, Requirement, Rolled, Says
+from assay.cluster.components.part import (
+    DeploymentRollout,
+    NodeLabel,
+    NodeResource,
+    ObjectStatus,
+    Requirement,
+)
 from assay.launch.kubernetes.client import NODES, Cluster, Object, Resource
 from assay.launch.kubernetes.order import Manifest
 from assay.launch.kubernetes.quantities import number
@@ -19,7 +25,7 @@ APPLY = "assay cluster prepare SYSTEM --apply"
 def check_all(cluster: Cluster, wanted: Preparation) -> list[tuple[str, Check]]:
     """What was found of each object and requirement, with the name of its part. Changes nothing."""
     asked = {part.name: part.requirements(wanted.target) for part in wanted.parts}
-    of_nodes = any(isinstance(one, Labelled | Offers) for listed in asked.values() for one in listed)
+    of_nodes = any(isinstance(one, NodeLabel | NodeResource) for listed in asked.values() for one in listed)
     nodes = cluster.list(NODES, everywhere=True).items if of_nodes else []
     return [
         (part.name, one)
@@ -33,7 +39,7 @@ def check_all(cluster: Cluster, wanted: Preparation) -> list[tuple[str, Check]]:
 
 def _silent(made: Sequence[Manifest], asked: Sequence[Requirement]) -> list[Manifest]:
     """The objects of which no requirement asks what they say."""
-    said = {(one.kind, one.namespace or "", one.name) for one in asked if isinstance(one, Says)}
+    said = {(one.kind, one.namespace or "", one.name) for one in asked if isinstance(one, ObjectStatus)}
     return [obj for obj in made if objects.name(obj) not in said]
 
 
@@ -56,17 +62,17 @@ def check(cluster: Cluster, required: Requirement, nodes: Sequence[Object]) -> C
     nodes  all of the cluster; asked only where the requirement is Labelled or Offers
     """
     match required:
-        case Labelled():
+        case NodeLabel():
             return _labelled(nodes, required)
-        case Offers():
+        case NodeResource():
             return _offers(nodes, required)
-        case Says():
+        case ObjectStatus():
             return _says(cluster, required)
-        case Rolled():
+        case DeploymentRollout():
             return _rolled(cluster, required)
 
 
-def _labelled(nodes: Sequence[Object], required: Labelled) -> Check:
+def _labelled(nodes: Sequence[Object], required: NodeLabel) -> Check:
     bearing = [node for node in nodes if node["metadata"]["labels"].get(required.label) == required.value]
     name = f"{required.label}={required.value}"
     if bearing:
@@ -80,7 +86,7 @@ def _labelled(nodes: Sequence[Object], required: Labelled) -> Check:
     )
 
 
-def _offers(nodes: Sequence[Object], required: Offers) -> Check:
+def _offers(nodes: Sequence[Object], required: NodeResource) -> Check:
     offered = [number(str(node["status"]["allocatable"].get(required.resource, "0"))) for node in nodes]
     if total := sum(offered):
         some = sum(amount > 0 for amount in offered)
@@ -93,7 +99,7 @@ def _offers(nodes: Sequence[Object], required: Offers) -> Check:
     )
 
 
-def _says(cluster: Cluster, required: Says) -> Check:
+def _says(cluster: Cluster, required: ObjectStatus) -> Check:
     what = f"{required.kind} {required.name}"
     plural = cluster.kinds(required.api_version).get(required.kind)
     if plural is None:
@@ -113,7 +119,7 @@ def _says(cluster: Cluster, required: Says) -> Check:
     return Check(what, "fail", f"{path} is {value or 'not said yet'}; expected {required.value}", remedy)
 
 
-def _rolled(cluster: Cluster, required: Rolled) -> Check:
+def _rolled(cluster: Cluster, required: DeploymentRollout) -> Check:
     what = f"Deployment {required.name} in {required.namespace}"
     found = cluster.within(required.namespace).find(DEPLOYMENTS, required.name)
     if found is None:

@@ -15,9 +15,9 @@ from pydantic import Field, model_validator
 from assay.cluster.components.part import (
     Component,
     ComponentOptions,
+    ObjectStatus,
     PreparationTarget,
     Requirement,
-    Says,
     bare,
 )
 from assay.launch.kubernetes.order import Manifest
@@ -111,7 +111,7 @@ class Storage(Component):
         """Each claim bound; how fast it is read tells `assay doctor SYSTEM --data`."""
         phase = ("status", "phase")
         return [
-            Says("v1", "PersistentVolumeClaim", name, phase, "Bound", target.namespace)
+            ObjectStatus("v1", "PersistentVolumeClaim", name, phase, "Bound", target.namespace)
             for name in self.claims
         ]
 

@@ -22,12 +22,12 @@ from assay.launch import sent, shown, spool
 from assay.launch.batch import standing
 from assay.launch.batch.life import ASK_AT_THE_END_EVERY_S, ASK_EVERY_S, Life, QueueAnswer
 from assay.launch.batch.options import BatchSystem
-from assay.launch.batch.queue import Queue, QueueSilent
+from assay.launch.batch.queue import Queue, QueueSilentError
 from assay.launch.batch.script import NAME, nodes_of
 from assay.launch.batch.shared import SharedJob
 from assay.launch.launcher import Leftover
-from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered
-from assay.shell import ProgramMissing
+from assay.records import Handle, Job, JobState, JobStatus, Output, RenderedJob
+from assay.shell import ProgramMissingError
 
 KILL_WAIT_S = 60.0  # it kills 20 to 30 s after it asked, and may need as long to see that it worked
 System = TypeVar("System", bound=BatchSystem)
@@ -65,7 +65,7 @@ class BatchLauncher(ABC, Generic[System]):
         """Raises InputError for a job that can't be sent."""
         sent.check_task(job, self.system.env)
 
-    def render(self, job: Job) -> Rendered:
+    def render(self, job: Job) -> RenderedJob:
         """The batch script, the keeper's environment, and the command that each rank is started by."""
         self.check(job)
         job = shown.without_secrets(job)
@@ -250,7 +250,7 @@ class BatchLauncher(ABC, Generic[System]):
         begun = self._kept(handle.token).taken_by() is not None
         try:
             asked = QueueAnswer(time.monotonic(), begun, self.queue.ask(number, handle.token))
-        except QueueSilent as error:
+        except QueueSilentError as error:
             asked = QueueAnswer(time.monotonic(), begun, None, error)
         self._asked[number] = asked
         return asked
@@ -300,5 +300,5 @@ def _number(handle: Handle) -> int:
 @contextmanager
 def _unless_silent() -> Iterator[None]:
     """Go on where the batch system gives no answer: what was asked of it is looked at again later."""
-    with suppress(QueueSilent, ProgramMissing):
+    with suppress(QueueSilentError, ProgramMissingError):
         yield

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from assay.launch.batch.queue import QueuedJob, QueueSilent
+from assay.launch.batch.queue import QueuedJob, QueueSilentError
 from assay.launch.batch.shared import SharedJob
 from assay.records import Extent, JobState, JobStatus
 
@@ -29,7 +29,7 @@ class QueueAnswer:
     at: float
     begun: bool
     told: QueuedJob | None
-    silent: QueueSilent | None = None
+    silent: QueueSilentError | None = None
 
     @property
     def goes_on(self) -> bool:

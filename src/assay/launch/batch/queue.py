@@ -10,7 +10,7 @@ from assay.errors import LaunchError
 from assay.records import Extent, JobState
 
 
-class QueueSilent(LaunchError):  # noqa: N818  (named by what is wrong, as its siblings are read)
+class QueueSilentError(LaunchError):
     """The batch system gives no answer: it is down or restarting, or does not let us ask."""
 
 
@@ -94,7 +94,7 @@ class QueuedJob(Protocol):
 
 
 class Queue(Protocol):
-    """A batch system. What takes longer than its patience, and every failure to ask, is `QueueSilent`."""
+    """A batch system. What takes longer than its patience, or can't be asked, is `QueueSilentError`."""
 
     called: ClassVar[str]  # as people call it
     lists: ClassVar[str]  # the command by which people look at their jobs
@@ -103,37 +103,43 @@ class Queue(Protocol):
     def submit(self, directory: Path, script: Path) -> int:
         """Hand in a script to be run in this directory; the job's number.
 
-        Raises PlatformError and JobRefused as `Launcher.submit` does.
+        Raises PlatformError and JobRefusedError as `Launcher.submit` does.
         """
         ...
 
     def ask(self, number: int, token: str) -> QueuedJob | None:
-        """What it says of a job; None where it knows of none. Raises QueueSilent."""
+        """What it says of a job; None where it knows of none. Raises QueueSilentError."""
         ...
 
     def numbers(self, token: str) -> list[int]:
-        """Jobs with this token that it still knows, the newest last. Raises QueueSilent, ProgramMissing."""
+        """Jobs with this token that it still knows, the newest last.
+
+        Raises QueueSilentError, ProgramMissingError.
+        """
         ...
 
     def queued(self) -> list[tuple[int, str, str]]:
         """Number, token and state of each of this user's jobs of Assay's that wait or run.
 
-        Raises QueueSilent, ProgramMissing.
+        Raises QueueSilentError, ProgramMissingError.
         """
         ...
 
     def failed_nodes(self, nodes: str) -> list[str]:
-        """Those of a job's nodes that are down, each with its state. Raises QueueSilent, ProgramMissing."""
+        """Those of a job's nodes that are down, each with its state.
+
+        Raises QueueSilentError, ProgramMissingError.
+        """
         ...
 
     def ask_to_end(self, number: int, token: str) -> None:
-        """Send SIGTERM to the processes of a job. Raises QueueSilent, ProgramMissing."""
+        """Send SIGTERM to the processes of a job. Raises QueueSilentError, ProgramMissingError."""
         ...
 
     def end(self, number: int, token: str) -> None:
-        """Take a job out of the queue, or kill it. Raises QueueSilent, ProgramMissing."""
+        """Take a job out of the queue, or kill it. Raises QueueSilentError, ProgramMissingError."""
         ...
 
     def drop(self, token: str) -> None:
-        """The same for whatever has this token. Raises QueueSilent, ProgramMissing."""
+        """The same for whatever has this token. Raises QueueSilentError, ProgramMissingError."""
         ...

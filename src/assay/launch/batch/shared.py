@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.inputs import read_json
-from assay.launch.kept import KeptJob, joined, leave_only, new_of
+from assay.launch.kept import JobDirectory, joined, leave_only, new_of
 from assay.launch.sent import VARIABLES
 from assay.records import Extent, Handle, JobState, JobStatus, Output
 
@@ -30,13 +30,13 @@ _LAST_LINES = 5
 
 
 @dataclass(frozen=True)
-class SharedJob(KeptJob):
+class SharedJob(JobDirectory):
     """One job's directory on the shared file system."""
 
-    def shares(self) -> list[KeptJob]:
+    def shares(self) -> list[JobDirectory]:
         """What each node's keeper keeps."""
         nodes: int = self.spec()["nodes"]
-        return [KeptJob(self.share(node, nodes)) for node in range(nodes)]
+        return [JobDirectory(self.share(node, nodes)) for node in range(nodes)]
 
     def hosts(self) -> tuple[str, ...]:
         """Name of each node, "" of one whose keeper has not come."""

@@ -43,7 +43,7 @@ class Cause:
         return f"{self.what} ({self.evidence}); {self.remedy}"
 
 
-class Worded:
+class CauseWordings:
     """Causes that last, as they were first worded: their evidence changes from look to look."""
 
     def __init__(self) -> None:

@@ -6,12 +6,12 @@ from assay.errors import InputError
 from assay.launch.kubernetes.choose import choose
 from assay.launch.kubernetes.client import Cluster
 from assay.launch.kubernetes.kinds import JobKind
-from assay.launch.kubernetes.offered import Offered
+from assay.launch.kubernetes.offered import CreatableKinds
 from assay.launch.kubernetes.refusals import ApiError, ApiUnreachableError
 from assay.records import Shape
 
 
-class Chosen:
+class KindChoices:
     """wanted: the option `kind`."""
 
     def __init__(self, wanted: str) -> None:
@@ -32,7 +32,7 @@ class Chosen:
             return ""
         told = [why for _, why in self._asked.values()]
         try:
-            kind, why = choose(self.wanted, shape, Offered(cluster))
+            kind, why = choose(self.wanted, shape, CreatableKinds(cluster))
         except ApiUnreachableError:
             raise
         except (ApiError, InputError) as error:

@@ -17,7 +17,7 @@ from assay.records import JobStatus, Output, from_json, to_json
 
 
 @dataclass(frozen=True)
-class Collected:
+class SpooledJob:
     """A job's directory in the launcher's spool."""
 
     directory: Path

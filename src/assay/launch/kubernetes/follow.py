@@ -10,7 +10,7 @@ from assay.launch.frames import Frame, Joiner
 from assay.launch.kubernetes import facts
 from assay.launch.kubernetes.causes import (
     Cause,
-    Worded,
+    CauseWordings,
     causes,
     no_operator,
     node_lost,
@@ -19,7 +19,7 @@ from assay.launch.kubernetes.causes import (
     too_late,
 )
 from assay.launch.kubernetes.client import EVENTS, Cluster, Object, Resource
-from assay.launch.kubernetes.collected import Collected
+from assay.launch.kubernetes.collected import SpooledJob
 from assay.launch.kubernetes.kinds import JobKind
 from assay.launch.kubernetes.kinds.kind import Ending
 from assay.launch.kubernetes.podlogs import PodLogs
@@ -44,7 +44,7 @@ PODS_ASKED = 4  # whose events are looked at, of all that wait
 
 
 @dataclass(frozen=True)
-class Followed:
+class FollowedJob:
     """One job as its launcher knows it.
 
     name             of its job object; nodes: how many keepers will tell their end
@@ -74,13 +74,13 @@ class Follower:
     waits_for  what it waits for just now, in words; "" where it runs as it should
     """
 
-    def __init__(self, cluster: Cluster, watch: PodWatch, job: Followed, collected: Collected) -> None:
+    def __init__(self, cluster: Cluster, watch: PodWatch, job: FollowedJob, collected: SpooledJob) -> None:
         self.waits_for = ""
         self._cluster, self._watch, self._job, self._collected = cluster, watch, job, collected
         self._logs = PodLogs(cluster)
         self._hindered: list[Cause] = []
         self._lasting: list[Cause] = []  # those of them that are not over by the next look
-        self._worded = Worded()
+        self._worded = CauseWordings()
         self._events: list[Object] = []
         self._ending: Ending | None = None
         self._job_is_gone = self._job_is_removed = self._job_says_something = self._ended_here = False

@@ -16,15 +16,15 @@ from pathlib import Path
 from assay import redact
 from assay.errors import LaunchError, PlatformError
 from assay.launch import outputs, sent, shown
-from assay.launch.check import Checked
+from assay.launch.check import PartCheck
 from assay.launch.kubernetes import client, leftovers
 from assay.launch.kubernetes.causes import causes
-from assay.launch.kubernetes.chosen import Chosen
+from assay.launch.kubernetes.chosen import KindChoices
 from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, Cluster, Object
-from assay.launch.kubernetes.collected import Collected
+from assay.launch.kubernetes.collected import SpooledJob
 from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.ending import end
-from assay.launch.kubernetes.follow import Followed, Follower
+from assay.launch.kubernetes.follow import FollowedJob, Follower
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.manifests import Manifests, render
 from assay.launch.kubernetes.options import KubernetesSystem, with_host_python
@@ -34,8 +34,8 @@ from assay.launch.kubernetes.scheduling import nodes_of
 from assay.launch.kubernetes.standing import REMOVED
 from assay.launch.kubernetes.validate import checked
 from assay.launch.kubernetes.watch import watch_of
-from assay.launch.launcher import JobRefused, Leftover
-from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered, Scalar, Shape
+from assay.launch.launcher import JobRefusedError, Leftover
+from assay.records import Handle, Job, JobState, JobStatus, Output, RenderedJob, Scalar, Shape
 
 SUBMISSION, GIVEN_UP = "assay.dev/submission", "assay.dev/given-up"
 KIND, NODES, PODS_OF_JOB = "assay.dev/kind", "assay.dev/nodes", "assay.dev/pods"
@@ -52,22 +52,22 @@ class KubernetesLauncher:
         self.system = with_host_python(system)
         self.spool = spool.absolute()
         self._following: dict[str, Follower] = {}
-        self._chosen = Chosen(system.kind)
+        self._chosen = KindChoices(system.kind)
 
     def choose(self, shape: Shape) -> str:
         """Which kind `auto` becomes on this cluster."""
         return "" if self.system.kind != "auto" else self._chosen.ask(shape, self._cluster())
 
-    def render(self, job: Job) -> Rendered:
+    def render(self, job: Job) -> RenderedJob:
         """The manifests as `kubectl apply -f -` takes them; of `kind: auto`, which and why, as a comment."""
         job = shown.without_secrets(replace(job, token=SHOWN_TOKEN))
         system = self.system.model_copy(update={"env": redact.redacted(self.system.env)})
         manifests = render(job, system, self._chosen.kind(job.shape)).yaml()
         env = sent.variables(job, system.env)
         files = {file.name: f"sha256:{file.sha256}" for file in job.task.files}
-        return Rendered(self._chosen.comment(job.shape) + redact.text(manifests), env, files, whole=True)
+        return RenderedJob(self._chosen.comment(job.shape) + redact.text(manifests), env, files, whole=True)
 
-    def check(self, job: Job) -> Iterator[Checked]:
+    def check(self, job: Job) -> Iterator[PartCheck]:
         """What the API server says of each object, sent as a dry run."""
         self.choose(job.shape)
         return checked(self._cluster(), self._manifests(replace(job, token=SHOWN_TOKEN)))
@@ -79,7 +79,7 @@ class KubernetesLauncher:
         except PlatformError:
             raise
         except ApiError as error:
-            raise JobRefused(str(error), extent_of(error)) from error
+            raise JobRefusedError(str(error), extent_of(error)) from error
 
     def _make(self, job: Job) -> Handle:
         manifests, kind, cluster = self._manifests(job), self._chosen.kind(job.shape), self._cluster()
@@ -215,12 +215,12 @@ class KubernetesLauncher:
     def _cluster_of(self, handle: Handle) -> Cluster:
         return connect(str(handle.data["context"]), str(handle.data["namespace"]))
 
-    def _collected(self, token: str) -> Collected:
+    def _collected(self, token: str) -> SpooledJob:
         if TOKEN.fullmatch(token) is None:
             raise ValueError(
                 f"{token!r} is not a token: at most 63 letters, digits, dots, dashes, underscores"
             )
-        return Collected(self.spool / token)
+        return SpooledJob(self.spool / token)
 
     def _handle(self, cluster: Cluster, token: str, told: Mapping[str, str]) -> Handle:
         data: dict[str, Scalar] = {
@@ -233,11 +233,11 @@ class KubernetesLauncher:
         }
         return Handle(self.name, token, data)
 
-    def _followed(self, handle: Handle) -> Followed:
+    def _followed(self, handle: Handle) -> FollowedJob:
         nodes, hosts, pods = (int(str(handle.data[name])) for name in ("nodes", "hosts", "pods"))
         kind = KINDS[str(handle.data["kind"])]
         name, limit_s = name_of(handle.token), self.system.start_timeout
-        return Followed(handle.token, name, nodes, hosts, pods, kind, limit_s, lambda: self._end(handle))
+        return FollowedJob(handle.token, name, nodes, hosts, pods, kind, limit_s, lambda: self._end(handle))
 
     # How it stands
 

@@ -8,7 +8,7 @@ from assay.launch.kubernetes.client import Cluster
 
 
 @dataclass(frozen=True)
-class Offered:
+class CreatableKinds:
     """`("batch/v1", "jobs") in Offered(cluster)`: the cluster knows it, and this user may create it.
 
     Raises ApiError where the cluster does not say.

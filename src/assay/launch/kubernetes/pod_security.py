@@ -27,7 +27,7 @@ RESTRICTED_VOLUMES = {
 
 
 @dataclass(frozen=True)
-class Ask:
+class PrivilegeRequest:
     """One thing that a pod asks for, and the strictest level that still allows it."""
 
     what: str
@@ -49,7 +49,7 @@ def template_of(options: KubernetesSystem) -> dict[str, Any]:
     return template
 
 
-def asks(spec: dict[str, Any]) -> tuple[Ask, ...]:
+def asks(spec: dict[str, Any]) -> tuple[PrivilegeRequest, ...]:
     """All that keeps a pod from the level `restricted`."""
     return (
         *_of_pod(spec),
@@ -67,34 +67,38 @@ def capabilities(spec: dict[str, Any]) -> tuple[str, ...]:
     return tuple(sorted({name for one in spec["containers"] for name in _capabilities(one).get("add", ())}))
 
 
-def _of_pod(spec: dict[str, Any]) -> Iterator[Ask]:
+def _of_pod(spec: dict[str, Any]) -> Iterator[PrivilegeRequest]:
     for field in ("hostNetwork", "hostPID", "hostIPC"):
         if spec.get(field):
-            yield Ask(field, "privileged")
+            yield PrivilegeRequest(field, "privileged")
     for volume in spec.get("volumes", ()):
         if "hostPath" in volume:
-            yield Ask(f"hostPath {volume['hostPath']['path']}", "privileged")
+            yield PrivilegeRequest(f"hostPath {volume['hostPath']['path']}", "privileged")
         elif not (volume.keys() - {"name"}) <= RESTRICTED_VOLUMES:
-            yield Ask(f"a volume of {', '.join(volume.keys() - {'name'})}", "baseline")
+            yield PrivilegeRequest(f"a volume of {', '.join(volume.keys() - {'name'})}", "baseline")
 
 
-def _of_container(container: dict[str, Any], spec: dict[str, Any]) -> Iterator[Ask]:
+def _of_container(container: dict[str, Any], spec: dict[str, Any]) -> Iterator[PrivilegeRequest]:
     own, pod = container.get("securityContext", {}), spec.get("securityContext", {})
     if own.get("privileged"):
-        yield Ask("privileged containers", "privileged")
+        yield PrivilegeRequest("privileged containers", "privileged")
     for name in _capabilities(container).get("add", ()):
         if name not in RESTRICTED_CAPABILITIES:
-            yield Ask(f"capability {name}", "baseline" if name in BASELINE_CAPABILITIES else "privileged")
+            yield PrivilegeRequest(
+                f"capability {name}", "baseline" if name in BASELINE_CAPABILITIES else "privileged"
+            )
     if "ALL" not in _capabilities(container).get("drop", ()):
-        yield Ask("the capabilities that a container has by itself", "baseline")
+        yield PrivilegeRequest("the capabilities that a container has by itself", "baseline")
     if own.get("allowPrivilegeEscalation") is not False:
-        yield Ask("privilege escalation", "baseline")
+        yield PrivilegeRequest("privilege escalation", "baseline")
     both = {**pod, **own}
     if both.get("runAsNonRoot") is not True or both.get("runAsUser") == 0:
-        yield Ask("a user that may be root", "baseline")
+        yield PrivilegeRequest("a user that may be root", "baseline")
     seccomp = both.get("seccompProfile", {}).get("type", "none")
     if seccomp not in ("RuntimeDefault", "Localhost"):
-        yield Ask(f"seccomp profile {seccomp}", "privileged" if seccomp == "Unconfined" else "baseline")
+        yield PrivilegeRequest(
+            f"seccomp profile {seccomp}", "privileged" if seccomp == "Unconfined" else "baseline"
+        )
 
 
 def _capabilities(container: dict[str, Any]) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from assay.launch.frames import Frame, FrameReader, Said
+from assay.launch.frames import Frame, FrameReader, PlainLine
 from assay.launch.kubernetes.client import Cluster, Object
 from assay.launch.kubernetes.refusals import ApiError, NotFoundError
 from assay.launch.kubernetes.wire import Stream
@@ -125,7 +125,7 @@ class PodLogs:
     def _framed(self, log: PodLog, data: bytes) -> Iterator[Frame]:
         log.tries, log.trouble = 0, ""
         for item in log.reader.feed(data):
-            if isinstance(item, Said):
+            if isinstance(item, PlainLine):
                 if item.line.startswith(UNKEPT):
                     log.unkept = item.line.decode(errors="replace").removeprefix("assay: ")
                 elif item.line.startswith(WAITS):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from assay.launch.check import Checked
+from assay.launch.check import PartCheck
 from assay.launch.kubernetes.client import Cluster
 from assay.launch.kubernetes.manifests import Manifests
 from assay.launch.kubernetes.order import Manifest
 from assay.launch.kubernetes.refusals import ApiError, ApiUnreachableError
 
 
-def checked(cluster: Cluster, manifests: Manifests) -> Iterator[Checked]:
+def checked(cluster: Cluster, manifests: Manifests) -> Iterator[PartCheck]:
     """One for each object, and one for a pod of each template: what admits pods sees no job.
 
     Admission of pods is quota, limit ranges, Pod Security, SecurityContextConstraints, webhooks.
@@ -24,9 +24,9 @@ def checked(cluster: Cluster, manifests: Manifests) -> Iterator[Checked]:
         except ApiUnreachableError:
             raise
         except ApiError as error:
-            yield Checked(name, str(error))
+            yield PartCheck(name, str(error))
         else:
-            yield Checked(name, None)
+            yield PartCheck(name, None)
 
 
 def _pods(manifests: Manifests) -> Iterator[Manifest]:

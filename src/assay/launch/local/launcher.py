@@ -17,10 +17,10 @@ from pathlib import Path
 from assay import payload_files
 from assay.errors import InputError, LaunchError, OptionsError, Problem
 from assay.launch import processes, sent, shown, spool
-from assay.launch.kept import KeptJob, not_taken
+from assay.launch.kept import JobDirectory, not_taken
 from assay.launch.launcher import Leftover
 from assay.launch.local.options import LocalSystem
-from assay.records import Handle, Job, JobState, JobStatus, Output, Rendered
+from assay.records import Handle, Job, JobState, JobStatus, Output, RenderedJob
 
 KILL_PATIENCE_S = 10.0
 
@@ -35,7 +35,7 @@ class LocalLauncher:
         self.spool = directory.absolute()
         self.jobs = spool.Spool(self.spool)
 
-    def render(self, job: Job) -> Rendered:
+    def render(self, job: Job) -> RenderedJob:
         """The command of each rank; what differs from rank to rank or run to run in angle brackets."""
         spool.check_one_node(job, self.name, self.system.env)
         job = shown.without_secrets(job)
@@ -137,7 +137,7 @@ class LocalLauncher:
         keeper = self.jobs.job(token).keeper()
         return None if keeper is None else Handle(self.name, token, asdict(keeper))
 
-    def _end_rest(self, job: KeptJob) -> None:
+    def _end_rest(self, job: JobDirectory) -> None:
         """Ranks die with their keeper, what they started may not; one that succeeded has left nothing."""
         ended = job.ended()
         if ended is None or ended.state is not JobState.SUCCEEDED or ended.cause:
@@ -156,7 +156,7 @@ class LocalLauncher:
     def _write(self, job: Job, directory: Path) -> None:
         system = self.system
         spool.write(
-            KeptJob(directory),
+            JobDirectory(directory),
             job,
             python=self._python(),
             env=system.env,

@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 
 from assay import shell
 from assay.errors import PlatformError
-from assay.launch.batch.queue import QueueSilent
+from assay.launch.batch.queue import QueueSilentError
 from assay.launch.batch.script import EXIT_NOT_OURS, EXIT_NOT_VISIBLE, NAME
-from assay.launch.launcher import JobRefused
+from assay.launch.launcher import JobRefusedError
 from assay.launch.lsf.refusals import extent_of, hopeless
 from assay.launch.lsf.script import EXIT_OTHER_HOSTS
 from assay.records import Extent, JobState
-from assay.shell import ProgramMissing
+from assay.shell import ProgramMissingError
 
 ASK_TIMEOUT_S = 30.0
 # Source: bjobs(1), STAT
@@ -161,14 +161,14 @@ class Lsf:
     ends: ClassVar[str] = "bkill"
 
     def run(self, *argv: str, stdin: Path | None = None) -> shell.CompletedCommand:
-        """One of its commands. Raises ProgramMissing, and QueueSilent where it does not come back.
+        """One of its commands. Raises ProgramMissingError, and QueueSilentError where it does not come back.
 
         While LSF is down, its commands wait for it: `LSF is down. Please wait ...`.
         """
         try:
             return shell.run(argv, stdin=stdin or "", timeout_s=ASK_TIMEOUT_S)
-        except shell.CommandTimeout as error:
-            raise QueueSilent(f"LSF does not answer: {error}") from error
+        except shell.CommandTimeoutError as error:
+            raise QueueSilentError(f"LSF does not answer: {error}") from error
 
     def records(self, *argv: str) -> list[Mapping[str, str]]:
         """What a command tells as JSON, without what it says is not there. Raises as `run`."""
@@ -178,18 +178,18 @@ class Lsf:
             if _NONE.search(said.stderr or said.stdout):
                 return []
             words = " ".join((said.stderr.strip() or said.stdout.strip()).split())
-            raise QueueSilent(f"LSF does not answer: {argv[0]}: {words or said.exit_code}")
+            raise QueueSilentError(f"LSF does not answer: {argv[0]}: {words or said.exit_code}")
         try:
             found = json.loads(brace + text)["RECORDS"]
         except (ValueError, KeyError, TypeError) as error:
-            raise QueueSilent(f"LSF does not answer: {argv[0]}: {said.stdout.strip()[:200]}") from error
+            raise QueueSilentError(f"LSF does not answer: {argv[0]}: {said.stdout.strip()[:200]}") from error
         return [record for record in found if "ERROR" not in record]
 
     def submit(self, directory: Path, script: Path) -> int:
         """Hand in a script to be run in this directory; the job's number."""
         try:
             said = self.run("bsub", "-cwd", str(directory), stdin=script)
-        except (QueueSilent, ProgramMissing) as error:
+        except (QueueSilentError, ProgramMissingError) as error:
             raise PlatformError(f"bsub: {error}") from error
         found = _SUBMITTED.search(said.stdout + said.stderr)
         if found is not None:
@@ -198,7 +198,7 @@ class Lsf:
         extent = extent_of(why)
         if extent is Extent.PLATFORM:
             raise PlatformError(f"bsub refused the job: {why}")
-        raise JobRefused(f"bsub refused the job: {why}", extent)
+        raise JobRefusedError(f"bsub refused the job: {why}", extent)
 
     def ask(self, number: int, token: str) -> LsfJob | None:
         """What it says of a job; None where it knows of none of this number and token."""
@@ -252,10 +252,10 @@ class Lsf:
         """What bhist tells of a job that bjobs has forgotten, an hour after its end (CLEAN_PERIOD)."""
         try:
             said = self.run("bhist", "-n", "0", "-l", str(number))
-        except ProgramMissing:
+        except ProgramMissingError:
             return None
         if not said.ok and not _NONE.search(said.stderr or said.stdout):
-            raise QueueSilent(f"LSF does not answer: bhist: {said.stderr.strip() or said.exit_code}")
+            raise QueueSilentError(f"LSF does not answer: bhist: {said.stderr.strip() or said.exit_code}")
         return from_history(said.stdout, number, token)
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from assay.errors import InputError
 from assay.launch.batch.doctor_job import tried_out
-from assay.launch.batch.queue import QueueSilent
+from assay.launch.batch.queue import QueueSilentError
 from assay.launch.lsf.commands import AWAY, Lsf
 from assay.launch.lsf.launcher import LsfLauncher
 from assay.launch.lsf.members import hosts_of
 from assay.launch.lsf.options import LsfSystem
 from assay.records import Scalar
-from assay.shell import ProgramMissing
+from assay.shell import ProgramMissingError
 
 COMMANDS = ("bsub", "bjobs", "bkill", "bhosts", "bqueues", "lsid")
 _FREE = {"ok"}
@@ -41,7 +41,7 @@ def facts_of(
             return facts, {}
         facts |= _queue(lsf, system.queue)
         facts |= _hosts(lsf, system)
-    except QueueSilent as error:
+    except QueueSilentError as error:
         return {**facts, "lsf.silent": str(error)}, {}
     nodes = 2 if int(str(facts.get("hosts.free", 0))) >= 2 else 1
     tried, seen = tried_out(lambda spool: LsfLauncher(system, spool), directory, nodes, data)
@@ -51,9 +51,9 @@ def facts_of(
 def _there(lsf: Lsf, name: str) -> bool:
     try:
         lsf.run(name, "-V")
-    except ProgramMissing:
+    except ProgramMissingError:
         return False
-    except QueueSilent:
+    except QueueSilentError:
         return True
     return True
 
@@ -70,7 +70,7 @@ def _cluster(lsf: Lsf) -> Iterator[tuple[str, Scalar]]:
     yield "lsf.cluster", name[1]
     try:
         lsf.queued()
-    except QueueSilent as error:
+    except QueueSilentError as error:
         yield "lsf.json_error", str(error)
 
 

@@ -16,7 +16,10 @@ _SELECT = re.compile(r"select\s*\[[^\]]*\]")
 
 
 def members(system: LsfSystem, query: NodeQuery) -> list[Member]:
-    """The hosts by name. Raises InputError for what LSF can't tell, QueueSilent where it does not answer."""
+    """The hosts by name.
+
+    Raises InputError for what LSF can't tell, QueueSilentError where it does not answer.
+    """
     if query.by:
         raise InputError(
             f"--by {query.by}: LSF tells nothing that hosts share; leave it out, or name with --nodes those "

@@ -58,7 +58,7 @@ class Engine:
         """
         try:
             return shell.run([self.program, *arguments], timeout_s=ANSWER_S, cwd=Path(tempfile.gettempdir()))
-        except shell.ProgramMissing as error:
+        except shell.ProgramMissingError as error:
             remedy = INSTALL[self.program]
             raise PlatformError(f"{self.program} is not installed on this machine: {remedy}") from error
 

@@ -16,12 +16,12 @@ from pathlib import Path
 from assay import payload_files
 from assay.errors import InputError, LaunchError, OptionsError, PlatformError, Problem
 from assay.launch import processes, sent, shown, spool
-from assay.launch.kept import Keeper, KeptJob, not_taken
-from assay.launch.launcher import JobLost, JobRefused, Leftover
+from assay.launch.kept import JobDirectory, Keeper, not_taken
+from assay.launch.launcher import JobLostError, JobRefusedError, Leftover
 from assay.launch.podman import options, refusals
 from assay.launch.podman.engine import Container, Engine
 from assay.launch.podman.options import ContainerSystem
-from assay.records import Extent, Handle, Job, JobState, JobStatus, Output, Rendered
+from assay.records import Extent, Handle, Job, JobState, JobStatus, Output, RenderedJob
 
 TOKEN_LABEL = "assay.dev/token"  # noqa: S105  (the job's name)
 _LOOK_S = 0.02
@@ -38,7 +38,7 @@ class PodmanLauncher:
         self.engine = Engine(program)
         self._seen: dict[str, Container] = {}  # token → its container, as last seen running
 
-    def render(self, job: Job) -> Rendered:
+    def render(self, job: Job) -> RenderedJob:
         """The command that starts the container, then what each rank runs in it."""
         self._check(job)
         job = shown.without_secrets(job)
@@ -164,7 +164,7 @@ class PodmanLauncher:
             return PlatformError(str(why))
         cwd = job.task.cwd
         own = self.system.image is None or (cwd is not None and cwd in str(why))
-        return JobRefused(str(why), Extent.BENCHMARK if own else why.extent)
+        return JobRefusedError(str(why), Extent.BENCHMARK if own else why.extent)
 
     def _run(self, job: Job, token: str, directory: str) -> list[str]:
         """The command line that starts the job's container."""
@@ -218,14 +218,14 @@ class PodmanLauncher:
         name = _container(job.token)
         seen, answer = self.engine.container(name), self.engine.ask("logs", name)
         if seen is None:
-            return JobLost(f"container {name} was removed before its keeper took the job")
+            return JobLostError(f"container {name} was removed before its keeper took the job")
         said = " ".join((answer.stdout + answer.stderr).strip().splitlines()[-3:])
         why = not_taken(seen.exit_code, said, spool.KEEPER_START_S)
-        if isinstance(why, JobLost):
+        if isinstance(why, JobLostError):
             return why
         return self._refused(job, refusals.Refusal("the job's keeper did not take the job", said))
 
-    def _lost(self, kept: KeptJob, lost: JobStatus, seen: Container | None) -> JobStatus:
+    def _lost(self, kept: JobDirectory, lost: JobStatus, seen: Container | None) -> JobStatus:
         """A job whose keeper left no word, from what the engine says of its container."""
         token = kept.directory.name
         if seen is None:

@@ -15,7 +15,7 @@ from assay.launch.slurm.options import SlurmSystem
 from assay.launch.slurm.script import batch_script
 from assay.launch.slurm.states import Slurm
 from assay.records import Scalar
-from assay.shell import CompletedCommand, ProgramMissing
+from assay.shell import CompletedCommand, ProgramMissingError
 
 COMMANDS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
 
@@ -53,7 +53,7 @@ def facts_of(
 def _there(slurm: Slurm, name: str) -> bool:
     try:
         slurm.run(name, "--version")
-    except ProgramMissing:
+    except ProgramMissingError:
         return False
     return True
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from assay.errors import InputError
-from assay.launch.batch.queue import QueueSilent
+from assay.launch.batch.queue import QueueSilentError
 from assay.launch.nodes import Member, NodeQuery, chosen
 from assay.launch.slurm.options import SlurmSystem
 from assay.launch.slurm.states import Slurm
@@ -22,7 +22,7 @@ _ALL_OF = re.compile(r"[A-Za-z0-9_.:+-]+(&[A-Za-z0-9_.:+-]+)*")
 def members(system: SlurmSystem, query: NodeQuery) -> list[Member]:
     """The nodes by name.
 
-    Raises InputError for a system whose nodes Slurm can't tell, QueueSilent where it does not answer.
+    Raises InputError for a system whose nodes Slurm can't tell, QueueSilentError where it does not answer.
     """
     slurm, by = Slurm(system.cluster), query.by
     if by and by != SWITCH:
@@ -90,5 +90,5 @@ def _hosts(slurm: Slurm, nodes: str) -> list[str]:
 def _said(slurm: Slurm, *argv: str) -> list[str]:
     said = slurm.run(*argv)
     if not said.ok:
-        raise QueueSilent(f"Slurm does not answer: {argv[0]}: {said.stderr.strip() or said.exit_code}")
+        raise QueueSilentError(f"Slurm does not answer: {argv[0]}: {said.stderr.strip() or said.exit_code}")
     return [line.strip() for line in said.stdout.splitlines() if line.strip()]

@@ -16,13 +16,13 @@ from typing import ClassVar
 
 from assay import shell
 from assay.errors import PlatformError
-from assay.launch.batch.queue import QueueSilent
+from assay.launch.batch.queue import QueueSilentError
 from assay.launch.batch.script import EXIT_NOT_OURS, EXIT_NOT_VISIBLE, NAME
 from assay.launch.batch.standing import why_over, why_stopped
-from assay.launch.launcher import JobRefused
+from assay.launch.launcher import JobRefusedError
 from assay.launch.slurm.refusals import HOPELESS, extent_of
 from assay.records import Extent, JobState
-from assay.shell import ProgramMissing
+from assay.shell import ProgramMissingError
 
 ASK_TIMEOUT_S = 30.0
 # Source: squeue(1), JOB STATE CODES; every other state is final
@@ -165,7 +165,7 @@ class Slurm:
         """Hand in a script to be run in this directory; the job's number."""
         try:
             said = self.run("sbatch", "--parsable", f"--chdir={directory}", str(script))
-        except (QueueSilent, ProgramMissing) as error:
+        except (QueueSilentError, ProgramMissingError) as error:
             raise PlatformError(f"sbatch: {error}") from error
         found = _SUBMITTED.fullmatch(said.stdout.strip()) if said.ok else None
         if found is not None:
@@ -174,7 +174,7 @@ class Slurm:
         extent = extent_of(why)
         if extent is Extent.PLATFORM:
             raise PlatformError(f"sbatch refused the job: {why}")
-        raise JobRefused(f"sbatch refused the job: {why}", extent)
+        raise JobRefusedError(f"sbatch refused the job: {why}", extent)
 
     def ask_to_end(self, number: int, _token: str) -> None:
         """Have SIGTERM sent to the processes of a job."""
@@ -189,27 +189,30 @@ class Slurm:
         self.run("scancel", "--quiet", f"--name={NAME}{token}")
 
     def run(self, *argv: str) -> shell.CompletedCommand:
-        """One of its commands. Raises ProgramMissing, and QueueSilent where it does not come back."""
+        """One of its commands.
+
+        Raises ProgramMissingError, and QueueSilentError where it does not come back.
+        """
         env: Mapping[str, str] = {"SLURM_CLUSTERS": self.cluster} if self.cluster else {}
         try:
             return shell.run(argv, env=env, timeout_s=ASK_TIMEOUT_S)
-        except shell.CommandTimeout as error:
-            raise QueueSilent(f"Slurm does not answer: {error}") from error
+        except shell.CommandTimeoutError as error:
+            raise QueueSilentError(f"Slurm does not answer: {error}") from error
 
     def ask(self, job_id: int, _token: str) -> SlurmJob | None:
         """What it says of a job; None where it knows of none of this number.
 
-        Raises QueueSilent where nothing that could know answers.
+        Raises QueueSilentError where nothing that could know answers.
         """
-        silent: QueueSilent | None = None
+        silent: QueueSilentError | None = None
         sources: tuple[Callable[[int], SlurmJob | None], ...] = (self._scontrol, self._squeue, self._sacct)
         for source in sources:
             try:
                 told = source(job_id)
-            except ProgramMissing as error:
-                silent = silent or QueueSilent(f"a command of Slurm is missing here: {error}")
+            except ProgramMissingError as error:
+                silent = silent or QueueSilentError(f"a command of Slurm is missing here: {error}")
                 continue
-            except QueueSilent as error:
+            except QueueSilentError as error:
                 silent = error
                 continue
             if told is not None:
@@ -221,7 +224,7 @@ class Slurm:
     def numbers(self, token: str) -> list[int]:
         """Jobs with this token that it still knows, the newest last; those that wait or run at least.
 
-        Raises QueueSilent, ProgramMissing.
+        Raises QueueSilentError, ProgramMissingError.
         """
         said = self.run("squeue", "--noheader", "--states=all", f"--name={NAME}{token}", "--format=%A")
         return sorted(int(line) for line in _lines(said))
@@ -229,7 +232,7 @@ class Slurm:
     def queued(self) -> list[tuple[int, str, str]]:
         """Number, token and state of each of this user's jobs of Assay's that wait or run.
 
-        Raises QueueSilent, ProgramMissing.
+        Raises QueueSilentError, ProgramMissingError.
         """
         said = self.run("squeue", "--noheader", f"--user={getpass.getuser()}", "--format=%A|%T|%j")
         entries = (line.strip().split("|", 2) for line in _lines(said))
@@ -268,7 +271,10 @@ class Slurm:
         return SlurmJob(state.split()[0], reason, "" if nodes == "None assigned" else nodes, exit_code)
 
     def failed_nodes(self, nodes: str) -> list[str]:
-        """Those of these nodes that are down or don't answer, each with its state. Raises QueueSilent."""
+        """Those of these nodes that are down or don't answer, each with its state.
+
+        Raises QueueSilentError.
+        """
         said = self.run("sinfo", "--noheader", "--Node", f"--nodes={nodes}", "--format=%N|%T")
         found = sorted({tuple(line.split("|")) for line in _lines(said)})
         return [f"{name} ({state})" for name, state in found if re.search(r"down|fail|\*$", state)]
@@ -280,9 +286,9 @@ def _order(fields: list[str]) -> tuple[str, str, str]:
 
 
 def _lines(said: shell.CompletedCommand) -> list[str]:
-    """What a command printed; nothing for an unknown job. Raises QueueSilent for every other failure."""
+    """What a command printed; nothing for an unknown job. Raises QueueSilentError for every other failure."""
     if said.ok:
         return [line for line in said.stdout.splitlines() if line.strip()]
     if _UNKNOWN_JOB in said.stderr or _NO_ACCOUNTING in said.stderr:
         return []
-    raise QueueSilent(f"Slurm does not answer: {said.argv[0]}: {said.stderr.strip() or said.exit_code}")
+    raise QueueSilentError(f"Slurm does not answer: {said.argv[0]}: {said.stderr.strip() or said.exit_code}")

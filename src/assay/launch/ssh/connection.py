@@ -17,7 +17,7 @@ from typing import Any
 from assay import payload_files, shell
 from assay.errors import LaunchError, PlatformError
 from assay.launch.frames import Frame, FrameReader
-from assay.launch.launcher import JobRefused
+from assay.launch.launcher import JobRefusedError
 from assay.launch.ssh import refusals
 from assay.launch.ssh.options import SshSystem
 from assay.records import Extent
@@ -67,7 +67,7 @@ class Connection:
         if done.exit_code == UNREACHABLE_EXIT:
             raise HostUnreachableError(refusals.unreachable(self.host, done.stderr))
         if MARK not in done.stdout:
-            raise JobRefused(refusals.no_answer(self.host, self.system.python, done), Extent.SYSTEM)
+            raise JobRefusedError(refusals.no_answer(self.host, self.system.python, done), Extent.SYSTEM)
         return _answer(self.host, done.stdout)
 
     def argv(self, command: Sequence[str]) -> list[str]:
@@ -138,11 +138,11 @@ def _sources() -> str:
 def _run(argv: Sequence[str], timeout_s: float, stdin: bytes = b"") -> shell.CompletedCommand:
     try:
         return shell.run(argv, timeout_s=timeout_s, stdin=stdin)
-    except shell.ProgramMissing as error:
+    except shell.ProgramMissingError as error:
         raise PlatformError(
             "ssh is not installed on this machine: as root, apt-get install openssh-client"
         ) from error
-    except shell.CommandTimeout as error:
+    except shell.CommandTimeoutError as error:
         raise HostUnreachableError(str(error)) from error
 
 
@@ -150,7 +150,7 @@ def _answer(host: str, said: str) -> Any:
     _, _, line = said.rpartition(MARK)
     answer = json.loads(line.splitlines()[0])
     if "error" in answer:
-        raise JobRefused(refusals.refused(host, answer["error"]), Extent.SYSTEM)
+        raise JobRefusedError(refusals.refused(host, answer["error"]), Extent.SYSTEM)
     return answer
 
 

@@ -26,13 +26,13 @@ from assay import payload_files
 from assay.errors import LaunchError, OptionsError, PlatformError, Problem
 from assay.launch import outputs, sent, shown
 from assay.launch.kept import by_whom, job_status, joined, not_taken
-from assay.launch.launcher import JobLost, JobRefused, Leftover
+from assay.launch.launcher import JobLostError, JobRefusedError, Leftover
 from assay.launch.spool import TOKEN
 from assay.launch.ssh import clocks
 from assay.launch.ssh.connection import Connection, HostUnreachableError
 from assay.launch.ssh.listener import Listener
 from assay.launch.ssh.options import SshSystem
-from assay.records import Extent, Handle, Job, JobState, JobStatus, Output, Rendered, Scalar
+from assay.records import Extent, Handle, Job, JobState, JobStatus, Output, RenderedJob, Scalar
 
 T = TypeVar("T")
 LOOK_EVERY_S = 0.1
@@ -54,7 +54,7 @@ class SshLauncher:
         self._ends: dict[str, dict[int, Mapping[str, Any]]] = {}  # token → node → its `ended.json`
         self._clocks: dict[str, Mapping[str, Scalar]] = {}
 
-    def render(self, job: Job) -> Rendered:
+    def render(self, job: Job) -> RenderedJob:
         """What starts the keepers, then what each rank runs."""
         nodes = self._nodes(job)
         job = shown.without_secrets(job)
@@ -99,10 +99,10 @@ class SshLauncher:
         except LaunchError as error:
             left = "".join(on_each(lambda node: self._left_of(job.token, node), laid))
             words = f"job {job.token} was not started: {error}{left}"
-            if isinstance(error, PlatformError | JobLost):
+            if isinstance(error, PlatformError | JobLostError):
                 raise type(error)(words) from error
-            extent = error.extent if isinstance(error, JobRefused) else Extent.POINT
-            raise JobRefused(words, extent) from error
+            extent = error.extent if isinstance(error, JobRefusedError) else Extent.POINT
+            raise JobRefusedError(words, extent) from error
         return self._handle(job.token, nodes, job.timeout_s + self.system.grace)
 
     def find(self, token: str) -> Handle | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.analyse.confusion import Confused, Evaluated, cells, evaluated
+from assay.analyse.confusion import Misclassification, PointConfusion, cells, evaluated
 from assay.records import Result
 from assay.report import figures
 from assay.report.charts.chart import Chart, listed
@@ -21,7 +21,7 @@ def confusion(sides: Mapping[str, Sequence[Result]]) -> list[Chart]:
     return [_matrix(side, found) for side, results in sides.items() for found in evaluated(results)]
 
 
-def _matrix(side: str, found: Evaluated) -> Chart:
+def _matrix(side: str, found: PointConfusion) -> Chart:
     """True classes down, predicted ones across; those that neither occur nor are predicted are left out."""
     every = cells(found.matrix)
     true = list(dict.fromkeys(cell.true for cell in every))
@@ -47,7 +47,7 @@ def _matrix(side: str, found: Evaluated) -> Chart:
     )
 
 
-def _cell(cell: Confused) -> dict[str, Any]:
+def _cell(cell: Misclassification) -> dict[str, Any]:
     return {
         "row": cell.true,
         "column": cell.predicted,

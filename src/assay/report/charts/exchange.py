@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from assay.analyse.exchange.curves import AtSize, ExchangeCurve
+from assay.analyse.exchange.curves import ExchangeCurve, ExchangePoint
 from assay.analyse.statistics.bands import CurveVerdict, band, size_of
 from assay.records import Estimate
 from assay.report import figures
@@ -116,7 +116,7 @@ def _name(curve: ExchangeCurve, group: Sequence[ExchangeCurve]) -> str:
     return ", ".join(filter(None, (curve.system, own)))
 
 
-def _value(point: AtSize, metric: Metric) -> Estimate:
+def _value(point: ExchangePoint, metric: Metric) -> Estimate:
     return point.busbw if metric == "busbw" else point.latency
 
 

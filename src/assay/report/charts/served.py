@@ -44,7 +44,7 @@ _USERS = _Load("users", "tokens/s", "time to first token")
 
 
 @dataclass(frozen=True)
-class _Served:
+class _LoadRun:
     """A run under load: `latency_s` is None where it was INVALID, and `rate` then what was sent.
 
     bound_s  on the latency; None where there was none, and then no run is INVALID
@@ -69,7 +69,7 @@ def rate_against_latency(sides: Mapping[str, Sequence[Result]]) -> list[Chart]:
     return [_chart(group, tuple(sides)) for group in several[:MOST_CURVES]]
 
 
-def _served(side: str, result: Result) -> Iterator[_Served]:
+def _served(side: str, result: Result) -> Iterator[_LoadRun]:
     facts = result.reading.facts
     if result.run.trial.workload == "llm-serving":
         yield from _served_llm(side, result)
@@ -83,12 +83,12 @@ def _served(side: str, result: Result) -> Iterator[_Served]:
         return
     held = _held(result)
     if facts.get("validity") == "INVALID":
-        yield _Served(side, result, _LOADGEN, float(sent), None, bound * 1e-9)
+        yield _LoadRun(side, result, _LOADGEN, float(sent), None, bound * 1e-9)
     elif counts(result) and {"throughput", "latency"} <= held.keys():
-        yield _Served(side, result, _LOADGEN, held["throughput"], held["latency"], bound * 1e-9)
+        yield _LoadRun(side, result, _LOADGEN, held["throughput"], held["latency"], bound * 1e-9)
 
 
-def _served_llm(side: str, result: Result) -> Iterator[_Served]:
+def _served_llm(side: str, result: Result) -> Iterator[_LoadRun]:
     """Requests a second of a rate of arrivals, tokens a second of so many users; a search is one figure."""
     facts, held = result.reading.facts, _held(result)
     bound, sent = facts.get("ttft_bound_s"), facts.get("rate")
@@ -98,9 +98,9 @@ def _served_llm(side: str, result: Result) -> Iterator[_Served]:
     )
     if facts.get("validity") == "INVALID":
         if load is _ARRIVALS and bound_s is not None and isinstance(sent, int | float):
-            yield _Served(side, result, load, float(sent), None, bound_s)
+            yield _LoadRun(side, result, load, float(sent), None, bound_s)
     elif facts.get("scenario") != "search" and counts(result) and {metric, "first_token"} <= held.keys():
-        yield _Served(side, result, load, held[metric], held["first_token"], bound_s)
+        yield _LoadRun(side, result, load, held[metric], held["first_token"], bound_s)
 
 
 def _held(result: Result) -> dict[str, float]:
@@ -112,16 +112,16 @@ def _held(result: Result) -> dict[str, float]:
     }
 
 
-def _swept(one: _Served) -> dict[str, Any]:
+def _swept(one: _LoadRun) -> dict[str, Any]:
     return {name: value for name, value in one.result.run.trial.varied.items() if name in _SWEPT}
 
 
-def _place(one: _Served) -> str:
+def _place(one: _LoadRun) -> str:
     others = {name: value for name, value in one.result.run.trial.varied.items() if name not in _SWEPT}
     return figures.labels(others)
 
 
-def _chart(group: Sequence[_Served], sides: Sequence[str]) -> Chart:
+def _chart(group: Sequence[_LoadRun], sides: Sequence[str]) -> Chart:
     """A point a run, a line a side through the means of each setting, a cross at the bound where INVALID."""
     import altair as alt
 
@@ -154,13 +154,13 @@ def _chart(group: Sequence[_Served], sides: Sequence[str]) -> Chart:
     return Chart("served", caption, listed(map(_words, group)), spec, wide=True)
 
 
-def _row(one: _Served, per_unit: float) -> dict[str, Any]:
+def _row(one: _LoadRun, per_unit: float) -> dict[str, Any]:
     value = one.bound_s if one.latency_s is None else one.latency_s
     assert value is not None
     return {"side": one.side, "run": one.result.run.trial.id, "x": one.rate, "value": value * per_unit}
 
 
-def _means(group: Sequence[_Served], per_unit: float) -> list[dict[str, Any]]:
+def _means(group: Sequence[_LoadRun], per_unit: float) -> list[dict[str, Any]]:
     """Of each side and setting, over its runs that count."""
     held = [(one, one.latency_s) for one in group if one.latency_s is not None]
     return [
@@ -173,7 +173,7 @@ def _means(group: Sequence[_Served], per_unit: float) -> list[dict[str, Any]]:
     ]
 
 
-def _words(one: _Served) -> str:
+def _words(one: _LoadRun) -> str:
     if one.latency_s is None and one.bound_s is not None:
         sent = f"{one.side} was sent {significant(one.rate, 4)} queries/s"
         return f"{sent}, INVALID at a bound of {human(one.bound_s, 's')}"

@@ -17,7 +17,7 @@ _COMMON = frozenset({"localhost", "user", "root", "node", "host"})
 
 
 @dataclass(frozen=True)
-class Anonymous:
+class Pseudonyms:
     """Names of machines and people, longest first, with what is written in place of each.
 
     hosts  name → `host-1`, the same on the whole page, so that machines can be told apart
@@ -43,7 +43,7 @@ class Anonymous:
 
 def anonymous(
     results: Sequence[Result], hosts: Sequence[str], texts: Iterable[str], sides: Iterable[str]
-) -> Anonymous:
+) -> Pseudonyms:
     """What the runs' machines and people are called.
 
     hosts  where Assay itself ran
@@ -59,7 +59,7 @@ def anonymous(
     ids = {str(value) for name, value in facts if _ID_FACTS.fullmatch(name) and value}
     users = {match["user"] for text in texts for match in _HOME.finditer(text) if match["user"]} - kept
     longest = sorted((name for name in forms if len(name) > 1 and name not in kept), key=len, reverse=True)
-    return Anonymous(
+    return Pseudonyms(
         {name: forms[name] for name in longest},
         tuple(sorted(ids, key=len, reverse=True)),
         tuple(sorted(users)),

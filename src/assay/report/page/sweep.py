@@ -22,7 +22,7 @@ _BASELINE = "its own baseline"
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweepReport:
     """One sweep, judged.
 
     title     whose it is
@@ -47,7 +47,7 @@ class Swept:
         return paired or any(one.judged for one in self.verdicts.nodes)
 
 
-def html(swept: Swept) -> str:
+def html(swept: SweepReport) -> str:
     """The page, complete."""
     found = None if swept.verdicts.pairs is None else swept.verdicts.pairs.blame
     return document(
@@ -65,7 +65,7 @@ def html(swept: Swept) -> str:
     )
 
 
-def plain(swept: Swept) -> dict[str, Any]:
+def plain(swept: SweepReport) -> dict[str, Any]:
     """The answers as plain data, for `--json`."""
     answers = [
         {"verdict": f"slow {kind}", "sentence": f"{who}: {what}"} for kind, who, what in _answers(swept)
@@ -73,7 +73,7 @@ def plain(swept: Swept) -> dict[str, Any]:
     return {"runs": swept.runs, "failed": len(swept.failures), "answers": answers}
 
 
-def _sections(swept: Swept) -> list[tuple[str, str]]:
+def _sections(swept: SweepReport) -> list[tuple[str, str]]:
     present = {
         "verdicts": ("Verdicts", True),
         "maps": ("Heat maps", True),
@@ -85,7 +85,7 @@ def _sections(swept: Swept) -> list[tuple[str, str]]:
     return [(name, title) for name, (title, there) in present.items() if there]
 
 
-def _answers(swept: Swept) -> list[tuple[str, str, str]]:
+def _answers(swept: SweepReport) -> list[tuple[str, str, str]]:
     """Kind, who, and what of it is known, of each that is slow."""
     told = sweep_words.told_apart(swept.verdicts.nodes, swept.verdicts.pairs, swept.verdicts.hosts)
     said = [("node", node, words) for node, words in told]
@@ -102,7 +102,7 @@ def _answers(swept: Swept) -> list[tuple[str, str, str]]:
     ]
 
 
-def _notes(swept: Swept) -> list[str]:
+def _notes(swept: SweepReport) -> list[str]:
     before = f"each against its baseline; {sweep_words.slower_than_before(swept.verdicts.margin)}"
     said = [
         f"{one.point.benchmark}: {before if one.changes else '; '.join(sweep_words.about(one.crowd))}"
@@ -114,7 +114,7 @@ def _notes(swept: Swept) -> list[str]:
     return said + ([f"pairs: {before}"] if swept.verdicts.pairs.changes else []) + untold
 
 
-def _charts(swept: Swept) -> list[Chart]:
+def _charts(swept: SweepReport) -> list[Chart]:
     made = []
     if swept.verdicts.nodes:
         ratios = {one.point.benchmark: _ratios(one, swept.verdicts.hosts) for one in swept.verdicts.nodes}
@@ -141,7 +141,7 @@ def _pair_ratios(pairs: Pairs) -> Mapping[Pair, float]:
     return {pair: changes[name] for pair in pairs.ratios if (name := called(pair)) in changes}
 
 
-def _tables(swept: Swept) -> list[Table]:
+def _tables(swept: SweepReport) -> list[Table]:
     made = []
     if swept.verdicts.nodes:
         bodies = tuple(

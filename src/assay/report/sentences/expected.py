@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assay.analyse.expectations.shares import Normal, Usage
+from assay.analyse.expectations.shares import PublishedRange, Usage
 from assay.report import figures
 from assay.units import factor
 
@@ -42,7 +42,7 @@ def _lines(one: Usage) -> list[str]:
     return told
 
 
-def normal(found: Normal, unit: str) -> str:
+def normal(found: PublishedRange, unit: str) -> str:
     """`within what others reached, 887.0 to 1,040.2 images/s an accelerator (…)`: is this normal?"""
     shown, (low, high) = figures.column([found.low, found.high], factor(unit)[1])
     reach = f"{low if low == high else f'{low} to {high}'} {shown}"

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from assay.analyse.rankings.ranking import NotRanked, Ranked, Ranking
+from assay.analyse.rankings.ranking import RankedSystem, Ranking, UnrankedSystem
 from assay.records import Estimate, to_plain
 from assay.report import figures
 from assay.report.folding import shortened
@@ -73,7 +73,7 @@ def _without_a_best(ranking: Ranking) -> Iterator[str]:
     )
 
 
-def _has_the_lead(ranking: Ranking, best: Ranked) -> str:
+def _has_the_lead(ranking: Ranking, best: RankedSystem) -> str:
     whole = len(ranking.systems)
     rivals = [s for s in ranking.may_lead() if s is not best]
     value = _value(best.value)
@@ -107,7 +107,7 @@ def _untested(ranking: Ranking) -> Iterator[str]:
         )
 
 
-def _named(system: Ranked) -> str:
+def _named(system: RankedSystem) -> str:
     return f"{system.name} ({system.shape})"
 
 
@@ -147,7 +147,7 @@ def how_to_read(rankings: Sequence[Ranking]) -> str:
     return HOW_TO_READ.format(each=_each(rankings[0])) if rankings else ""
 
 
-def _row(s: Ranked, mean: str, cost: str) -> TableRow:
+def _row(s: RankedSystem, mean: str, cost: str) -> TableRow:
     return TableRow(
         (
             str(s.total.place),
@@ -165,7 +165,7 @@ def _row(s: Ranked, mean: str, cost: str) -> TableRow:
     )
 
 
-def _row_left_out(s: NotRanked, mean: str) -> TableRow:
+def _row_left_out(s: UnrankedSystem, mean: str) -> TableRow:
     no = figures.NONE
     return TableRow((no, s.name, s.shape, mean, no, no, "", str(s.value.n), no, no, no))
 
@@ -178,7 +178,7 @@ def _interval(estimate: Estimate) -> str:
     return f"−{figures.percent(down)} +{figures.percent(up)}"
 
 
-def _score(s: Ranked) -> str:
+def _score(s: RankedSystem) -> str:
     if s.minutes is None:
         return figures.NONE
     scaled = "" if s.scaled_minutes is None else f" ({s.scaled_minutes:.2f} scaled)"

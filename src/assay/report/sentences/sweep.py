@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from assay.analyse.sweeps.figures import Nodes, Pairs
-from assay.analyse.sweeps.links import Blame, Slow, called
+from assay.analyse.sweeps.links import Blame, SlowPart, called
 from assay.analyse.sweeps.nodes import Crowd
 from assay.analyse.sweeps.rings import Ring
 from assay.analyse.sweeps.suspects import Suspect, suspects
@@ -42,12 +42,12 @@ def slower_than_before(margin: float) -> str:
     return f"slower: by more than {figures.percent(margin)}; all intervals hold together in 95 % of cases"
 
 
-def who(slow: Slow) -> str:
+def who(slow: SlowPart) -> str:
     """Who is to blame, and at what speed: `a – b (0.52 of its like)`."""
     return f"{called(slow.who)} ({slow.ratio:.2f} of its like)"
 
 
-def blamed(found: Blame) -> list[tuple[str, Slow]]:
+def blamed(found: Blame) -> list[tuple[str, SlowPart]]:
     """What the pairs blame, each with what it is."""
     kinds = (("group", found.groups), ("node", found.nodes), ("link", found.links), ("pair", found.pairs))
     return [(kind, slow) for kind, slows in kinds for slow in slows]

@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from assay.analyse.mlperf.convergence import Convergence
-from assay.analyse.mlperf.decompose import Decomposition, Undecomposed
+from assay.analyse.mlperf.decompose import Decomposition, UndecomposedBenchmark
 from assay.report.sentences import split
 from assay.report.tables import Table
 
@@ -20,7 +20,9 @@ _WIDEST_NAME = 14  # that a column can carry
 
 
 def splits(
-    made: Sequence[Decomposition], not_made: Sequence[Undecomposed], convergences: Sequence[Convergence]
+    made: Sequence[Decomposition],
+    not_made: Sequence[UndecomposedBenchmark],
+    convergences: Sequence[Convergence],
 ) -> RenderableType:
     """Each split with its tables and its claim, then what could not be split, then the references."""
     parts: list[RenderableType] = []

@@ -23,7 +23,7 @@ from assay.records import (
     ScalingPoint,
 )
 from assay.report import figures
-from assay.report.folding import Folded
+from assay.report.folding import FoldedText
 from assay.report.sentences import exchange as exchange_words
 from assay.report.sentences import undecided as undecided_words
 from assay.report.sentences import why as why_words
@@ -288,9 +288,9 @@ def _text(words: str, style: str = "") -> Text:
     return Text(printable(words), style=style)
 
 
-def _folded(words: str) -> Folded:
+def _folded(words: str) -> FoldedText:
     """Words for a column that may be narrower than they are."""
-    return Folded(printable(words))
+    return FoldedText(printable(words))
 
 
 def _table(*, show_header: bool = True) -> Table:

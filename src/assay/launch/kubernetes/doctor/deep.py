@@ -41,7 +41,7 @@ def examine(seen: ClusterView, data: str | None = None) -> tuple[Facts, tuple[Ch
     return facts, (fine, *_clock(ran), *machine.examine(facts), *smoke.examine(seen, facts))
 
 
-def _clock(ran: pod.Ran) -> tuple[Check, ...]:
+def _clock(ran: pod.PodRun) -> tuple[Check, ...]:
     started_at = ran.status.started_at if ran.status else None
     if started_at is None or ran.first_at is None:
         return ()

@@ -20,7 +20,7 @@ ENDS_WITHIN_S = 240.0  # a cold import of torch from a network file system takes
 
 
 @dataclass(frozen=True)
-class Ran:
+class PodRun:
     """What came of a pod.
 
     problem   why it told nothing; "" where it did
@@ -41,7 +41,7 @@ def job(*asked: programs.Words, name: str = "doctor") -> Job:
     return Job(uuid.uuid4().hex, name, Shape(1, 1), Task(argv, files=files), 0, ENDS_WITHIN_S)
 
 
-def run(system: KubernetesSystem, wanted: Job, start_within_s: float | None = None) -> Ran:
+def run(system: KubernetesSystem, wanted: Job, start_within_s: float | None = None) -> PodRun:
     """Send a job of one rank, and wait for its end or, if it doesn't start, `start_within_s`."""
     began = time.time()
     with tempfile.TemporaryDirectory() as spool:
@@ -49,7 +49,7 @@ def run(system: KubernetesSystem, wanted: Job, start_within_s: float | None = No
         try:
             handle = launcher.submit(wanted)
         except AssayError as error:
-            return Ran(str(error), "", None, began, None)
+            return PodRun(str(error), "", None, began, None)
         try:
             return _followed(launcher, handle, began, start_within_s or START_WITHIN_S)
         finally:
@@ -57,7 +57,7 @@ def run(system: KubernetesSystem, wanted: Job, start_within_s: float | None = No
             launcher.forget(handle)
 
 
-def _followed(launcher: KubernetesLauncher, handle: Handle, began: float, start_within_s: float) -> Ran:
+def _followed(launcher: KubernetesLauncher, handle: Handle, began: float, start_within_s: float) -> PodRun:
     said: defaultdict[str, bytes] = defaultdict(bytes)
     first_at: float | None = None
     for output in launcher.follow(handle, {}):
@@ -66,8 +66,8 @@ def _followed(launcher: KubernetesLauncher, handle: Handle, began: float, start_
             said[output.stream] += output.data
         elif first_at is None and time.time() - began > start_within_s:
             waits = launcher.status(handle).cause or "nothing tells why"
-            return Ran(f"did not start in {start_within_s:g} s: {waits}", "", None, began, None)
+            return PodRun(f"did not start in {start_within_s:g} s: {waits}", "", None, began, None)
     status = launcher.status(handle)
     told = said["rank-0"].decode(errors="replace")
     silent = status.state is not JobState.SUCCEEDED and programs.MARK not in told
-    return Ran((status.cause or told[-200:]) if silent else "", told, status, began, first_at)
+    return PodRun((status.cause or told[-200:]) if silent else "", told, status, began, first_at)
