@@ -2,7 +2,7 @@
 
 RUNS is the runs directory into which whole rounds were taken by `assay import`, SET their names. A result is
 one system's runs of one benchmark; it raises a doubt where any figure of it does. Prints the table of
-assay/analyse/doubts/accepted.py.
+assay/analyse/doubts/accepted_results.py.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from options import parse, sized
 
 from assay.analyse.doubts.detection import RUNS
 from assay.analyse.doubts.sequence import LEVEL
-from assay.analyse.doubts.within import is_no_gain, is_slow_start, start
+from assay.analyse.doubts.series import is_no_gain, is_slow_start, start
 from assay.analyse.statistics import trouble
 
 SETS = 10_000

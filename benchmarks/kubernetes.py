@@ -37,13 +37,13 @@ from assay.errors import AssayError
 from assay.launch.frames import Frame, FrameReader
 from assay.launch.kubernetes import connection
 from assay.launch.kubernetes.client import JOBS, PODS, Cluster
+from assay.launch.kubernetes.job_state import is_over
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.kinds.kind import ended_by_condition
 from assay.launch.kubernetes.launcher import KubernetesLauncher
 from assay.launch.kubernetes.manifests import render
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.refusals import ApiError
-from assay.launch.kubernetes.standing import is_over
 from assay.records import Handle, Job, Shape, Task
 
 FIRST = "print('first', flush=True)"

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 
 from assay import redact
-from assay.analyse.doubts import meanwhile
+from assay.analyse.doubts import kernel_counts
 from assay_payloads.keeping import cgroups
 from assay_payloads.keeping.file_tree import FileTree
 
@@ -78,7 +78,7 @@ def knowing_no_secret() -> Iterator[None]:
 @pytest.fixture
 def no_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     """What others took from the trials of a test is left out: its figures don't depend on load."""
-    monkeypatch.setattr(meanwhile, "lost_to_others", lambda _results, _margin: 0.0)
+    monkeypatch.setattr(kernel_counts, "lost_to_others", lambda _results, _margin: 0.0)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from assay.analyse.doubts import of_subject
-from assay.analyse.doubts.accepted import RAISED, REASONS, RESULTS
+from assay.analyse.doubts.accepted_results import RAISED, REASONS, RESULTS
 from assay.analyse.doubts.detection import POWER, RUNS
 from assay.records import SEVERITIES, SUBJECTS
 

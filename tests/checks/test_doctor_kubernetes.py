@@ -22,7 +22,7 @@ from assay.launch.kubernetes.client import Object
 from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.doctor import access, places, room, settings
 from assay.launch.kubernetes.doctor.checks import CHECKS
-from assay.launch.kubernetes.doctor.seen import AdmissionRefusal, ClusterView, ReadFailure
+from assay.launch.kubernetes.doctor.cluster_view import AdmissionRefusal, ClusterView, ReadFailure
 from assay.launch.kubernetes.manifests import as_yaml
 from assay.launch.kubernetes.openshift_detection import is_openshift
 from assay.launch.kubernetes.options import KubernetesSystem

@@ -15,7 +15,7 @@ import kubernetes_cluster as cluster
 from assay.cli import assay
 from assay.cluster import marks, prepare
 from assay.cluster.components import Preparation
-from assay.cluster.components.part import PreparationTarget
+from assay.cluster.components.component import PreparationTarget
 from assay.cluster.components.pods import Pods
 from assay.errors import InputError
 from assay.launch.kubernetes import client, openshift, pod_security

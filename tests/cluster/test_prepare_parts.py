@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from assay.cli import assay
 from assay.cluster.components import KINDS, PARTS, Preparation
-from assay.cluster.components.part import (
+from assay.cluster.components.component import (
     Platform,
 )
 from assay.errors import InputError

@@ -16,7 +16,7 @@ import custom_resources
 import kubernetes_cluster as cluster
 from assay.cluster import marks, prepare
 from assay.cluster.components import Preparation
-from assay.cluster.components.part import (
+from assay.cluster.components.component import (
     DeploymentRollout,
     NodeLabel,
     NodeResource,

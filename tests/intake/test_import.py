@@ -18,7 +18,7 @@ from assay.cli import assay, import_
 from assay.errors import InputError
 from assay.intake.run_directories import LARGEST_FILE_BYTES, LARGEST_RECORD_BYTES, merge
 from assay.intake.training_logs import TrainingLogsRequest, import_sets
-from assay.logs.closest import FORMATS
+from assay.logs.closest_format import FORMATS
 from assay.logs.mlperf import training_run
 from assay.logs.result_sets import find_sets
 from assay.records import JobState, RenderedJob, RunState, Shape, TrainingRun

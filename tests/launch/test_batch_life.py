@@ -13,7 +13,7 @@ import pytest
 from assay.launch.batch import life
 from assay.launch.batch.life import LAST_WORD_S, Life, QueueAnswer
 from assay.launch.batch.queue import QueuedJob, QueueSilentError
-from assay.launch.batch.shared import SharedJob
+from assay.launch.batch.shared_directory import SharedJobDirectory
 from assay.launch.slurm.states import SlurmJob
 
 LOOK_EVERY_S = 0.1
@@ -43,7 +43,7 @@ def follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
         nonlocal now
         ended = {"state": end, "cause": "", "exits": [], "started_at": 1.0, "ended_at": 2.0}
         (tmp_path / "ended.json").write_text(json.dumps({**ended, "streams": {}, "node": None}))
-        job = Life(SharedJob(tmp_path), lambda: ask(says), lambda _: False)
+        job = Life(SharedJobDirectory(tmp_path), lambda: ask(says), lambda _: False)
         while job.goes_on() and now < LONG_S:
             now += LOOK_EVERY_S
         return now, len(asked)

@@ -13,7 +13,7 @@ from test_clean import clean, jobs
 from test_secret_reference import holding, value, write  # noqa: F401  (a fixture)
 
 from assay import launch, payload_files
-from assay.launch import sent
+from assay.launch import job_spec
 from assay.launch.launcher import JobLostError, Launcher
 from assay.launch.local.launcher import LocalLauncher
 from assay.payload_files import path_of, source
@@ -60,7 +60,7 @@ READ = list(POINTS)[4:]  # the keeper has read the variables by then
 def run(directory: Path, secret: str, point: str, *, also_assay: bool) -> subprocess.CompletedProcess[str]:
     """`assay run` with a variable by reference and one as text, whose keeper is killed once."""
     at = POINTS[point]
-    assert source(path_of(sent.KEEPER)).decode().count(at) == 1
+    assert source(path_of(job_spec.KEEPER)).decode().count(at) == 1
     systems = f"here: {{launcher: local, env: {{API_KEY: {AS_TEXT}}}}}\n"
     write(directory, "{TOKEN: {from_env: HUB_TOKEN}}", systems)
     argv = [sys.executable, "-c", DRIVER, at, str(directory / "killed"), "yes" if also_assay else ""]
@@ -145,7 +145,7 @@ def kill_keepers(monkeypatch: pytest.MonkeyPatch, point: str, end: str = "os.kil
     """Let every keeper that is sent kill itself at this point."""
     at = POINTS[point]
     indent = at[: len(at) - len(at.lstrip())]
-    path = path_of(sent.KEEPER)
+    path = path_of(job_spec.KEEPER)
     killing = source(path).decode().replace(at, f"{indent}{end}\n{at}", 1).encode()
     monkeypatch.setattr(payload_files, "source", lambda name: killing if name == path else source(name))
 

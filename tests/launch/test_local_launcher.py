@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from assay import launch
 from assay.errors import InputError, LaunchError
-from assay.launch import processes, sent
+from assay.launch import job_spec, processes
 from assay.launch.launcher import Launcher
 from assay.launch.local.launcher import LocalLauncher
 from assay.launch.local.options import LocalSystem
@@ -191,7 +191,7 @@ def test_a_keeper_that_comes_too_late_starts_nothing(launcher: LocalLauncher, tm
             sys.executable,
             "-I",
             "-S",
-            str(directory / path_of(sent.KEEPER)),
+            str(directory / path_of(job_spec.KEEPER)),
             str(late.spool / asked.token),
             *detach,
         ]
@@ -404,12 +404,12 @@ def test_the_probe_is_its_own_stream_and_names_the_trials_interpreter(launcher: 
 def test_a_failing_probe_is_told_in_its_stream_and_fails_nothing(
     launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch, probe: str, said: str
 ) -> None:
-    monkeypatch.setattr("assay.launch.sent.PROBE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("assay.launch.job_spec.PROBE_TIMEOUT_S", 0.5)
     write = LocalLauncher._write
 
     def write_another_probe(self: LocalLauncher, asked: object, directory: Path) -> None:
         write(self, asked, directory)  # type: ignore[arg-type]
-        (directory / path_of(sent.PROBE)).write_text(probe)
+        (directory / path_of(job_spec.PROBE)).write_text(probe)
 
     monkeypatch.setattr(LocalLauncher, "_write", write_another_probe)
     status, streams = run(launcher, job(python("print(1)")))
@@ -443,7 +443,7 @@ def test_what_can_not_be_written_whole_is_removed_again(
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device", "spec.part")
 
-    monkeypatch.setattr(sent, "write_spec", refuse)
+    monkeypatch.setattr(job_spec, "write_spec", refuse)
     with pytest.raises(LaunchError, match="No space left"):
         launcher.submit(job(python("print(1)"), env={"OF_THE_TASK": "hunter4"}))
     assert [*launcher.spool.iterdir()] == []

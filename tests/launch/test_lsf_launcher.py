@@ -402,7 +402,7 @@ def test_a_lost_first_host_holds_a_trial_no_longer_than_its_limit(
     lsf: Cluster,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("assay.launch.batch.shared.OVERDUE_S", 2.0)
+    monkeypatch.setattr("assay.launch.batch.shared_directory.OVERDUE_S", 2.0)
     handle = launcher.submit(job(python(SLEEP), timeout_s=4))
     wait_for_output(launcher, handle)
     with lsf.changed() as state:

@@ -12,10 +12,10 @@ import pytest
 from pydantic import ValidationError
 
 from assay import shell
+from assay.launch.batch.job_state import of_ended, without_word
 from assay.launch.batch.life import QueueAnswer
 from assay.launch.batch.queue import QueueSilentError
-from assay.launch.batch.shared import SharedJob
-from assay.launch.batch.standing import of_ended, without_word
+from assay.launch.batch.shared_directory import SharedJobDirectory
 from assay.launch.lsf.commands import Lsf, LsfJob, from_history
 from assay.launch.lsf.launcher import LsfLauncher
 from assay.launch.lsf.options import LsfSystem
@@ -257,7 +257,9 @@ def test_each_end_that_lsf_tells_has_its_cause(
     tmp_path: Path, told: LsfJob | None, state: JobState, words: str
 ) -> None:
     (tmp_path / "spec.json").write_text('{"nodes": 1}')
-    status = without_word(SharedJob(tmp_path), QueueAnswer(0.0, False, told), ["n2 (unavail)"], "LSF")
+    status = without_word(
+        SharedJobDirectory(tmp_path), QueueAnswer(0.0, False, told), ["n2 (unavail)"], "LSF"
+    )
     assert status.state is state, status
     assert words in status.cause
 
@@ -266,7 +268,7 @@ def test_what_lsf_did_counts_whatever_the_ranks_made_of_it(tmp_path: Path) -> No
     well, killed = JobStatus(JobState.SUCCEEDED), JobStatus(JobState.FAILED, "rank 0 was killed by SIGKILL")
     admin = QueueAnswer(0.0, True, LsfJob("EXIT", "TERM_ADMIN: job killed", "n1", "130"))
     memory = QueueAnswer(0.0, True, LsfJob("EXIT", "TERM_MEMLIMIT: x", "n1", "137"))
-    assert of_ended(SharedJob(tmp_path), well, admin, "LSF").state is JobState.STOPPED
-    ended = of_ended(SharedJob(tmp_path), killed, memory, "LSF")
+    assert of_ended(SharedJobDirectory(tmp_path), well, admin, "LSF").state is JobState.STOPPED
+    ended = of_ended(SharedJobDirectory(tmp_path), killed, memory, "LSF")
     assert ended.state is JobState.FAILED
     assert ended.cause.endswith("raise `mem`; before that: rank 0 was killed by SIGKILL")

@@ -353,7 +353,7 @@ def power() -> Iterator[Callable[[str], None]]:
 def test_a_node_that_comes_back_before_slurm_missed_it_holds_a_trial_no_longer_than_its_limit(
     launcher: SlurmLauncher, power: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("assay.launch.batch.shared.OVERDUE_S", 5.0)
+    monkeypatch.setattr("assay.launch.batch.shared_directory.OVERDUE_S", 5.0)
     code = "import os, time; print('up', flush=True); time.sleep(2 if os.environ['RANK'] == '0' else 60)"
     asked = job(python(code), 2, timeout_s=15)
     handle = launcher.submit(asked)

@@ -13,10 +13,10 @@ from pydantic import ValidationError
 
 from assay import shell
 from assay.errors import InputError
+from assay.launch.batch.job_state import without_word
 from assay.launch.batch.life import QueueAnswer
 from assay.launch.batch.queue import QueueSilentError
-from assay.launch.batch.shared import SharedJob
-from assay.launch.batch.standing import without_word
+from assay.launch.batch.shared_directory import SharedJobDirectory
 from assay.launch.slurm.launcher import SlurmLauncher
 from assay.launch.slurm.options import SlurmSystem
 from assay.launch.slurm.script import batch_script
@@ -249,7 +249,9 @@ def test_each_end_that_slurm_tells_has_its_cause(
     tmp_path: Path, told: SlurmJob | None, state: JobState, words: str
 ) -> None:
     (tmp_path / "spec.json").write_text('{"nodes": 1}')
-    status = without_word(SharedJob(tmp_path), QueueAnswer(0.0, False, told), ["n2 (down*)"], "Slurm")
+    status = without_word(
+        SharedJobDirectory(tmp_path), QueueAnswer(0.0, False, told), ["n2 (down*)"], "Slurm"
+    )
     assert status.state is state
     assert words in status.cause
 
@@ -278,7 +280,7 @@ def test_a_node_that_slurm_ended_before_it_began_is_not_lost_and_one_that_ran_is
     if other_began:
         (tmp_path / "node-0" / "started.json").write_text('{"started_at": 5.1}')
     told = SlurmJob("FAILED", "None", "n[1-2]", "3:0")
-    status = without_word(SharedJob(tmp_path), QueueAnswer(0.0, False, told), [], "Slurm")
+    status = without_word(SharedJobDirectory(tmp_path), QueueAnswer(0.0, False, told), [], "Slurm")
     assert (status.state, status.cause) == (state, cause)
     assert [one.rank for one in status.exits] == ([] if other_began else [1])
 
@@ -286,7 +288,10 @@ def test_a_node_that_slurm_ended_before_it_began_is_not_lost_and_one_that_ran_is
 def test_a_job_that_waits_after_it_had_begun_was_requeued(tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text('{"nodes": 1}')
     status = without_word(
-        SharedJob(tmp_path), QueueAnswer(0.0, True, SlurmJob("PENDING", "BeginTime", "")), [], "Slurm"
+        SharedJobDirectory(tmp_path),
+        QueueAnswer(0.0, True, SlurmJob("PENDING", "BeginTime", "")),
+        [],
+        "Slurm",
     )
     assert status.state is JobState.LOST
     assert "requeued it (BeginTime)" in status.cause

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from assay import payload_files
-from assay.launch import sent
+from assay.launch import job_spec
 from payload_processes import free_port
 
 TELL = "import time; print(time.time())"
@@ -30,7 +30,7 @@ class Nodes:
         self.directory, self.nodes, self.port = directory, nodes, free_port()
         self.address, self.token = address, uuid.uuid4().hex
         self.running: dict[int, subprocess.Popen[bytes]] = {}
-        payload_files.lay_out(directory, payload_files.files(sent.KEEPER))
+        payload_files.lay_out(directory, payload_files.files(job_spec.KEEPER))
         spec = {
             "token": self.token, "argv": [sys.executable, "-S", "-c", code], "cwd": str(directory),
             "env": {}, "ranks": 2, "nodes": nodes, "seed": 1, "timeout_s": 30.0, "grace_s": 0.5,
@@ -40,7 +40,7 @@ class Nodes:
         (directory / "spec.json").write_text(json.dumps(spec))
 
     def start(self, node: int) -> subprocess.Popen[bytes]:
-        keeper = self.directory / payload_files.path_of(sent.KEEPER)
+        keeper = self.directory / payload_files.path_of(job_spec.KEEPER)
         argv = [sys.executable, "-I", "-S", str(keeper), str(self.directory)]
         env = {"NODE": str(node), "MASTER_ADDR": self.address, "MASTER_PORT": str(self.port)}
         self.running[node] = subprocess.Popen([*argv, "--node-from", "NODE"], env=env)

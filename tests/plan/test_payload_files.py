@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 
 from assay import payload_files
-from assay.launch import sent
+from assay.launch import job_spec
 from assay.launch.kubernetes import payload
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.ssh.connection import Connection
 from assay.launch.ssh.options import SshSystem
 from assay.records import Shape
-from assay.run.chosen import held_session, left_unfinished
 from assay.run.drive import run_suite
 from assay.run.progress import Silence
 from assay.run.request import RunRequest, plan_of
+from assay.run.session_choice import held_session, left_unfinished
 from assay.rundir import session as rundir
 from assay.workloads import WORKLOADS
 from conftest import ROOT
@@ -30,8 +30,8 @@ from conftest import ROOT
 GOLDEN = ROOT / "tests" / "golden" / "sessions_before_assay_payloads"
 MOST_BYTES = 1 << 20  # of a ConfigMap
 WITHOUT_TORCH = [
-    sent.KEEPER,
-    sent.PROBE,
+    job_spec.KEEPER,
+    job_spec.PROBE,
     *("assay_payloads.keeping.relay", "assay_payloads.keeping.mpi", "assay_payloads.keeping.ssh_host"),
     *("assay_payloads.probing.host_check", "assay_payloads.probing.rdma_check"),
     *("assay_payloads.probing.in_turn", "assay_payloads.micro.data_speed", "assay_payloads.micro.each_node"),
@@ -76,7 +76,7 @@ def test_payloads_import_each_other_by_full_name() -> None:
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 def test_the_programs_of_each_job_fit_in_a_config_map(kind: object) -> None:
     own: tuple[str, ...] = kind.programs  # type: ignore[attr-defined]
-    files = payload_files.files(payload.RELAY, sent.KEEPER, sent.PROBE, *own)
+    files = payload_files.files(payload.RELAY, job_spec.KEEPER, job_spec.PROBE, *own)
     assert sum(len(path) + len(data) for path, data in files.items()) < MOST_BYTES / 4
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from assay import read
 from assay.errors import InputError
-from assay.intake.imported import imported_run, imported_trial
+from assay.intake.sessions import imported_run, imported_trial
 from assay.plan import task_of
 from assay.readers import IMPORTED
 from assay.records import Shape

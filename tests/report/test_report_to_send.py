@@ -19,8 +19,8 @@ from assay.cli import assay
 from assay.records import Doubt, Estimate, Price
 from assay.report import markdown
 from assay.report.contents import costs
-from assay.report.contents.anonymous import Pseudonyms, anonymous
 from assay.report.contents.contents import Contents
+from assay.report.contents.pseudonyms import Pseudonyms, anonymous
 from assay.report.page import log as log_page
 from assay.report.page import page
 from assay.report.sentences.recommendation import recommendation

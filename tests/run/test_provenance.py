@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import payload_files, provenance, records
-from assay.launch import sent
+from assay.launch import job_spec
 from assay.records import Provenance
 from assay_payloads.keeping import cgroups
 from assay_payloads.keeping.file_tree import FileTree, keyed_lines
@@ -24,9 +24,9 @@ PROBE = Path(probe.__file__)
 
 def run_probe(tmp_path: Path, *, python: str = sys.executable, **env: str) -> str:
     """The probe as a launcher runs it: in a job's directory, with what it imports."""
-    payload_files.lay_out(tmp_path, payload_files.files(sent.PROBE))
+    payload_files.lay_out(tmp_path, payload_files.files(job_spec.PROBE))
     done = subprocess.run(
-        [python, str(tmp_path / payload_files.path_of(sent.PROBE))],
+        [python, str(tmp_path / payload_files.path_of(job_spec.PROBE))],
         env={"PATH": "/usr/bin:/bin", **env},
         cwd=tmp_path,
         capture_output=True,

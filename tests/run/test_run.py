@@ -29,8 +29,8 @@ from assay.run.drive import CompletedSession, run_suite
 from assay.run.index import update_index
 from assay.run.progress import Silence
 from assay.run.request import RunRequest
-from assay.run.standing import TrialState, trial_state
 from assay.run.stopping import StopRequest
+from assay.run.trial_state import TrialState, trial_state
 from assay.rundir import session as rundir
 from assay.rundir.files import SCHEMA
 from assay.rundir.session import Attempt

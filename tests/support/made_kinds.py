@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from assay.cluster.components.part import Component, PreparationTarget, UpstreamRelease, bare
+from assay.cluster.components.component import Component, PreparationTarget, UpstreamRelease, bare
 
 
 class Unheard(Component):

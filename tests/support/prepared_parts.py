@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from assay.cli import assay
 from assay.cluster.components import PARTS, Preparation
-from assay.cluster.components.part import Component, Platform, PreparationTarget
+from assay.cluster.components.component import Component, Platform, PreparationTarget
 from assay.launch.kubernetes.options import KubernetesSystem
 
 SCALE = {"cluster": "16217308676014575381", "filesystem": "099B6A7A:5EB99743", "path": "/gpfs/frames"}

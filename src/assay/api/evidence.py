@@ -72,7 +72,7 @@ def up_to_date(runs_dir: Path, suite: str | None, session: str | None = None) ->
     Raises InputError for runs of which no file tells what they were.
     """
     from assay import read, store
-    from assay.run.outdated import outdated
+    from assay.run.index_stamps import outdated
 
     def concerned(name: str) -> bool:
         return name == f"{suite}/{session}" if session else suite in (None, name.partition("/")[0])

@@ -13,7 +13,7 @@ from assay.errors import InputError, Problem
 from assay.units import counted
 
 if TYPE_CHECKING:
-    from assay.intake.imported import ImportResult
+    from assay.intake.sessions import ImportResult
     from assay.intake.training_logs import TrainingLogsRequest
     from assay.records import Run, Shape
     from assay.rundir.session import Session
@@ -131,7 +131,7 @@ def _format(path: Path, asked: str) -> str:
     Raises InputError where it has lines of several programs or of none, or where a folder is said to be one
     program's log.
     """
-    from assay.logs.closest import unrecognised
+    from assay.logs.closest_format import unrecognised
     from assay.logs.mlperf_files import is_mlperf_file
     from assay.logs.tf_cnn_benchmarks import is_cnn_log
     from assay.logs.tools import tools_of

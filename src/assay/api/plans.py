@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from assay.launch.launcher import Launcher
     from assay.records import Plan, RenderedJob, Trial
     from assay.run.duration import DurationEstimate
+    from assay.run.interim_looks import Limits
     from assay.run.request import PlannedRun
-    from assay.run.until import Limits
     from assay.suite import Suite, Systems
 
 TOKEN = "TOKEN"  # noqa: S105 stands where a run has a name of its own: what is shown is the same each time
@@ -125,7 +125,7 @@ def limits_of(until: str | None, max_repeats: int | None, max_time: str | float 
 
     Raises InputError for limits without `until`, and for a time that is none.
     """
-    from assay.run.until import MAX_REPEATS, Limits
+    from assay.run.interim_looks import MAX_REPEATS, Limits
     from assay.units import seconds
 
     if until is not None:

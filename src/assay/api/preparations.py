@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from assay.checks.check import Check
     from assay.cluster.components import Preparation
-    from assay.cluster.components.part import Component, Platform, PreparationTarget
+    from assay.cluster.components.component import Component, Platform, PreparationTarget
     from assay.cluster.prepare import ObjectChange
     from assay.launch.kubernetes.client import Cluster
     from assay.launch.kubernetes.options import KubernetesSystem
@@ -146,7 +146,7 @@ def _parts(
 
 def _target(system: KubernetesSystem, platform: Platform | None) -> PreparationTarget:
     """The cluster is asked only for what is not said here."""
-    from assay.cluster.components.part import PreparationTarget
+    from assay.cluster.components.component import PreparationTarget
     from assay.launch.kubernetes.connection import connect
     from assay.launch.kubernetes.openshift_detection import is_openshift
 

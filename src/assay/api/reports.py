@@ -144,7 +144,7 @@ def _gathered(
 
 def _without_identity(made: Contents, recipes: Sequence[Recipe], runs_dir: Path) -> Contents:
     """The contents with names of machines and people left out as they are written."""
-    from assay.report.contents.anonymous import LEFT_OUT, anonymous
+    from assay.report.contents.pseudonyms import LEFT_OUT, anonymous
     from assay.rundir.session import Session
 
     hosts = [Session(runs_dir / recipe.session).header.host for recipe in recipes]

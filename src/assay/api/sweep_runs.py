@@ -206,8 +206,8 @@ class Sweep:
         begun_since  a session that was begun before the sweep's first is of another sweep
         """
         from assay.cluster.sweep import GROUPS_FILE, systems
+        from assay.run.concurrency import Concurrency
         from assay.run.request import RunRequest, make_suite
-        from assay.run.together import Concurrency
 
         request = self._request
         definitions = systems(self._definition, part.groups)

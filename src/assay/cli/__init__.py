@@ -155,7 +155,7 @@ def _columns() -> int:
 
 def _hide_secrets() -> None:
     from assay import redact
-    from assay.cli.without_secrets import RedactingStream
+    from assay.cli.redacting_stream import RedactingStream
 
     redact.learn(sys.argv[1:])
     sys.stdout = cast(TextIO, RedactingStream(sys.stdout))

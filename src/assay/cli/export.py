@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from assay.cli.options import RUNS, form_of
-from assay.cli.without_secrets import write_bytes
+from assay.cli.redacting_stream import write_bytes
 from assay.units import counted
 
 _ENDINGS = {".csv": "csv", ".parquet": "parquet", ".json": "json"}

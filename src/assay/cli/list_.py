@@ -49,7 +49,7 @@ def command(
       assay list --suite resnet50-scaling --since 7d
       assay list --trials --state failed
     """
-    from assay.run.outdated import outdated
+    from assay.run.index_stamps import outdated
     from assay.store import Filter, known, listed_runs, listed_sets
 
     ready(runs_dir)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import JSON, RUNS, echo_json
-from assay.cli.until import check_limits, until_options
+from assay.cli.until_options import check_limits, until_options
 from assay.errors import LaunchError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from assay.launch.check import PartCheck
     from assay.records import Plan, RenderedJob, Trial
     from assay.run.duration import DurationEstimate
-    from assay.run.until import Limits
+    from assay.run.interim_looks import Limits
 
 
 @click.command()

@@ -16,7 +16,7 @@ from assay.errors import EXIT_INPUT, EXIT_OK, EXIT_WORSE
 if TYPE_CHECKING:
     from assay.api.preparations import ClusterPreparation
     from assay.cluster.components import Preparation
-    from assay.cluster.components.part import Platform
+    from assay.cluster.components.component import Platform
     from assay.cluster.prepare import ObjectChange
     from assay.launch.kubernetes.client import Cluster
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import JSON, RUNS, echo_json, form_of
-from assay.cli.until import check_limits, until_options
+from assay.cli.until_options import check_limits, until_options
 from assay.errors import (
     EXIT_ENVIRONMENT,
     EXIT_OK,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from assay.records import Comparison, Result
     from assay.report.contents.contents import Contents
     from assay.run.drive import CompletedSession
-    from assay.run.until import Look
+    from assay.run.interim_looks import Look
 
 EXIT_CODES: dict[Outcome, int] = {
     "good": EXIT_OK,

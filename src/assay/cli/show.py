@@ -165,7 +165,7 @@ def _exchanges(system: SystemFigures) -> Iterator[str]:
 
 def _usage_lines(found: RunDetails) -> Iterator[str]:
     """How the figures stand against what the hardware can do and what others reached."""
-    from assay.report.sentences import expected as expected_words
+    from assay.report.sentences import expectations as expected_words
 
     lines = expected_words.words(found.usage)
     if lines:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from assay.cluster import marks
-from assay.cluster.components import KINDS, Preparation, objects, single
+from assay.cluster.components import KINDS, Preparation, objects, singletons
 from assay.cluster.components.machine_config import restarted_pool
 from assay.errors import InputError
 from assay.launch.kubernetes.client import PODS, Cluster, Object, Resource
@@ -132,7 +132,7 @@ def _planned(cluster: Cluster, wanted: Preparation, part: str, obj: Object) -> O
 
 def _beside(part: str, obj: Object, instead: Object) -> ObjectChange:
     name = instead["metadata"]["name"]
-    if obj["kind"] in single.ALIKE:
+    if obj["kind"] in singletons.ALIKE:
         return ObjectChange(
             "keep", part, objects.called(obj), (f"{name} is there already, and does the same",)
         )

@@ -10,7 +10,7 @@ from assay import read
 from assay.analyse.doubts.inference import doubts_of_inference
 from assay.errors import InputError
 from assay.intake.content import sha256
-from assay.intake.imported import UNKNOWN, ImportResult, imported_run, imported_trial, keep_logs, numbered
+from assay.intake.sessions import UNKNOWN, ImportResult, imported_run, imported_trial, keep_logs, numbered
 from assay.intake.training_logs import TrainingLogsRequest, shape_of
 from assay.logs.inference_tree import run_in_tree
 from assay.logs.loadgen import logs_of

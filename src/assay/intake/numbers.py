@@ -13,8 +13,8 @@ from pathlib import Path
 
 from assay import read
 from assay.errors import InputError, Problem
-from assay.intake.imported import ImportResult, create, imported_run, imported_trial
-from assay.logs.exported import Conditions, ExportedRun
+from assay.intake.sessions import ImportResult, create, imported_run, imported_trial
+from assay.logs.export_rows import Conditions, ExportedRun
 from assay.logs.numbers import Sheet, SheetRow, load
 from assay.readers.numbers import FACTS, NUMBERS, direction
 from assay.records import Better, Run, RunState, digest_of

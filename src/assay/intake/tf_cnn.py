@@ -8,7 +8,7 @@ from pathlib import Path
 
 from assay import read
 from assay.intake.content import sha256
-from assay.intake.imported import UNKNOWN, ImportResult, imported_run, imported_trial, keep_logs, numbered
+from assay.intake.sessions import UNKNOWN, ImportResult, imported_run, imported_trial, keep_logs, numbered
 from assay.intake.training_logs import TrainingLogsRequest
 from assay.logs.tf_cnn_benchmarks import cnn_run, devices_of
 from assay.readers.tf_cnn_log import TF_CNN, THROUGHPUT, TfCnnLogParams

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from assay import read
 from assay.errors import InputError
 from assay.intake.content import sha256
-from assay.intake.imported import UNKNOWN, ImportResult, create, imported_run, imported_trial
+from assay.intake.sessions import UNKNOWN, ImportResult, create, imported_run, imported_trial
 from assay.logs.result_sets import ResultSet
 from assay.logs.stated_system import flat
 from assay.readers.mlperf_log import MLPERF, THROUGHPUT, TIME_PER_EPOCH, TIME_TO_TRAIN

@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Mapping
 
 from assay import payload_files, provenance
-from assay.launch import sent
+from assay.launch import job_spec
 from assay.records import Scalar, TaskFile
 
-PROBE, HOST = sent.PROBE, "assay_payloads.probing.host_check"
+PROBE, HOST = job_spec.PROBE, "assay_payloads.probing.host_check"
 TORCH, DATA = "assay_payloads.probing.torch_check", "assay_payloads.micro.data_speed"
 IN_TURN = "assay_payloads.probing.in_turn"  # runs several where a job runs one
 MARK = ":::ASSAY-PROGRAM "

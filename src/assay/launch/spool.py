@@ -16,8 +16,8 @@ from pathlib import Path
 
 from assay import payload_files
 from assay.errors import AssayError, InputError, LaunchError, PlatformError
-from assay.launch import outputs, sent
-from assay.launch.kept import JobDirectory, leave_only
+from assay.launch import job_spec, outputs
+from assay.launch.job_directory import JobDirectory, leave_only
 from assay.records import Job, JobStatus, Output
 from assay.secret_reference import EnvironmentValue
 from assay_payloads.keeping.relay import stamps
@@ -49,7 +49,7 @@ def check_one_node(job: Job, launcher: str, env: Mapping[str, EnvironmentValue])
             f"{job.trial_id}: shape {shape} asks for {shape.nodes} nodes and launcher {launcher} has one: "
             f"write {shape.workers}x{shape.accelerators}, or choose another system"
         )
-    sent.check_task(job, env)
+    job_spec.check_task(job, env)
 
 
 @dataclass(frozen=True)
@@ -116,27 +116,27 @@ def write(
     grace_s: float,
     pin: bool,
     nodes: int = 1,
-    start_timeout_s: float = sent.START_TIMEOUT_S,
+    start_timeout_s: float = job_spec.START_TIMEOUT_S,
 ) -> None:
     """All that the keeper of each node needs, into the job's directory; `spec.json` comes last."""
-    sent.write_files(job, kept.work)
-    payload_files.lay_out(kept.directory, payload_files.files(sent.KEEPER, sent.PROBE))
+    job_spec.write_files(job, kept.work)
+    payload_files.lay_out(kept.directory, payload_files.files(job_spec.KEEPER, job_spec.PROBE))
     cwd = Path(job.task.cwd or kept.work)
-    spec = sent.spec(
+    spec = job_spec.spec(
         job,
         python=python,
         cwd=str(cwd),
-        probe=str(kept.directory / payload_files.path_of(sent.PROBE)),
+        probe=str(kept.directory / payload_files.path_of(job_spec.PROBE)),
         nodes=nodes,
         grace_s=grace_s,
         start_timeout_s=start_timeout_s,
         pin_cpus=pin,
         files_before=stamps(cwd, job.task.outputs),
     )
-    variables = sent.all_variables(job, env)
+    variables = job_spec.all_variables(job, env)
     for node in range(nodes):
-        sent.write_variables(variables, kept.share(node, nodes))
-    sent.write_spec(spec, kept.directory)
+        job_spec.write_variables(variables, kept.share(node, nodes))
+    job_spec.write_spec(spec, kept.directory)
 
 
 def follow(

@@ -20,7 +20,7 @@ from typing import Final, cast
 
 from assay.errors import InputError, Problem
 from assay.inputs import read_whole
-from assay.logs.exported import ExportedRun, as_sheet, is_export
+from assay.logs.export_rows import ExportedRun, as_sheet, is_export
 from assay.records import Better, Scalar, Shape
 from assay.units import factor
 

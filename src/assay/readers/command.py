@@ -14,7 +14,7 @@ from assay.inputs import LONGEST_LINE
 from assay.logs.figures import LogFigure, LogFigures
 from assay.logs.patterns import compiled
 from assay.logs.whole_numbers import NUMBER
-from assay.readers import printed
+from assay.readers import printed_figures
 from assay.readers.payload_log import few
 from assay.readers.reader import Params
 from assay.records import Better, Measurement, Metric, Reading, Series
@@ -25,11 +25,11 @@ _LONGEST_PATTERN = 500
 
 # Readers that know a program: its metrics and their units.
 _KNOWN: Mapping[str | None, Mapping[str, str]] = {
-    "mlperf": {name: unit for name, (unit, _) in printed.TRAINING.items()},
-    "tf_cnn_benchmarks": {name: unit for name, (unit, _) in printed.CNN.items()},
+    "mlperf": {name: unit for name, (unit, _) in printed_figures.TRAINING.items()},
+    "tf_cnn_benchmarks": {name: unit for name, (unit, _) in printed_figures.CNN.items()},
     **{
         name: {metric.name: metric.unit for metric in tool.metrics}
-        for name, tool in printed.PROGRAMS.items()
+        for name, tool in printed_figures.PROGRAMS.items()
         if tool.metrics
     },
 }
@@ -64,8 +64,10 @@ class CommandMetric(Params):
     ) = Field(
         None,
         description="Instead of a pattern. mllog: MLPerf log lines whose key is the metric's name. mlperf: "
-        f"what MLPerf's rules make of a training log; the metric is one of {', '.join(printed.TRAINING)}. "
-        f"tf_cnn_benchmarks: what that program prints; the metric is one of {', '.join(printed.CNN)}. "
+        "what MLPerf's rules make of a training log; the metric is one of "
+        f"{', '.join(printed_figures.TRAINING)}. "
+        "tf_cnn_benchmarks: what that program prints; the metric is one of "
+        f"{', '.join(printed_figures.CNN)}. "
         "horovod (its synthetic benchmarks), timm (train.py, benchmark.py), deeplearningexamples (by their "
         "own names, like train.total_ips): what those print, a run that broke being no result.",
     )
@@ -87,7 +89,7 @@ class CommandMetric(Params):
     def _is_a_pattern(cls, pattern: str | None) -> str | None:
         if pattern is None:
             return None
-        if printed.VALUE not in compiled(pattern).names:
+        if printed_figures.VALUE not in compiled(pattern).names:
             raise ValueError(
                 f"{pattern!r} has no group named value; write (?P<value>{NUMBER}) around the number"
             )
@@ -128,16 +130,16 @@ def read(logs: Mapping[str, Path], asked: Mapping[str, CommandMetric]) -> Readin
     found = LogFigures()
     patterns = {m: compiled(one.pattern) for m, one in asked.items() if one.pattern is not None}
     if patterns:
-        printed.by_patterns(log, patterns, {m: asked[m].unit for m in patterns}, found)
+        printed_figures.by_patterns(log, patterns, {m: asked[m].unit for m in patterns}, found)
     if keys := _units(asked, "mllog"):
-        printed.by_keys(log, keys, found)
+        printed_figures.by_keys(log, keys, found)
     rules = _units(asked, "mlperf")
-    training = printed.by_rules(log, rules, found) if rules else None
+    training = printed_figures.by_rules(log, rules, found) if rules else None
     if of_cnn := _units(asked, "tf_cnn_benchmarks"):
-        printed.by_tf_cnn_benchmarks(log, of_cnn, found)
-    for program, tool in printed.PROGRAMS.items():
+        printed_figures.by_tf_cnn_benchmarks(log, of_cnn, found)
+    for program, tool in printed_figures.PROGRAMS.items():
         if of_program := _units(asked, program):
-            printed.by_tool(log, tool, of_program, found)
+            printed_figures.by_tool(log, tool, of_program, found)
     figures = {m: [figure for figure in found.figures if figure.metric == m] for m in asked}
     cut = _cut(found.cut)
     missing = [f"no figure for {m}: {_searched(asked[m])}{cut}" for m in figures if not figures[m]]
@@ -185,7 +187,7 @@ def _picked(asked: CommandMetric, figures: Sequence[LogFigure], file: str) -> It
 def _series(asked: CommandMetric, figures: Sequence[LogFigure]) -> Iterator[Series]:
     """All figures that say at which step or epoch they were printed."""
     scale, unit = factor(asked.unit)
-    for axis in printed.STEPS:
+    for axis in printed_figures.STEPS:
         placed = [(figure.at[axis], figure.value * scale) for figure in figures if axis in figure.at]
         if placed:
             x, y = zip(*placed, strict=True)

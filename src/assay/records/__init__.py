@@ -7,18 +7,6 @@ says otherwise.
 
 from __future__ import annotations
 
-from assay.records.asked import (
-    Better,
-    Expectation,
-    Metric,
-    Plan,
-    Price,
-    SecretReference,
-    Shape,
-    Task,
-    TaskFile,
-    Trial,
-)
 from assay.records.doubts import SEVERITIES, SUBJECTS, Doubt, DoubtKind, Severity, Subject
 from assay.records.jobs import (
     Extent,
@@ -32,7 +20,7 @@ from assay.records.jobs import (
     RenderedJob,
     StreamEnd,
 )
-from assay.records.logged import (
+from assay.records.logged_runs import (
     AccuracyRun,
     InferencePlace,
     InferenceRun,
@@ -43,8 +31,20 @@ from assay.records.logged import (
     TrainingRun,
     TrainingStatus,
 )
-from assay.records.measured import ConfusionMatrix, Links, Measurement, Series
+from assay.records.measurements import ConfusionMatrix, Links, Measurement, Series
 from assay.records.plain import digest_of, from_json, to_compact_json, to_json, to_plain
+from assay.records.plans import (
+    Better,
+    Expectation,
+    Metric,
+    Plan,
+    Price,
+    SecretReference,
+    Shape,
+    Task,
+    TaskFile,
+    Trial,
+)
 from assay.records.runs import Provenance, Reading, Result, Run, RunState, SecretPlace
 from assay.records.scalar import Scalar
 from assay.records.verdicts import (

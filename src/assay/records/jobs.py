@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from assay.records.asked import Shape, Task
+from assay.records.plans import Shape, Task
 from assay.records.scalar import Scalar
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from assay.records.asked import Trial
 from assay.records.jobs import Extent, Handle, JobState, NodeCounts, RankExit
-from assay.records.logged import TrainingRun
-from assay.records.measured import ConfusionMatrix, Links, Measurement, Series
+from assay.records.logged_runs import TrainingRun
+from assay.records.measurements import ConfusionMatrix, Links, Measurement, Series
+from assay.records.plans import Trial
 from assay.records.scalar import Scalar
 
 

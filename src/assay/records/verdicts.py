@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from assay.records.asked import Better, Expectation
 from assay.records.doubts import Doubt
+from assay.records.plans import Better, Expectation
 from assay.records.scalar import Scalar
 
 

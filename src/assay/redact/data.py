@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
 
-from assay.redact import known
+from assay.redact import known_secrets
 from assay.redact.arguments import Argument, arguments, is_shell_line, words_of
 from assay.redact.marks import MARK, Mark, plain
 from assay.redact.names import WORD, is_secret_name, is_setting
@@ -56,7 +56,7 @@ def parted(value: Any, mark: Mark = plain) -> tuple[Any, frozenset[str]]:
     """What `redacted` and `secrets_in` give, in one pass."""
     hiding = _Hiding(mark)
     clean = _clean(value, hiding)
-    return clean, frozenset(filter(known.is_distinctive, hiding.found))
+    return clean, frozenset(filter(known_secrets.is_distinctive, hiding.found))
 
 
 def _clean(value: Any, hiding: _Hiding) -> Any:
@@ -159,7 +159,7 @@ def redacted_yaml(text: str) -> str:
         out = StringIO()
         yaml.dump(tree, out)
         text = out.getvalue()
-    return known.text(text)  # comments, too
+    return known_secrets.text(text)  # comments, too
 
 
 def _hide_in_place(node: Any, clean: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from assay.redact.assigned import assigned
+from assay.redact.assignments import assigned
 from assay.redact.marks import Mark, Span, plain, replaced
 
 # What can't be before or after a token: else a piece of a digest, of base64 or of a longer word is one.

@@ -13,16 +13,16 @@ from assay.errors import InterruptedRun
 from assay.launch.check import choice
 from assay.launch.launcher import Launcher
 from assay.records import Plan, Result, Run, Trial
-from assay.run import duration, until
-from assay.run.chosen import held_session, left_unfinished
+from assay.run import duration, interim_looks
+from assay.run.concurrency import MOST_JOBS, Concurrency, ConcurrentProgress, run_stretch
+from assay.run.deferred_trials import DeferredTrials
 from assay.run.execute import Execution, begin, take_over
-from assay.run.held import DeferredTrials
+from assay.run.interim_looks import Limits, Look
 from assay.run.progress import Progress, Tell
 from assay.run.request import RunRequest, plan_of
-from assay.run.standing import TrialState, counts_as_lost, trial_state
+from assay.run.session_choice import held_session, left_unfinished
 from assay.run.stopping import StopRequest, stop_requests
-from assay.run.together import MOST_JOBS, Concurrency, ConcurrentProgress, run_stretch
-from assay.run.until import Limits, Look
+from assay.run.trial_state import TrialState, counts_as_lost, trial_state
 from assay.rundir import session as rundir
 from assay.rundir.session import Session
 from assay.suite import Systems
@@ -216,11 +216,11 @@ def _look(
     """The look after so many blocks; None where none is planned and nothing ends the run."""
     begun = any(runs[trial.id] for trial in planned.trials if trial.block > blocks)
     # a block that was begun before an interruption is completed, whatever time it takes
-    late = limits.max_time_s is not None and until.spent_s(runs) >= limits.max_time_s and not begun
+    late = limits.max_time_s is not None and interim_looks.spent_s(runs) >= limits.max_time_s and not begun
     if blocks not in planned.looks and not late:
         return None
     results = [r for r in _last_results(session, planned) if r.run.trial.block <= blocks]
-    return until.look(planned, blocks, results, read.metrics, late=late)
+    return interim_looks.look(planned, blocks, results, read.metrics, late=late)
 
 
 def _run_trial(

@@ -8,7 +8,7 @@ from pathlib import Path
 from assay import read
 from assay.errors import InputError, Problem
 from assay.records import Reading, Result
-from assay.run.outdated import DAMAGED
+from assay.run.index_stamps import DAMAGED
 from assay.rundir import session as rundir
 
 

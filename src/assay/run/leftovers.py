@@ -11,7 +11,7 @@ from pathlib import Path
 from assay import launch
 from assay.errors import BusyError, InputError
 from assay.launch import spool
-from assay.launch.kept import JobDirectory
+from assay.launch.job_directory import JobDirectory
 from assay.launch.launcher import Leftover
 from assay.rundir import session as rundir
 from assay.rundir.session import Session

@@ -9,8 +9,8 @@ from pathlib import Path
 from assay import launch
 from assay.errors import InputError, OptionsError, Problem
 from assay.launch.check import Looker
+from assay.launch.job_spec import values
 from assay.launch.launcher import Launcher
-from assay.launch.sent import values
 from assay.plan import job_of
 from assay.records import Plan, Trial
 from assay.suite import Suite, System, Systems

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 from assay import launch, plan, suite
 from assay.errors import InputError
 from assay.records import Plan
-from assay.run import misfits, until
-from assay.run.together import Concurrency
-from assay.run.until import Limits
+from assay.run import interim_looks, misfits
+from assay.run.concurrency import Concurrency
+from assay.run.interim_looks import Limits
 from assay.suite import Suite, Systems, document
 from assay.suite.document import Document
 from assay.suite.findings import unknown
@@ -64,7 +64,7 @@ class PlannedRun:
 def plan_of(request: RunRequest) -> PlannedRun:
     """What would be run, and where. Raises InputError with all that can't be run as written."""
     what, where = _suite_of(request)
-    planned = until.planned(what, where, only=request.only, limits=request.until)
+    planned = interim_looks.planned(what, where, only=request.only, limits=request.until)
     misfits.check(planned, what, where, alike=request.together is not None)
     return PlannedRun(request, what, where, planned)
 

@@ -19,13 +19,18 @@ _RUN_COLUMNS = (
 _COUNTS = "state = 'finished' AND cause = ''"  # what analyse takes for a replication
 
 
-_CONDITIONS = ("interleaved", "outside_block", "looks", "nodes")  # of a run, as `logs/exported.py` reads them
+_CONDITIONS = (
+    "interleaved",
+    "outside_block",
+    "looks",
+    "nodes",
+)  # of a run, as `logs/export_rows.py` reads them
 _TEXTS = (
     *("system", "benchmark", "workload", "shape", "metric", "unit", "run", "suite", "session"),
     *("labels", "file", "better", "started_at", "conditions"),
 )
 # What a spreadsheet would take for a formula gets an apostrophe, and so does what has one there already, so
-# that `logs/exported.py` gives each text back. https://owasp.org/www-community/attacks/CSV_Injection
+# that `logs/export_rows.py` gives each text back. https://owasp.org/www-community/attacks/CSV_Injection
 _AS_TEXT = r"CASE WHEN regexp_matches({0}, '^''*[-=+@\t\r\n]') THEN '''' || {0} ELSE {0} END AS {0}"
 _DECLARED = """
     CREATE TEMP TABLE declared AS

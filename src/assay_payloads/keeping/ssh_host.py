@@ -77,7 +77,7 @@ def unpack(archive: bytes, draft: Path, directory: Path) -> None:
 def begin(directory: Path, node: str, address: str, port: str) -> Answer:
     """Start the keeper of this host's share; answers when it has taken the job, or ended, or after START_S.
 
-    exit_code  what `launch/kept.py` makes a cause of; None where what was started has not ended
+    exit_code  what `launch/job_directory.py` makes a cause of; None where what was started has not ended
     """
     variables = {"ASSAY_NODE": node, "MASTER_ADDR": address, "MASTER_PORT": port}
     spec = read_json(directory / "spec.json")

@@ -21,7 +21,7 @@ from assay.report import markdown
 from assay.report.contents.contents import gather
 from assay.report.page import page
 from assay.report.sentences.recommendation import recommendation
-from assay.run.until import undecided
+from assay.run.interim_looks import undecided
 
 DECLARED = {
     "throughput": Metric("throughput", "images/s", "higher", "speed", True),

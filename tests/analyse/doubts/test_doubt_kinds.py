@@ -23,7 +23,10 @@ from conftest import ROOT
 
 SOURCE = ROOT / "src" / "assay"
 TABLE = "analyse/doubts/__init__.py"
-RATES = ("analyse/doubts/detection.py", "analyse/doubts/accepted.py")  # what benchmarks print, by code
+RATES = (
+    "analyse/doubts/detection.py",
+    "analyse/doubts/accepted_results.py",
+)  # what benchmarks print, by code
 
 
 @cache

@@ -19,7 +19,7 @@ from assay.analyse.expectations.shares import Usage, usage
 from assay.analyse.statistics.intervals import one_mean
 from assay.cli import assay
 from assay.readers.mlperf_flops import SAMPLE_FLOPS, sample_flops
-from assay.report.sentences import expected as expected_words
+from assay.report.sentences import expectations as expected_words
 from assay.targets import era_of
 from trained_results import imported
 

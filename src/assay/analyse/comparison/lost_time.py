@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from assay.analyse.doubts import meanwhile, percent
+from assay.analyse.doubts import kernel_counts, percent
 from assay.records import Better, Doubt, Estimate, Result
 
 MOST_LOST = 0.2
@@ -22,14 +22,14 @@ Lost = tuple[float, float]
 """Shares of their time that A and B may have lost; 0 where it does not matter."""
 
 NOTHING_LOST: Lost = (0.0, 0.0)
-_CODES = {meanwhile.BUSY_NEIGHBOURS.code, meanwhile.STOLEN_TIME.code}
+_CODES = {kernel_counts.BUSY_NEIGHBOURS.code, kernel_counts.STOLEN_TIME.code}
 
 
 def lost_to_others(a: Sequence[Result], b: Sequence[Result], margin: float, doubts: Sequence[Doubt]) -> Lost:
     """What two sides may have lost; looked at only where their doubts say that others were there."""
     if _CODES.isdisjoint(doubt.code for doubt in doubts):
         return NOTHING_LOST
-    return meanwhile.lost_to_others(a, margin), meanwhile.lost_to_others(b, margin)
+    return kernel_counts.lost_to_others(a, margin), kernel_counts.lost_to_others(b, margin)
 
 
 def too_much(lost: Lost) -> bool:

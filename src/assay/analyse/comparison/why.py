@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from assay.analyse.comparison.groups import Group, Sample, counts
-from assay.analyse.doubts import meanwhile
+from assay.analyse.doubts import kernel_counts
 from assay.analyse.doubts.case import counted, listed, percent, probed
 from assay.analyse.exchange import communication
 from assay.analyse.statistics.ratio import one_side
@@ -20,11 +20,11 @@ from assay.records import NodeCounts, Point, Result, Shape
 from assay.units import human
 
 _TROUBLES: Final[tuple[tuple[str, str, Callable[[NodeCounts], float | None]], ...]] = (
-    ("a CPU quota stopped it for {} of its CPU time", "stops by a CPU quota", meanwhile.throttled_share),
-    ("other processes contended for {} of the CPU time", "other processes", meanwhile.neighbours_share),
-    ("the host withheld {} of its CPU time", "CPU time withheld by the host", meanwhile.stolen_share),
-    ("its CPUs were slowed down for heat {} of the time", "heat", meanwhile.heat_share),
-    ("it waited for swapped memory {} of the time", "swapping", meanwhile.swap_share),
+    ("a CPU quota stopped it for {} of its CPU time", "stops by a CPU quota", kernel_counts.throttled_share),
+    ("other processes contended for {} of the CPU time", "other processes", kernel_counts.neighbours_share),
+    ("the host withheld {} of its CPU time", "CPU time withheld by the host", kernel_counts.stolen_share),
+    ("its CPUs were slowed down for heat {} of the time", "heat", kernel_counts.heat_share),
+    ("it waited for swapped memory {} of the time", "swapping", kernel_counts.swap_share),
 )
 
 
@@ -165,7 +165,7 @@ def _least(results: Sequence[Result], fact: str) -> float | None:
 
 def _mean(results: Sequence[Result], share: Callable[[NodeCounts], float | None]) -> float | None:
     """Of each run's worst node; a side that has no quota was never stopped by one."""
-    if share is meanwhile.throttled_share and results and _least(results, "cpu.quota") is None:
+    if share is kernel_counts.throttled_share and results and _least(results, "cpu.quota") is None:
         return 0.0 if all(map(probed, results)) else None
     costs = [
         max(known)

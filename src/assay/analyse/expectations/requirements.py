@@ -12,7 +12,7 @@ from typing import Literal
 from assay.analyse import doubts
 from assay.analyse.comparison.groups import Group, Metrics, group, place_of
 from assay.analyse.comparison.lost_time import MOST_LOST
-from assay.analyse.doubts import meanwhile
+from assay.analyse.doubts import kernel_counts
 from assay.analyse.statistics import intervals
 from assay.analyse.statistics.ratio import logs, looks_of, one_side
 from assay.analyse.statistics.sequential import allowance
@@ -80,7 +80,7 @@ def _verdict(system: str, found: Group, expectation: Expectation) -> Requirement
     estimate, why = _estimate(found)
     needed = convert(expectation.value, expectation.unit, found.point.unit)
     case = doubts.Case((doubts.Side(system, found),), estimate)
-    lost = meanwhile.lost_to_others([sample.result for sample in found.samples], DEFAULT_MARGIN)
+    lost = kernel_counts.lost_to_others([sample.result for sample in found.samples], DEFAULT_MARGIN)
     verdict, reason = decide(estimate, expectation.relation, needed, lost)
     if looks := looks_of(found.samples):
         reason += f" ({allowance(estimate.confidence, looks)})"

@@ -14,7 +14,7 @@ from assay.analyse.comparison.compare import decide
 from assay.analyse.comparison.groups import Place, Sample, place_of
 from assay.analyse.comparison.lost_time import Lost
 from assay.analyse.comparison.pairing import pairing
-from assay.analyse.doubts.meanwhile import lost_to_others
+from assay.analyse.doubts.kernel_counts import lost_to_others
 from assay.analyse.mlperf.likeness import Likeness, likeness
 from assay.analyse.mlperf.lmdi import Factor, Factors, factors, log_mean, mean_run
 from assay.analyse.mlperf.training_sets import (

@@ -9,7 +9,7 @@ from statistics import median
 from assay.analyse.comparison.groups import group
 from assay.analyse.sweeps.links import Blame, Pair, blame
 from assay.analyse.sweeps.nodes import BaselineChange, Crowd, slow_nodes, slower_than_before
-from assay.analyse.sweeps.pairs_before import pairs_before
+from assay.analyse.sweeps.pair_baselines import pairs_before
 from assay.analyse.sweeps.rings import Ring, slow_rings
 from assay.errors import InputError
 from assay.records import Better, Metric, Point, Result, Run

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.cluster.components.chrony import Chrony
+from assay.cluster.components.component import Component, PreparationTarget, UpstreamRelease
 from assay.cluster.components.gpu_operator import GpuOperator
 from assay.cluster.components.job_operators import JobSet, MPIOperator, Trainer
 from assay.cluster.components.kueue import Kueue
@@ -13,7 +14,6 @@ from assay.cluster.components.memory import HugePages, Memlock
 from assay.cluster.components.network_operator import NetworkOperator
 from assay.cluster.components.nfd import NodeFeatureDiscovery
 from assay.cluster.components.numa import Numa
-from assay.cluster.components.part import Component, PreparationTarget, UpstreamRelease
 from assay.cluster.components.pods import Pods
 from assay.cluster.components.registry import Registry
 from assay.cluster.components.storage import Storage

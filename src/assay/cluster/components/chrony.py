@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from assay.cluster.components.component import Component, NodeFile, PreparationTarget, Requirement
 from assay.cluster.components.machine_config import PoolOptions, machine_config
-from assay.cluster.components.part import Component, NodeFile, PreparationTarget, Requirement
 from assay.launch.kubernetes.order import Manifest
 
 PATH = "/etc/chrony.conf"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from assay.cluster.components import olm
-from assay.cluster.components.part import (
+from assay.cluster.components.component import (
     Component,
     NodeResource,
     ObjectStatus,

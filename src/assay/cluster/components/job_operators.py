@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from assay.cluster.components.part import (
+from assay.cluster.components.component import (
     Component,
     DeploymentRollout,
     PreparationTarget,

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from assay.cluster.components.part import (
+from assay.cluster.components.component import (
     Component,
     ObjectStatus,
     PreparationTarget,

@@ -10,7 +10,13 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from assay.cluster.components.part import ComponentOptions, ObjectStatus, PreparationTarget, Requirement, bare
+from assay.cluster.components.component import (
+    ComponentOptions,
+    ObjectStatus,
+    PreparationTarget,
+    Requirement,
+    bare,
+)
 from assay.launch.kubernetes.order import Manifest
 
 GROUP = "machineconfiguration.openshift.io"

@@ -6,8 +6,14 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from assay.cluster.components.component import (
+    Component,
+    NodeFile,
+    NodeResource,
+    PreparationTarget,
+    Requirement,
+)
 from assay.cluster.components.machine_config import PoolOptions, machine_config
-from assay.cluster.components.part import Component, NodeFile, NodeResource, PreparationTarget, Requirement
 from assay.launch.kubernetes.order import Manifest
 
 

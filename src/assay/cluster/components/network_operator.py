@@ -10,8 +10,7 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 
 from assay.cluster.components import olm
-from assay.cluster.components.nfd import MELLANOX
-from assay.cluster.components.part import (
+from assay.cluster.components.component import (
     Component,
     ComponentOptions,
     NodeResource,
@@ -21,6 +20,7 @@ from assay.cluster.components.part import (
     UpstreamRelease,
     bare,
 )
+from assay.cluster.components.nfd import MELLANOX
 from assay.launch.kubernetes.order import Manifest
 
 PACKAGE = SPACE = "nvidia-network-operator"

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from assay.cluster.components import olm
-from assay.cluster.components.part import (
+from assay.cluster.components.component import (
     Component,
     NodeLabel,
     PreparationTarget,

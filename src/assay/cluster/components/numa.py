@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from assay.cluster.components.component import Component, NodeFile, PreparationTarget, Requirement, bare
 from assay.cluster.components.machine_config import GROUP, PoolOptions, node_selector, pool_selector
-from assay.cluster.components.part import Component, NodeFile, PreparationTarget, Requirement, bare
 from assay.launch.kubernetes.manifests import as_yaml
 from assay.launch.kubernetes.order import Manifest
 from assay.launch.kubernetes.quantities import Quantity

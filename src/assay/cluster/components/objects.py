@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.cluster.components import single
+from assay.cluster.components import singletons
 from assay.launch.kubernetes.client import Cluster, Object
 from assay.launch.kubernetes.order import Manifest
 
@@ -21,10 +21,10 @@ def find(cluster: Cluster, obj: Manifest) -> Object | None:
 
 def first(cluster: Cluster, obj: Manifest) -> Object | None:
     """The object of another name that has the place of one that can be there once only."""
-    if obj["kind"] not in single.KINDS:
+    if obj["kind"] not in singletons.KINDS:
         return None
     there, wide = place(cluster, obj)
-    return single.first(obj, there.list(there.resource_of(obj), everywhere=wide).items)
+    return singletons.first(obj, there.list(there.resource_of(obj), everywhere=wide).items)
 
 
 def is_going(obj: Object) -> bool:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from assay.cluster.components.part import ComponentOptions, ObjectStatus, bare
+from assay.cluster.components.component import ComponentOptions, ObjectStatus, bare
 from assay.launch.kubernetes.order import Manifest
 
 GROUP = "operators.coreos.com"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from assay.cluster.components.part import Component, PreparationTarget
+from assay.cluster.components.component import Component, PreparationTarget
 from assay.launch.kubernetes import openshift, pod_security
 from assay.launch.kubernetes.order import Manifest
 from assay.launch.kubernetes.rbac import head

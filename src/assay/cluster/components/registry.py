@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from assay.cluster.components.part import Component, PreparationTarget, bare
+from assay.cluster.components.component import Component, PreparationTarget, bare
 from assay.launch.kubernetes.order import Manifest
 from assay.launch.kubernetes.rbac import AUTHORIZATION
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.checks.check import Check
-from assay.cluster.components import Preparation, objects, single
-from assay.cluster.components.part import (
+from assay.cluster.components import Preparation, objects, singletons
+from assay.cluster.components.component import (
     DeploymentRollout,
     NodeLabel,
     NodeResource,
@@ -50,7 +50,7 @@ def _present(cluster: Cluster, obj: Manifest) -> Check:
     found = objects.find(cluster, obj)
     if found is not None:
         return _going(what) if objects.is_going(found) else Check(what, "ok", "it is there")
-    instead = objects.first(cluster, obj) if kind in single.ALIKE else None
+    instead = objects.first(cluster, obj) if kind in singletons.ALIKE else None
     if instead is not None:
         return Check(what, "ok", f"{instead['metadata']['name']} is there, and does the same")
     return Check(what, "fail", "it is not there", APPLY)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from assay.cluster.components.part import (
+from assay.cluster.components.component import (
     Component,
     ComponentOptions,
     ObjectStatus,

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from assay.errors import HostError, LaunchError
-from assay.launch import sent, shown, spool
-from assay.launch.batch import standing
+from assay.launch import dry_run, job_spec, spool
+from assay.launch.batch import job_state
 from assay.launch.batch.life import ASK_AT_THE_END_EVERY_S, ASK_EVERY_S, Life, QueueAnswer
 from assay.launch.batch.options import BatchSystem
 from assay.launch.batch.queue import Queue, QueueSilentError
 from assay.launch.batch.script import NAME, nodes_of
-from assay.launch.batch.shared import SharedJob
+from assay.launch.batch.shared_directory import SharedJobDirectory
 from assay.launch.launcher import Leftover
 from assay.records import Handle, Job, JobState, JobStatus, Output, RenderedJob
 from assay.shell import ProgramMissingError
@@ -63,18 +63,18 @@ class BatchLauncher(ABC, Generic[System]):
 
     def check(self, job: Job) -> None:
         """Raises InputError for a job that can't be sent."""
-        sent.check_task(job, self.system.env)
+        job_spec.check_task(job, self.system.env)
 
     def render(self, job: Job) -> RenderedJob:
         """The batch script, the keeper's environment, and the command that each rank is started by."""
         self.check(job)
-        job = shown.without_secrets(job)
+        job = dry_run.without_secrets(job)
         nodes = nodes_of(job, self.system)
         ranks = job.shape.ranks // nodes
         script = self.script(job, f"{NAME}<token>")
-        rank = shlex.join(sent.argv(job, self.python))
+        rank = shlex.join(job_spec.argv(job, self.python))
         command = f"{script}\n# What each keeper starts, as {ranks} ranks:\n{rank}"
-        return shown.rendered(
+        return dry_run.rendered(
             job,
             command,
             self.system.env,
@@ -90,7 +90,7 @@ class BatchLauncher(ABC, Generic[System]):
         """
         self.check(job)
         with spool.told("start the job"), self.jobs.new(job.token) as new:
-            kept = SharedJob(new.directory)
+            kept = SharedJobDirectory(new.directory)
             script = kept.directory / "job.sh"  # first: by it `leftovers` knows the directory
             script.write_text(self.script(job, NAME + job.token), encoding="utf-8")
             spool.write(
@@ -147,7 +147,7 @@ class BatchLauncher(ABC, Generic[System]):
             return JobStatus(JobState.LOST, f"nothing is left of the job in {job.directory}")
         return replace(self._status(handle, job), hosts=job.hosts())
 
-    def _status(self, handle: Handle, job: SharedJob) -> JobStatus:
+    def _status(self, handle: Handle, job: SharedJobDirectory) -> JobStatus:
         if (refused := job.refused()) is not None:
             return refused
         asked, settled = self._asked.get(_number(handle)), _number(handle) in self._followed
@@ -211,7 +211,7 @@ class BatchLauncher(ABC, Generic[System]):
         for token in tokens if self.system.directory else ():
             spool.remove(self._kept(token).directory)
 
-    def _give_up(self, kept: SharedJob) -> int | None:
+    def _give_up(self, kept: SharedJobDirectory) -> int | None:
         """Take a job whose number is not known; only a mark of it stays. Its number if it has begun."""
         kept.give_up()
         begun = kept.taken_by()
@@ -219,17 +219,17 @@ class BatchLauncher(ABC, Generic[System]):
             kept.leave_mark()
         return begun
 
-    def _kept(self, token: str) -> SharedJob:
-        return SharedJob(self.jobs.job(token).directory)
+    def _kept(self, token: str) -> SharedJobDirectory:
+        return SharedJobDirectory(self.jobs.job(token).directory)
 
-    def _noted(self, kept: SharedJob, token: str, number: int) -> Handle:
+    def _noted(self, kept: SharedJobDirectory, token: str, number: int) -> Handle:
         handle = Handle(self.name, token, {"job_id": number, **self.handle_data})
         kept.note_submitted(handle)
         return handle
 
     # How it ends
 
-    def _refuse(self, handle: Handle, job: SharedJob, asked: QueueAnswer) -> bool:
+    def _refuse(self, handle: Handle, job: SharedJobDirectory, asked: QueueAnswer) -> bool:
         """Give up a job that waits in vain; False where it began meanwhile."""
         job.give_up()
         if job.taken_by() is not None or asked.told is None or asked.hopeless is None:
@@ -255,10 +255,10 @@ class BatchLauncher(ABC, Generic[System]):
         self._asked[number] = asked
         return asked
 
-    def _standing(self, job: SharedJob, asked: QueueAnswer) -> JobStatus:
+    def _standing(self, job: SharedJobDirectory, asked: QueueAnswer) -> JobStatus:
         end = job.ended()
         if end is not None:
-            return standing.of_ended(job, end, asked, self.queue.called)
+            return job_state.of_ended(job, end, asked, self.queue.called)
         if asked.silent is not None and not job.given_up():
             started_at = job.started_at()
             state = JobState.RUNNING if started_at else JobState.PENDING
@@ -267,9 +267,9 @@ class BatchLauncher(ABC, Generic[System]):
         if asked.told is not None and asked.told.over and asked.told.nodes:
             with _unless_silent():
                 failed = self.queue.failed_nodes(asked.told.nodes)
-        return standing.without_word(job, asked, failed, self.queue.called)
+        return job_state.without_word(job, asked, failed, self.queue.called)
 
-    def _end_ranks(self, handle: Handle, job: SharedJob) -> None:
+    def _end_ranks(self, handle: Handle, job: SharedJobDirectory) -> None:
         """Ask the keepers, who give the ranks their grace time: the batch system has a time of its own."""
         give_up = time.monotonic() + self.system.grace + spool.KEEPER_SLACK_S
         while job.ended() is None and time.monotonic() < give_up:
@@ -282,7 +282,7 @@ class BatchLauncher(ABC, Generic[System]):
         with _unless_silent():
             self.queue.end(_number(handle), handle.token)
 
-    def _wait_for_end(self, handle: Handle, job: SharedJob, patience_s: float) -> bool:
+    def _wait_for_end(self, handle: Handle, job: SharedJobDirectory, patience_s: float) -> bool:
         """Whether it was said within this time that nothing of the job runs any more."""
         give_up = time.monotonic() + patience_s
         while True:

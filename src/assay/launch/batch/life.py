@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from assay.launch.batch.queue import QueuedJob, QueueSilentError
-from assay.launch.batch.shared import SharedJob
+from assay.launch.batch.shared_directory import SharedJobDirectory
 from assay.records import Extent, JobState, JobStatus
 
 ASK_EVERY_S = 2.0
@@ -60,7 +60,10 @@ class Life:
     """
 
     def __init__(
-        self, job: SharedJob, ask: Callable[[], Future[QueueAnswer]], refuse: Callable[[QueueAnswer], bool]
+        self,
+        job: SharedJobDirectory,
+        ask: Callable[[], Future[QueueAnswer]],
+        refuse: Callable[[QueueAnswer], bool],
     ) -> None:
         self._job, self._ask, self._refuse = job, ask, refuse
         self._hopeless_at: float | None = None

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from assay import units
-from assay.launch import sent
+from assay.launch import job_spec
 
 
 def one_line(value: str) -> str:
@@ -44,9 +44,9 @@ class BatchSystem(BaseModel):
         description="Interpreter of the trials on the nodes; by default the one that runs Assay, in a "
         "container `python3`.",
     )
-    env: sent.Env = Field(default_factory=dict, description=sent.ENV_HELP)
-    pin_cpus: bool = Field(False, description=sent.PIN_HELP)
-    grace: sent.Grace = Field(5.0, description=sent.GRACE_HELP)
+    env: job_spec.Env = Field(default_factory=dict, description=job_spec.ENV_HELP)
+    pin_cpus: bool = Field(False, description=job_spec.PIN_HELP)
+    grace: job_spec.Grace = Field(5.0, description=job_spec.GRACE_HELP)
 
     placement: Literal["spread", "pack"] = Field(
         "spread",

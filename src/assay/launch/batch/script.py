@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterator
 
 from assay import payload_files
-from assay.launch import sent
+from assay.launch import job_spec
 from assay.launch.batch.options import BatchSystem
 from assay.records import Job
 
@@ -70,7 +70,7 @@ def before(system: BatchSystem) -> Iterator[str]:
 
 def keeper(python: str) -> str:
     """What starts a node's keeper."""
-    path = payload_files.path_of(sent.KEEPER)
+    path = payload_files.path_of(job_spec.KEEPER)
     return f'{shlex.quote(python)} -I -S "$ASSAY_JOB/{path}" "$ASSAY_JOB"'
 
 

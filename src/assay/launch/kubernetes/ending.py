@@ -6,9 +6,9 @@ import time
 
 from assay.errors import LaunchError
 from assay.launch.kubernetes.client import PODS, Cluster, Resource
+from assay.launch.kubernetes.job_state import call, is_out_of_reach, is_over
 from assay.launch.kubernetes.kinds import JobKind
 from assay.launch.kubernetes.order import name_of
-from assay.launch.kubernetes.standing import call, is_out_of_reach, is_over
 
 END_SLACK_S = 120.0  # beyond the grace time: the kubelet's own, the collector's, a server that was just away
 TAKE_UP_S = 10.0  # beyond which a controller is taken not to work

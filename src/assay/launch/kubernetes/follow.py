@@ -19,11 +19,7 @@ from assay.launch.kubernetes.causes import (
     too_late,
 )
 from assay.launch.kubernetes.client import EVENTS, Cluster, Object, Resource
-from assay.launch.kubernetes.collected import SpooledJob
-from assay.launch.kubernetes.kinds import JobKind
-from assay.launch.kubernetes.kinds.kind import Ending
-from assay.launch.kubernetes.podlogs import PodLogs
-from assay.launch.kubernetes.standing import (
+from assay.launch.kubernetes.job_state import (
     JobEvidence,
     as_placed,
     call,
@@ -33,6 +29,10 @@ from assay.launch.kubernetes.standing import (
     waited_in_vain,
     was_restarted,
 )
+from assay.launch.kubernetes.kinds import JobKind
+from assay.launch.kubernetes.kinds.kind import Ending
+from assay.launch.kubernetes.podlogs import PodLogs
+from assay.launch.kubernetes.spooled_job import SpooledJob
 from assay.launch.kubernetes.watch import JobPods, PodWatch
 from assay.records import JobState, Output
 

@@ -15,23 +15,23 @@ from pathlib import Path
 
 from assay import redact
 from assay.errors import LaunchError, PlatformError
-from assay.launch import outputs, sent, shown
+from assay.launch import dry_run, job_spec, outputs
 from assay.launch.check import PartCheck
 from assay.launch.kubernetes import client, leftovers
 from assay.launch.kubernetes.causes import causes
-from assay.launch.kubernetes.chosen import KindChoices
 from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, Cluster, Object
-from assay.launch.kubernetes.collected import SpooledJob
 from assay.launch.kubernetes.connection import connect
 from assay.launch.kubernetes.ending import end
 from assay.launch.kubernetes.follow import FollowedJob, Follower
+from assay.launch.kubernetes.job_state import REMOVED
+from assay.launch.kubernetes.kind_choices import KindChoices
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.manifests import Manifests, render
 from assay.launch.kubernetes.options import KubernetesSystem, with_host_python
 from assay.launch.kubernetes.order import TOKEN, labels_of, name_of
 from assay.launch.kubernetes.refusals import ApiError, ConflictError, extent_of
 from assay.launch.kubernetes.scheduling import nodes_of
-from assay.launch.kubernetes.standing import REMOVED
+from assay.launch.kubernetes.spooled_job import SpooledJob
 from assay.launch.kubernetes.validate import checked
 from assay.launch.kubernetes.watch import watch_of
 from assay.launch.launcher import JobRefusedError, Leftover
@@ -60,10 +60,10 @@ class KubernetesLauncher:
 
     def render(self, job: Job) -> RenderedJob:
         """The manifests as `kubectl apply -f -` takes them; of `kind: auto`, which and why, as a comment."""
-        job = shown.without_secrets(replace(job, token=SHOWN_TOKEN))
+        job = dry_run.without_secrets(replace(job, token=SHOWN_TOKEN))
         system = self.system.model_copy(update={"env": redact.redacted(self.system.env)})
         manifests = render(job, system, self._chosen.kind(job.shape)).yaml()
-        env = sent.variables(job, system.env)
+        env = job_spec.variables(job, system.env)
         files = {file.name: f"sha256:{file.sha256}" for file in job.task.files}
         return RenderedJob(self._chosen.comment(job.shape) + redact.text(manifests), env, files, whole=True)
 

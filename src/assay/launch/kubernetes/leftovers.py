@@ -10,11 +10,11 @@ from typing import Any
 
 from assay.errors import LaunchError
 from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, SERVICES, Cluster, Object, Resource
+from assay.launch.kubernetes.job_state import is_over
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.kinds.kind import Ending
 from assay.launch.kubernetes.order import LABEL_TOKEN, MANAGED_BY
 from assay.launch.kubernetes.refusals import FORBIDDEN, ApiError
-from assay.launch.kubernetes.standing import is_over
 from assay.launch.kubernetes.times import moment
 from assay.launch.launcher import Leftover
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from io import StringIO
 
 from assay.errors import OptionsError
-from assay.launch import sent
+from assay.launch import job_spec
 from assay.launch.kubernetes import payload, pod
 from assay.launch.kubernetes.kinds import JobKind
 from assay.launch.kubernetes.options import KubernetesSystem
@@ -57,7 +57,7 @@ def render(job: Job, options: KubernetesSystem, kind: JobKind) -> Manifests:
         raise ValueError(
             f"{job.token!r} is not a token: at most 63 letters, digits, dots, dashes, underscores"
         )
-    sent.check_task(job, options.env, in_cluster=True)
+    job_spec.check_task(job, options.env, in_cluster=True)
     parts = payload.config_maps(job, options, kind.programs, kind.spec)
     order = Order(job, options, payload.volumes(parts))
     if misfits := [*pod.misfits(order), *kind.misfits(order)]:

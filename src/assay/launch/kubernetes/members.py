@@ -8,9 +8,9 @@ from assay.errors import InputError
 from assay.launch.kubernetes import quantities
 from assay.launch.kubernetes.client import NODES, PODS, Cluster, Object
 from assay.launch.kubernetes.connection import connect
+from assay.launch.kubernetes.doctor.cluster_view import GRANT
 from assay.launch.kubernetes.doctor.look import STILL_THERE
 from assay.launch.kubernetes.doctor.places import away, foreign, is_device
-from assay.launch.kubernetes.doctor.seen import GRANT
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import LABEL_TOKEN
 from assay.launch.kubernetes.refusals import ApiError

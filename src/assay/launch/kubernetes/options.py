@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from assay import units
-from assay.launch import sent
+from assay.launch import job_spec
 from assay.launch.host_python import HELP, HOST, host_python
 from assay.launch.kubernetes.patch import check as check_patch
 from assay.launch.kubernetes.quantities import Quantity
@@ -128,7 +128,7 @@ def _check_secret_keys(env: dict[str, str]) -> dict[str, str]:
     for name, source in env.items():
         if SECRET_KEY.fullmatch(source) is None:
             raise ValueError(f"{name}: found {source!r}; expected Secret and key, like registry/password")
-    sent.check_env(env)
+    job_spec.check_env(env)
     return env
 
 
@@ -150,7 +150,7 @@ class KubernetesSystem(OptionGroup):
     imagePullPolicy: Literal["Always", "IfNotPresent", "Never"] | None = None
     imagePullSecrets: tuple[str, ...] = Field((), description="Names of Secrets for the image's registry.")
     python: str = Field("python3", description=f"Interpreter in the image that runs the trials. {HELP}.")
-    env: sent.Env = Field(default_factory=dict, description=sent.ENV_HELP)
+    env: job_spec.Env = Field(default_factory=dict, description=job_spec.ENV_HELP)
     envFromSecret: Annotated[dict[str, str], AfterValidator(_check_secret_keys)] = Field(
         default_factory=dict, description="Variables whose value a Secret of the cluster holds: SECRET/KEY."
     )
@@ -164,7 +164,7 @@ class KubernetesSystem(OptionGroup):
     resourceClaims: tuple[ResourceClaim, ...] = Field(
         (), description="Claims of dynamic resource allocation."
     )
-    pin_cpus: bool = Field(False, description=f"{sent.PIN_HELP} The pod gets whole CPUs of its own.")
+    pin_cpus: bool = Field(False, description=f"{job_spec.PIN_HELP} The pod gets whole CPUs of its own.")
     runtimeClassName: str | None = None
     networks: tuple[str, ...] = Field((), description="Secondary networks (Multus), NAME or NAMESPACE/NAME.")
     hostNetwork: bool = Field(False, description="Pods in their node's own network.")
@@ -196,7 +196,7 @@ class KubernetesSystem(OptionGroup):
     topology: Topology | None = Field(None, description="Kueue's topology-aware scheduling.")
 
     # for how long
-    grace: sent.Grace = Field(5.0, description=sent.GRACE_HELP)
+    grace: job_spec.Grace = Field(5.0, description=job_spec.GRACE_HELP)
     start_timeout: Duration = Field(
         900.0, description="Longest wait for nodes and images; the cluster ends a job that Assay left behind."
     )

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from assay import payload_files
 from assay.errors import InputError
-from assay.launch import sent
+from assay.launch import job_spec
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import Manifest, labels_of, name_of
 from assay.records import Job
@@ -36,7 +36,7 @@ def config_maps(
 
     Raises InputError for files that are more than ConfigMaps should hold.
     """
-    files = payload_files.files(RELAY, sent.KEEPER, sent.PROBE, *programs)
+    files = payload_files.files(RELAY, job_spec.KEEPER, job_spec.PROBE, *programs)
     texts = {_key(path): data.decode() for path, data in files.items()}
     spec = {**_spec(job, options), **more}
     first = _config_map(job, options, 0)
@@ -98,18 +98,18 @@ def _part_name(number: int) -> str:
 
 def _spec(job: Job, options: KubernetesSystem) -> Manifest:
     nothing_before: dict[str, Stamp] = {}  # the relay looks, when it has unpacked
-    spec = sent.spec(
+    spec = job_spec.spec(
         job,
         python=options.python,
         cwd=job.task.cwd or f"{JOB_DIR}/work",
-        probe=program(sent.PROBE),
+        probe=program(job_spec.PROBE),
         nodes=job.shape.workers,
         grace_s=options.grace,
         start_timeout_s=options.start_timeout,
         pin_cpus=options.pin_cpus,
         files_before=nothing_before,
     )
-    return {**spec, "env": sent.variables(job, options.env)}
+    return {**spec, "env": job_spec.variables(job, options.env)}
 
 
 def _config_map(job: Job, options: KubernetesSystem, number: int) -> Manifest:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from assay.errors import Problem
-from assay.launch import sent
+from assay.launch import job_spec
 from assay.launch.kubernetes import patch, payload, quantities, scheduling, security
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import ANNOTATION_TRIAL, Manifest, Order, labels_of, labels_of_ranks
@@ -130,7 +130,7 @@ def _container(order: Order, env: Mapping[str, str], node_from: str | None) -> M
         "image": _image(order),
         **({"imagePullPolicy": options.imagePullPolicy} if options.imagePullPolicy else {}),
         "command": command(order, node_from),
-        "env": _env({**security.env(options), **env}, options, sent.secrets(order.job, options.env)),
+        "env": _env({**security.env(options), **env}, options, job_spec.secrets(order.job, options.env)),
         **({"resources": asked} if asked else {}),
         "securityContext": security.of_container(options),
         "volumeMounts": [

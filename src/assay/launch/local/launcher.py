@@ -16,8 +16,8 @@ from pathlib import Path
 
 from assay import payload_files
 from assay.errors import InputError, LaunchError, OptionsError, Problem
-from assay.launch import processes, sent, shown, spool
-from assay.launch.kept import JobDirectory, not_taken
+from assay.launch import dry_run, job_spec, processes, spool
+from assay.launch.job_directory import JobDirectory, not_taken
 from assay.launch.launcher import Leftover
 from assay.launch.local.options import LocalSystem
 from assay.records import Handle, Job, JobState, JobStatus, Output, RenderedJob
@@ -38,9 +38,9 @@ class LocalLauncher:
     def render(self, job: Job) -> RenderedJob:
         """The command of each rank; what differs from rank to rank or run to run in angle brackets."""
         spool.check_one_node(job, self.name, self.system.env)
-        job = shown.without_secrets(job)
-        command = shown.rank_command(job, self._python(), pin_cpus=self.system.pin_cpus)
-        return shown.rendered(job, command, self.system.env)
+        job = dry_run.without_secrets(job)
+        command = dry_run.rank_command(job, self._python(), pin_cpus=self.system.pin_cpus)
+        return dry_run.rendered(job, command, self.system.env)
 
     def look(self, job: Job) -> None:
         """For its Python, its working directory, its program, the script that a Python is given."""
@@ -50,11 +50,11 @@ class LocalLauncher:
         if cwd is not None and not Path(cwd).is_dir():
             raise InputError([Problem("cwd", f"found {cwd}; this machine has no such directory")])
         sent_along = {file.name for file in job.task.files}
-        program, *words = sent.argv(job, python)
+        program, *words = job_spec.argv(job, python)
         if os.sep in program:
             found = _is_there(program, cwd, sent_along)
         else:
-            path = sent.variables(job, self.system.env).get("PATH")
+            path = job_spec.variables(job, self.system.env).get("PATH")
             found = shutil.which(program, path=path) is not None
         if not found:
             raise InputError([Problem("argv", f"found {program}; this machine has no such program")])
@@ -170,7 +170,7 @@ class LocalLauncher:
         It detaches itself once it has taken the job. Whether it has is seen in the directory; the exit code
         of what was started says why not, None where it took too long.
         """
-        keeper = directory / payload_files.path_of(sent.KEEPER)
+        keeper = directory / payload_files.path_of(job_spec.KEEPER)
         argv = [sys.executable, "-I", "-S", str(keeper), str(directory), "--detach"]
         with (directory / "keeper.log").open("wb") as log:
             starting = subprocess.Popen(

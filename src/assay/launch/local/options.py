@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from assay.launch import sent
+from assay.launch import job_spec
 
 
 class LocalSystem(BaseModel):
@@ -18,6 +18,6 @@ class LocalSystem(BaseModel):
     python: str | None = Field(
         None, description="Interpreter of the trials, one that has torch; by default the one that runs Assay."
     )
-    env: sent.Env = Field(default_factory=dict, description=sent.ENV_HELP)
-    pin_cpus: bool = Field(False, description=sent.PIN_HELP)
-    grace: sent.Grace = Field(5.0, description=sent.GRACE_HELP)
+    env: job_spec.Env = Field(default_factory=dict, description=job_spec.ENV_HELP)
+    pin_cpus: bool = Field(False, description=job_spec.PIN_HELP)
+    grace: job_spec.Grace = Field(5.0, description=job_spec.GRACE_HELP)

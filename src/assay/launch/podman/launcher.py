@@ -15,8 +15,8 @@ from pathlib import Path
 
 from assay import payload_files
 from assay.errors import InputError, LaunchError, OptionsError, PlatformError, Problem
-from assay.launch import processes, sent, shown, spool
-from assay.launch.kept import JobDirectory, Keeper, not_taken
+from assay.launch import dry_run, job_spec, processes, spool
+from assay.launch.job_directory import JobDirectory, Keeper, not_taken
 from assay.launch.launcher import JobLostError, JobRefusedError, Leftover
 from assay.launch.podman import options, refusals
 from assay.launch.podman.engine import Container, Engine
@@ -41,10 +41,10 @@ class PodmanLauncher:
     def render(self, job: Job) -> RenderedJob:
         """The command that starts the container, then what each rank runs in it."""
         self._check(job)
-        job = shown.without_secrets(job)
+        job = dry_run.without_secrets(job)
         started = shlex.join(self._run(job, "<token>", "<directory of the job>"))
-        rank = shown.rank_command(job, self.system.python, pin_cpus=self.system.pin_cpus)
-        return shown.rendered(job, f"{started}\n# in it, each rank:\n{rank}", self.system.env)
+        rank = dry_run.rank_command(job, self.system.python, pin_cpus=self.system.pin_cpus)
+        return dry_run.rendered(job, f"{started}\n# in it, each rank:\n{rank}", self.system.env)
 
     def submit(self, job: Job) -> Handle:
         """Write the job's directory and start its container; returns when the keeper has taken the job."""
@@ -182,7 +182,7 @@ class PodmanLauncher:
             self._image(job),
             "-I",
             "-S",
-            f"{directory}/{payload_files.path_of(sent.KEEPER)}",
+            f"{directory}/{payload_files.path_of(job_spec.KEEPER)}",
             directory,
         ]
 

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from assay.launch import sent
+from assay.launch import job_spec
 from assay.launch.host_python import HELP, HOST, host_python
 
 _SIZE = re.compile(r"\d+(\.\d+)?[bkmg]?", re.IGNORECASE)
@@ -54,7 +54,7 @@ class ContainerSystem(BaseModel):
         None, description="Image of the trials; by default the one that the workload names. It is not pulled."
     )
     python: str = Field("python3", description=f"Interpreter of the trials inside the container. {HELP}.")
-    env: sent.Env = Field(default_factory=dict, description=sent.ENV_HELP)
+    env: job_spec.Env = Field(default_factory=dict, description=job_spec.ENV_HELP)
     volumes: tuple[Volume, ...] = Field(
         (),
         description="Paths of this machine that the container sees, read-only at the same path: /data, "
@@ -82,8 +82,8 @@ class ContainerSystem(BaseModel):
     args: tuple[str, ...] = Field(
         (), description="Further flags of podman run or docker run: [--cap-add=IPC_LOCK]."
     )
-    pin_cpus: bool = Field(False, description=sent.PIN_HELP)
-    grace: sent.Grace = Field(5.0, description=sent.GRACE_HELP)
+    pin_cpus: bool = Field(False, description=job_spec.PIN_HELP)
+    grace: job_spec.Grace = Field(5.0, description=job_spec.GRACE_HELP)
 
 
 def with_host_python(system: ContainerSystem) -> ContainerSystem:

@@ -16,9 +16,9 @@ from typing import ClassVar
 
 from assay import shell
 from assay.errors import PlatformError
+from assay.launch.batch.job_state import why_over, why_stopped
 from assay.launch.batch.queue import QueueSilentError
 from assay.launch.batch.script import EXIT_NOT_OURS, EXIT_NOT_VISIBLE, NAME
-from assay.launch.batch.standing import why_over, why_stopped
 from assay.launch.launcher import JobRefusedError
 from assay.launch.slurm.refusals import HOPELESS, extent_of
 from assay.records import Extent, JobState

@@ -24,8 +24,8 @@ from urllib.parse import unquote
 
 from assay import payload_files
 from assay.errors import LaunchError, OptionsError, PlatformError, Problem
-from assay.launch import outputs, sent, shown
-from assay.launch.kept import by_whom, job_status, joined, not_taken
+from assay.launch import dry_run, job_spec, outputs
+from assay.launch.job_directory import by_whom, job_status, joined, not_taken
 from assay.launch.launcher import JobLostError, JobRefusedError, Leftover
 from assay.launch.spool import TOKEN
 from assay.launch.ssh import clocks
@@ -57,23 +57,23 @@ class SshLauncher:
     def render(self, job: Job) -> RenderedJob:
         """What starts the keepers, then what each rank runs."""
         nodes = self._nodes(job)
-        job = shown.without_secrets(job)
+        job = dry_run.without_secrets(job)
         directory = f"{self.system.directory}/<token>"
         keeper = [
             self.system.python,
             "-I",
             "-S",
-            f"{directory}.<node>/{payload_files.path_of(sent.KEEPER)}",
+            f"{directory}.<node>/{payload_files.path_of(job_spec.KEEPER)}",
             f"{directory}.<node>",
         ]
         lines = [
             f"# on {', '.join(self.system.hosts[:nodes])}: node 0 to {nodes - 1}",
             shlex.join([*keeper, "--detach", "--node-from", "ASSAY_NODE"]),
             "# by it, each rank:",
-            shown.rank_command(job, self.system.python, pin_cpus=self.system.pin_cpus),
+            dry_run.rank_command(job, self.system.python, pin_cpus=self.system.pin_cpus),
         ]
         address = self.system.master_address or f"<address of {self.system.hosts[0]}>"
-        return shown.rendered(
+        return dry_run.rendered(
             job,
             "\n".join(lines),
             self.system.env,
@@ -85,7 +85,7 @@ class SshLauncher:
     def submit(self, job: Job) -> Handle:
         """Lay the job out on its hosts, then start the keepers; returns when each has taken its share."""
         nodes = self._nodes(job)
-        spec, variables = self._spec(job), sent.all_variables(job, self.system.env)
+        spec, variables = self._spec(job), job_spec.all_variables(job, self.system.env)
         laid: list[int] = []
 
         def lay_out(node: int) -> None:
@@ -203,7 +203,7 @@ class SshLauncher:
 
     def _nodes(self, job: Job) -> int:
         """How many hosts the job takes. Raises OptionsError for more than there are."""
-        sent.check_task(job, self.system.env)
+        job_spec.check_task(job, self.system.env)
         nodes = job.shape.nodes or job.shape.workers
         if nodes > len(self.hosts):
             shape = job.shape
@@ -215,14 +215,14 @@ class SshLauncher:
         return nodes
 
     def _spec(self, job: Job) -> dict[str, Any]:
-        return sent.spec(
+        return job_spec.spec(
             job,
             python=self.system.python,
             cwd=job.task.cwd or "work",
-            probe=payload_files.path_of(sent.PROBE),
+            probe=payload_files.path_of(job_spec.PROBE),
             nodes=self._nodes(job),
             grace_s=self.system.grace,
-            start_timeout_s=sent.START_TIMEOUT_S,
+            start_timeout_s=job_spec.START_TIMEOUT_S,
             pin_cpus=self.system.pin_cpus,
             files_before={},
         )
@@ -371,9 +371,9 @@ def _archive(job: Job, spec: Mapping[str, Any], variables: Mapping[str, str], ow
 
     variables  for its keeper alone; own: the folder of that keeper, "" for the job's
     """
-    for_keeper = f"{own}{sent.VARIABLES}"
+    for_keeper = f"{own}{job_spec.VARIABLES}"
     members = {"spec.json": json.dumps(spec).encode(), for_keeper: json.dumps(variables).encode()}
-    members |= payload_files.files(sent.KEEPER, sent.PROBE)
+    members |= payload_files.files(job_spec.KEEPER, job_spec.PROBE)
     members |= {f"work/{file.name}": file.data for file in job.task.files}
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from assay.launch import sent
+from assay.launch import job_spec
 
 _HOST = re.compile(r"(\w[\w.-]*@)?[\w\[][\w.:%\[\]-]*")
 
@@ -51,9 +51,9 @@ class SshSystem(BaseModel):
     user: str | None = Field(None, description="Who logs in.")
     identity: str | None = Field(None, description="File of the private key.")
     config: str | None = Field(None, description="ssh config in place of your own.")
-    env: sent.Env = Field(default_factory=dict, description=sent.ENV_HELP)
-    pin_cpus: bool = Field(False, description=sent.PIN_HELP)
-    grace: sent.Grace = Field(5.0, description=sent.GRACE_HELP)
+    env: job_spec.Env = Field(default_factory=dict, description=job_spec.ENV_HELP)
+    pin_cpus: bool = Field(False, description=job_spec.PIN_HELP)
+    grace: job_spec.Grace = Field(5.0, description=job_spec.GRACE_HELP)
 
     @property
     def max_nodes(self) -> int | None:

@@ -13,7 +13,7 @@ from assay.report.charts.latency import by_percentile
 from assay.report.charts.runs import curve, runs, split
 from assay.report.charts.scaling import scaling
 from assay.report.charts.series import over_time
-from assay.report.charts.served import rate_against_latency
+from assay.report.charts.throughput_latency import rate_against_latency
 from assay.report.charts.timeline import timelines
 from assay.report.charts.waterfall import waterfall
 from assay.report.contents.contents import Contents

@@ -12,7 +12,7 @@ from assay.analyse.scaling.study import Law, Layout, Prediction, Study
 from assay.analyse.spending import Spending
 from assay.records import Doubt, ScalingPoint
 from assay.report import figures
-from assay.report.sentences import expected as expected_words
+from assay.report.sentences import expectations as expected_words
 from assay.units import human, significant
 
 _LAWS = {"amdahl": "Amdahl's law", "usl": "the Universal Scalability Law"}

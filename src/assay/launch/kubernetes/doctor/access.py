@@ -8,7 +8,7 @@ from dataclasses import replace
 from assay.checks.check import Check, State
 from assay.launch.kubernetes import openshift, pod_security
 from assay.launch.kubernetes.client import Object
-from assay.launch.kubernetes.doctor.seen import AdmissionRefusal, ClusterView, ReadFailure
+from assay.launch.kubernetes.doctor.cluster_view import AdmissionRefusal, ClusterView, ReadFailure
 from assay.launch.kubernetes.kinds import KINDS
 
 # Deployment of the operator that acts on a job kind, by its name

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from assay.checks.check import Check, Facts, for_system
 from assay.launch.kubernetes.doctor import access, places, room, settings
 from assay.launch.kubernetes.doctor import deep as inside
+from assay.launch.kubernetes.doctor.cluster_view import ClusterView
 from assay.launch.kubernetes.doctor.look import look
-from assay.launch.kubernetes.doctor.seen import ClusterView
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.refusals import ApiError
 

@@ -9,7 +9,7 @@ from assay.checks import examine as machine
 from assay.checks.check import PLACE, Check, Facts
 from assay.launch import programs
 from assay.launch.kubernetes.doctor import pod, smoke
-from assay.launch.kubernetes.doctor.seen import ClusterView
+from assay.launch.kubernetes.doctor.cluster_view import ClusterView
 from assay.launch.kubernetes.doctor.settings import offset
 
 NAME = "test pod"

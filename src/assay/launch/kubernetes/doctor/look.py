@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from assay.launch.kubernetes import openshift, pod_security, rbac
 from assay.launch.kubernetes.client import NODES, PODS, Cluster, Object, Resource
 from assay.launch.kubernetes.connection import connect
+from assay.launch.kubernetes.doctor.cluster_view import AdmissionRefusal, ClusterView, ReadFailure
 from assay.launch.kubernetes.doctor.places import hindrance
-from assay.launch.kubernetes.doctor.seen import AdmissionRefusal, ClusterView, ReadFailure
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.openshift_detection import NAMESPACES, is_openshift
 from assay.launch.kubernetes.options import KubernetesSystem

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from assay.checks.check import Check, Facts
 from assay.launch.kubernetes import quantities
 from assay.launch.kubernetes.client import Object
-from assay.launch.kubernetes.doctor.seen import ClusterView, ReadFailure
+from assay.launch.kubernetes.doctor.cluster_view import ClusterView, ReadFailure
 from assay.launch.kubernetes.options import KubernetesSystem, Toleration
 from assay.records import Scalar
 from assay.units import human

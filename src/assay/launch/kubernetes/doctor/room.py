@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from assay.checks.check import Check
 from assay.launch.kubernetes import pod_security, quantities
 from assay.launch.kubernetes.client import Object
-from assay.launch.kubernetes.doctor.seen import ClusterView, ReadFailure
+from assay.launch.kubernetes.doctor.cluster_view import ClusterView, ReadFailure
 
 COUNTED = {
     "pods": 1.0,

@@ -6,7 +6,7 @@ from collections import Counter
 
 from assay.checks.check import Check
 from assay.launch.kubernetes.client import Object
-from assay.launch.kubernetes.doctor.seen import ClusterView, ReadFailure
+from assay.launch.kubernetes.doctor.cluster_view import ClusterView, ReadFailure
 from assay.launch.kubernetes.times import moment
 
 SLIGHT_S = 0.5  # NTP keeps a data centre's clocks within milliseconds

@@ -12,8 +12,8 @@ from assay.checks.host import fabric
 from assay.launch import programs
 from assay.launch.kubernetes import quantities
 from assay.launch.kubernetes.doctor import pod
+from assay.launch.kubernetes.doctor.cluster_view import ClusterView, ReadFailure
 from assay.launch.kubernetes.doctor.places import hindrance
-from assay.launch.kubernetes.doctor.seen import ClusterView, ReadFailure
 from assay.launch.kubernetes.options import KubernetesSystem, Resources
 from assay.records import Job
 from assay.units import human

@@ -1,6 +1,7 @@
 """The directory of a job of a batch system, which this machine and the job's nodes share.
 
-Beside what every kept job has (see kept.py), with a directory `node-N` for each node where there are several:
+Beside what every kept job has (see job_directory.py), with a directory `node-N` for each node where there are
+several:
   job.sh          the batch script
   submitted.json  the number that the batch system gave the job
   taken           who has it: the number of the job that started, or `nobody` where it was given up
@@ -19,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.inputs import read_json
-from assay.launch.kept import JobDirectory, joined, leave_only, new_of
-from assay.launch.sent import VARIABLES
+from assay.launch.job_directory import JobDirectory, joined, leave_only, new_of
+from assay.launch.job_spec import VARIABLES
 from assay.records import Extent, Handle, JobState, JobStatus, Output
 
 SCRIPT_STREAM = "batch"
@@ -30,7 +31,7 @@ _LAST_LINES = 5
 
 
 @dataclass(frozen=True)
-class SharedJob(JobDirectory):
+class SharedJobDirectory(JobDirectory):
     """One job's directory on the shared file system."""
 
     def shares(self) -> list[JobDirectory]:

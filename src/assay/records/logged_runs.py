@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from assay.records.doubts import Doubt
-from assay.records.measured import Measurement
+from assay.records.measurements import Measurement
 from assay.records.scalar import Scalar
 
 TrainingStatus = Literal["success", "aborted", "unfinished", "invalid"]

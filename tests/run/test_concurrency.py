@@ -17,10 +17,10 @@ import pytest
 
 from assay.errors import LaunchError
 from assay.records import Shape, Trial
+from assay.run.concurrency import Concurrency, run_stretch
 from assay.run.drive import CompletedSession, run_suite
 from assay.run.progress import Silence
 from assay.run.request import RunRequest
-from assay.run.together import Concurrency, run_stretch
 from assay.rundir.session import sessions
 
 

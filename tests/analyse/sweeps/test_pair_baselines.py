@@ -6,7 +6,7 @@ import random
 from itertools import combinations
 
 from assay.analyse.sweeps.links import Pair
-from assay.analyse.sweeps.pairs_before import pairs_before
+from assay.analyse.sweeps.pair_baselines import pairs_before
 
 SIX = [*combinations("abcdef", 2)]
 

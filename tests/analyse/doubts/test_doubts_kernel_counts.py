@@ -15,8 +15,8 @@ import pytest
 
 from assay.analyse.comparison.groups import group
 from assay.analyse.doubts import Case, Side, of
-from assay.analyse.doubts.meanwhile import time_to_neighbours
-from assay.launch.kept import joined
+from assay.analyse.doubts.kernel_counts import time_to_neighbours
+from assay.launch.job_directory import joined
 from assay.launch.local.launcher import LocalLauncher
 from assay.launch.local.options import LocalSystem
 from assay.records import Doubt, Estimate, JobState, JobStatus, NodeCounts, Provenance, Result

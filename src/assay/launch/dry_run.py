@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from assay import redact
-from assay.launch import sent
+from assay.launch import job_spec
 from assay.records import Job, RenderedJob
 from assay.secret_reference import EnvironmentValue
 
@@ -24,7 +24,7 @@ def without_secrets(job: Job) -> Job:
 
 def rank_command(job: Job, python: str, *, pin_cpus: bool) -> str:
     """The command line of each rank, as one would type it."""
-    command = shlex.join(sent.argv(job, python))
+    command = shlex.join(job_spec.argv(job, python))
     if pin_cpus:  # what it amounts to; the keeper needs no taskset
         command = f"taskset --cpu-list '<cores of the rank>' {command}"
     return command if job.task.cwd is None else f"cd {shlex.quote(job.task.cwd)} && {command}"
@@ -50,8 +50,8 @@ def rendered(
     variables = {
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": f"<allowed cores / {ranks}, unless set>",
-        **sent.variables(job, env),
-        **{name: f"<{reference}>" for name, reference in sent.secrets(job, env).items()},
+        **job_spec.variables(job, env),
+        **{name: f"<{reference}>" for name, reference in job_spec.secrets(job, env).items()},
         "WORLD_SIZE": str(job.shape.ranks),
         "LOCAL_WORLD_SIZE": ranks,
         "GROUP_RANK": node,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from assay.launch.batch.life import QueueAnswer
 from assay.launch.batch.queue import QueuedJob
-from assay.launch.batch.shared import SharedJob
+from assay.launch.batch.shared_directory import SharedJobDirectory
 from assay.records import JobState, JobStatus
 
 _KILLED = re.compile(
@@ -16,7 +16,7 @@ _KILLED = re.compile(
 )  # as a shell reports a program; Slurm's `code:signal` of the script itself
 
 
-def of_ended(job: SharedJob, end: JobStatus, asked: QueueAnswer, called: str) -> JobStatus:
+def of_ended(job: SharedJobDirectory, end: JobStatus, asked: QueueAnswer, called: str) -> JobStatus:
     """The end as the keepers report it, and who made it where they or the job were ended.
 
     Ranks that handle SIGTERM may end well, or with a failure of their own, before their keeper is asked to:
@@ -44,7 +44,9 @@ def _ended_from_outside(end: JobStatus, asked: QueueAnswer) -> bool:
     return end.state in (JobState.SUCCEEDED, JobState.FAILED) and (from_outside or asked.put_back)
 
 
-def without_word(job: SharedJob, asked: QueueAnswer, failed_nodes: Sequence[str], called: str) -> JobStatus:
+def without_word(
+    job: SharedJobDirectory, asked: QueueAnswer, failed_nodes: Sequence[str], called: str
+) -> JobStatus:
     """Where a job stands whose keepers have not all said how it ended.
 
     asked         the batch system's answer, and there is one
@@ -71,7 +73,7 @@ def without_word(job: SharedJob, asked: QueueAnswer, failed_nodes: Sequence[str]
     return _over(job, told, failed_nodes, started_at, called)
 
 
-def _silent(job: SharedJob, told: QueuedJob, called: str) -> str:
+def _silent(job: SharedJobDirectory, told: QueuedJob, called: str) -> str:
     """Whose end is waited for where other nodes have ended their shares; "" where none has."""
     silent = job.silent_nodes()
     if len(silent) == len(job.shares()):
@@ -80,7 +82,7 @@ def _silent(job: SharedJob, told: QueuedJob, called: str) -> str:
     return f"the others have ended, {names} has not said how its share ended, and {called} says {told.state}"
 
 
-def _why_overdue(job: SharedJob, told: QueuedJob, called: str) -> str:
+def _why_overdue(job: SharedJobDirectory, told: QueuedJob, called: str) -> str:
     names = ", ".join(job.hosts()[node] or str(node) for node in job.silent_nodes())
     return (
         f"the keeper of {names} left no word by the trial's time limit of {job.spec()['timeout_s']:g} s, and "
@@ -89,7 +91,11 @@ def _why_overdue(job: SharedJob, told: QueuedJob, called: str) -> str:
 
 
 def _over(
-    job: SharedJob, told: QueuedJob, failed_nodes: Sequence[str], started_at: float | None, called: str
+    job: SharedJobDirectory,
+    told: QueuedJob,
+    failed_nodes: Sequence[str],
+    started_at: float | None,
+    called: str,
 ) -> JobStatus:
     """The batch system says that it has ended, and not every keeper has."""
     end = told.end(failed_nodes)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from assay.launch import kept
+from assay.launch import job_directory
 from assay.launch.kubernetes.causes import Cause
 from assay.launch.kubernetes.kinds.kind import Ending
 from assay.records import Extent, JobState, JobStatus
@@ -50,7 +50,7 @@ def outcome(seen: JobEvidence) -> JobStatus:
     What a keeper says comes first: it saw the ranks. Where none was left to say so, the cluster's words.
     Ranks of a job that somebody deleted may still end well, or fail because the others are gone.
     """
-    told = kept.joined([kept.job_status(end) for end in seen.ends]) if seen.ends else None
+    told = job_directory.joined([job_directory.job_status(end) for end in seen.ends]) if seen.ends else None
     whole = told is not None and len(seen.ends) == seen.nodes
     if told is not None and seen.removed and told.state in (JobState.SUCCEEDED, JobState.FAILED):
         before = f"; before that: {told.cause}" if told.cause else ""

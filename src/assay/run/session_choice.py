@@ -18,7 +18,7 @@ from assay.records import Plan, Trial, from_json
 from assay.redact import redacted_json, redacted_yaml
 from assay.run.gitstate import git_state
 from assay.run.request import PlannedRun, RunRequest
-from assay.run.standing import TrialState, trial_state, was_hindered
+from assay.run.trial_state import TrialState, trial_state, was_hindered
 from assay.rundir import session as rundir
 from assay.rundir.files import SCHEMA, Header, record_json
 from assay.rundir.session import Session

@@ -5,8 +5,8 @@ from __future__ import annotations
 from assay.errors import InputError
 from assay.launch.kubernetes.choose import choose
 from assay.launch.kubernetes.client import Cluster
+from assay.launch.kubernetes.creatable_kinds import CreatableKinds
 from assay.launch.kubernetes.kinds import JobKind
-from assay.launch.kubernetes.offered import CreatableKinds
 from assay.launch.kubernetes.refusals import ApiError, ApiUnreachableError
 from assay.records import Shape
 

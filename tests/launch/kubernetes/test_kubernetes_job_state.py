@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from assay.launch.kubernetes.causes import Cause
+from assay.launch.kubernetes.job_state import JobEvidence, as_placed, is_out_of_reach, outcome
 from assay.launch.kubernetes.kinds import Ending
 from assay.launch.kubernetes.refusals import (
     ApiError,
@@ -17,7 +18,6 @@ from assay.launch.kubernetes.refusals import (
     WatchExpiredError,
     refusal,
 )
-from assay.launch.kubernetes.standing import JobEvidence, as_placed, is_out_of_reach, outcome
 from assay.launch.kubernetes.times import split
 from assay.records import Extent, JobState
 
