@@ -399,7 +399,10 @@ def test_the_probe_is_its_own_stream_and_names_the_trials_interpreter(launcher: 
 
 @pytest.mark.parametrize(
     ("probe", "said"),
-    [("import sys; print('no'); sys.exit(4)", "exited 4"), ("import time; time.sleep(60)", "time limit")],
+    [
+        ("def main(python): raise TypeError('no')", "TypeError: no\nassay: the probe exited 126"),
+        ("import time; time.sleep(60)", "time limit"),
+    ],
 )
 def test_a_failing_probe_is_told_in_its_stream_and_fails_nothing(
     launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch, probe: str, said: str

@@ -63,13 +63,25 @@ def test_the_probe_prints_one_line_that_parses_without_anything_refused(tmp_path
 
 def test_the_probe_does_not_import_torch_or_anything_of_ours() -> None:
     code = (
-        "import sys, probe; facts = probe.probe(probe.Tree());"
+        "import sys, probe; facts = probe.probe(probe.FileTree(), sys.executable);"
         "print('python.version' in facts, {'torch', 'numpy', 'assay'} & {*sys.modules})"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=PROBE.parent, capture_output=True, text=True, check=True
     )
     assert done.stdout == "True set()\n"
+
+
+@pytest.mark.parametrize(
+    ("python", "why"), [("/bin/true", "/bin/true does not say what it is"), ("/no/python", "No such file")]
+)
+def test_an_interpreter_that_can_not_be_asked_is_named_and_the_rest_of_the_probe_stands(
+    python: str, why: str
+) -> None:
+    facts = probe.probe(FileTree(), python)
+    assert why in facts["unreadable"]
+    assert "python.version" not in facts
+    assert facts["kernel"]
 
 
 def test_versions_the_probe_reads_as_text_are_those_that_are_installed(tmp_path: Path) -> None:
@@ -406,6 +418,16 @@ def test_a_driver_that_refuses_is_named_and_the_rest_of_the_probe_stands(tmp_pat
     (node,) = provenance.parse([run_probe(tmp_path, LD_LIBRARY_PATH=str(tmp_path))]).nodes
     assert "nvmlInit_v2 gave 9" in str(node["unreadable"])
     assert node["kernel"]
+
+
+@needs_compiler
+def test_a_driver_where_the_jobs_variables_say_is_found_by_a_process_that_began_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_nvml(tmp_path, "return 0;")
+    assert node_gpus.loaded("libnvidia-ml.so.1") is None
+    monkeypatch.setenv("LD_LIBRARY_PATH", f":/nowhere:{tmp_path}")
+    assert node_gpus.loaded("libnvidia-ml.so.1") is not None
 
 
 @needs_compiler

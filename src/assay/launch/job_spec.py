@@ -115,7 +115,6 @@ def spec(
     *,
     python: str,
     cwd: str,
-    probe: str,
     nodes: int,
     grace_s: float,
     start_timeout_s: float,
@@ -126,7 +125,7 @@ def spec(
 
     It stays as long as the job, so it holds no variables: see `write_variables`.
 
-    python  the interpreter there; probe: where the probe lies there
+    python  the interpreter there
     start_timeout_s  longest that a node waits for the others before its ranks start
     """
     return {
@@ -143,7 +142,8 @@ def spec(
         "grace_s": grace_s,
         "start_timeout_s": start_timeout_s,
         "pin_cpus": pin_cpus,
-        "probe": [python, probe],
+        "probe": PROBE,
+        "python": python,
         "probe_timeout_s": PROBE_TIMEOUT_S,
         "outputs": list(job.task.outputs),
         "files_before": dict(files_before),

@@ -126,7 +126,6 @@ def write(
         job,
         python=python,
         cwd=str(cwd),
-        probe=str(kept.directory / payload_files.path_of(job_spec.PROBE)),
         nodes=nodes,
         grace_s=grace_s,
         start_timeout_s=start_timeout_s,

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import json
 import os
 import signal
@@ -61,7 +62,8 @@ start_timeout_s  longest that a node waits for the others before its ranks start
 max_output_bytes  that its ranks may print together before they are ended; null: any amount
 pin_cpus   each rank on its own cores
 rank_env   a directory with LOCAL_RANK.json for each rank: variables of that rank alone; may be left out
-probe      argv that is run before the ranks, or null; probe_timeout_s
+probe      module whose `main` is called before the ranks, in a process of its own, or null; probe_timeout_s
+python     the ranks' interpreter: what the probe is to look at
 
 A job of one node meets at the loopback address and a free port; one of several at MASTER_ADDR and
 MASTER_PORT (or PET_MASTER_ADDR, PET_MASTER_PORT) of the keeper's environment, its keepers first (meeting.py).
@@ -188,7 +190,12 @@ def digests(streams: Path) -> dict[str, Any]:
 
 def run_probe(spec: Spec, env: dict[str, str], log: Path) -> dict[str, Any]:
     """Run the probe to its end or its time limit. That it failed is recorded and fails nothing."""
-    probe = Processes([ProcessSpec(spec["probe"], env, spec["cwd"], log, None)], "the probe")
+
+    def look_at_node() -> None:
+        importlib.import_module(spec["probe"]).main(spec["python"])
+
+    program = ProcessSpec([spec["probe"]], env, spec["cwd"], log, call=look_at_node)
+    probe = Processes([program], "the probe")
     probe.start()
     state, cause = probe.run_to_end(spec["probe_timeout_s"], 0.1)
     if state != "succeeded":

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -31,13 +32,17 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class ProcessSpec(NamedTuple):
-    """What a process is to become; cores None leaves it on all."""
+    """What a process is to become; cores None leaves it on all.
+
+    call  what it does in place of executing `argv`, a name then
+    """
 
     argv: list[str]
     env: dict[str, str]
     cwd: str
     log: Path
-    cores: list[int] | None
+    cores: list[int] | None = None
+    call: Callable[[], None] | None = None
 
 
 class Processes:
@@ -271,7 +276,12 @@ def become(program: ProcessSpec, rank: int, reporter: int, keeper: int) -> NoRet
             signal.signal(ignored, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WAKING)
         doing = f"execute {name}"
-        os.execvpe(name, program.argv, program.env)  # noqa: S606  (no shell is what is wanted)
+        if program.call is None:
+            os.execvpe(name, program.argv, program.env)  # noqa: S606  (no shell is what is wanted)
+        os.environ.clear()
+        os.environ.update(program.env)
+        program.call()
+        exit_code = 0
     except (OSError, ValueError) as error:
         missing = isinstance(error, FileNotFoundError) and doing.startswith("execute")
         exit_code = 127 if missing else 126
@@ -279,6 +289,8 @@ def become(program: ProcessSpec, rank: int, reporter: int, keeper: int) -> NoRet
         os.write(reporter, f"{rank}\t{reason}\n".encode())
         os.write(2, f"assay: {reason}\n".encode())
     finally:
+        if sys.exc_info()[0] is not None:  # a fault of what was called, told as an interpreter tells it
+            sys.excepthook(*sys.exc_info())
         os._exit(exit_code)
 
 

@@ -70,7 +70,6 @@ def unpack(archive: bytes, draft: Path, directory: Path) -> None:
     cwd = draft / spec["cwd"]
     spec["files_before"] = relay.stamps(cwd, spec["outputs"]) if cwd.is_dir() else {}
     spec["cwd"] = str(directory / spec["cwd"])
-    spec["probe"] = [spec["probe"][0], str(directory / spec["probe"][1])]
     (draft / "spec.json").write_text(json.dumps(spec))
 
 

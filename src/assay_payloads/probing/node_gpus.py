@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,9 +29,8 @@ def nvml_facts(library: str = "libnvidia-ml.so.1") -> Iterator[tuple[str, Any]]:
 
     Source: nvml.h. Every call gives 0 for success; a value that a GPU does not have is left out.
     """
-    try:
-        nvml = ctypes.CDLL(library)
-    except OSError:
+    nvml = loaded(library)
+    if nvml is None:
         return  # no NVIDIA driver: gpus_on_bus tells whether one is missed
     failed = nvml.nvmlInit_v2()
     if failed:
@@ -47,6 +48,18 @@ def nvml_facts(library: str = "libnvidia-ml.so.1") -> Iterator[tuple[str, Any]]:
                     yield f"gpu.{index}.{name}", value
     finally:
         nvml.nvmlShutdown()
+
+
+def loaded(library: str) -> ctypes.CDLL | None:
+    """A library as a program that is started now would find it; None where it would not.
+
+    The loader itself knows LD_LIBRARY_PATH as it was when this process's program started.
+    """
+    folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    for place in (*(f"{folder}/{library}" for folder in folders if folder), library):
+        with contextlib.suppress(OSError):
+            return ctypes.CDLL(place)
+    return None
 
 
 def _nvml_device(nvml: ctypes.CDLL, device: ctypes.c_void_p) -> Iterator[tuple[str, Any]]:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from assay_payloads.keeping.file_tree import FileTree
+from assay_payloads.probing import interpreter
 
 
-def software(folders: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """The interpreter and the packages it finds in these folders (those of its search path)."""
-    yield "python.version", sys.version.split()[0]
-    yield "python.implementation", sys.implementation.name
-    yield "python.executable", sys.executable
-    yield "python.virtual_environment", sys.prefix != sys.base_prefix
+def software(python: str) -> Iterator[tuple[str, Any]]:
+    """An interpreter and the packages that it finds. Raises OSError or ValueError if it can't be asked."""
+    facts, folders = interpreter.asked(python)
+    yield "python.version", facts["version"]
+    yield "python.implementation", facts["implementation"]
+    yield "python.executable", facts["executable"]
+    yield "python.virtual_environment", bool(facts["virtual_environment"])
     tree = FileTree()
-    folders = [folder for folder in folders if folder]
     packages = installed(tree, folders)
     for name, version in packages.items():
         yield f"package.{name}", version

@@ -1,8 +1,9 @@
 """What this node is, in one line: everything that could change a measured figure.
 
-Runs before the ranks start, in their directory, with the standard library of the interpreter that the trial
-uses (3.8 or newer): `python …/probing/probe.py` prints `:::ASSAY-PROBE {...}`, a flat JSON table of dotted
-names.
+The keeper calls `main` before the ranks start, in a process of its own with their directory and environment,
+and names the interpreter that they use. `python …/probing/probe.py` does the same with the interpreter that
+runs it. Both print `:::ASSAY-PROBE {...}`, a flat JSON table of dotted names. Standard library only (3.8 or
+newer).
 
 - What can't be read is absent, never a default; what was there but refused to be read is named in
   `unreadable`.
@@ -30,7 +31,6 @@ from assay_payloads.probing.node_hardware import machine, memory, networks, proc
 from assay_payloads.probing.node_process import container, limits
 from assay_payloads.probing.node_software import environment, software
 
-PACKAGE_LIES_IN = sys.path[0]
 VERSION = 1
 MARK = ":::ASSAY-PROBE "
 NVML_PATIENCE_S = 10.0  # loading the driver's state takes seconds where no persistence daemon runs
@@ -59,10 +59,9 @@ def plain(value: Any) -> Any:
     return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"
 
 
-def probe(tree: FileTree) -> dict[str, Any]:
-    """The whole table of this node."""
+def probe(tree: FileTree, python: str) -> dict[str, Any]:
+    """The whole table of this node, with this interpreter."""
     begin = time.monotonic()
-    own_folders = PACKAGE_LIES_IN, os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
     facts: dict[str, Any] = {"probe.version": VERSION}
     sections: dict[str, Callable[[], Iterable[tuple[str, Any]]]] = {
         "machine": lambda: machine(tree),
@@ -72,7 +71,7 @@ def probe(tree: FileTree) -> dict[str, Any]:
         "container": lambda: container(tree),
         "networks": lambda: networks(tree),
         "gpus_on_bus": lambda: gpus_on_bus(tree),
-        "software": lambda: software(folder for folder in sys.path if folder not in own_folders),
+        "software": lambda: software(python),
         "environment": lambda: environment(os.environ.items()),
     }
     for name, section in sections.items():
@@ -99,9 +98,9 @@ def nvml_within(patience_s: float, facts: dict[str, Any]) -> list[str]:
     return [f"nvml: {problem}" for problem in problems if problem]
 
 
-def main() -> None:
+def main(python: str) -> None:
     """Print the line and leave, even if a driver call still hangs in its thread."""
-    line = MARK + json.dumps(probe(FileTree()), ensure_ascii=True, allow_nan=False) + "\n"
+    line = MARK + json.dumps(probe(FileTree(), python), ensure_ascii=True, allow_nan=False) + "\n"
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(line)
         sys.stdout.flush()
@@ -109,4 +108,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.executable)

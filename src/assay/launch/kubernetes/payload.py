@@ -102,7 +102,6 @@ def _spec(job: Job, options: KubernetesSystem) -> Manifest:
         job,
         python=options.python,
         cwd=job.task.cwd or f"{JOB_DIR}/work",
-        probe=program(job_spec.PROBE),
         nodes=job.shape.workers,
         grace_s=options.grace,
         start_timeout_s=options.start_timeout,

@@ -219,7 +219,6 @@ class SshLauncher:
             job,
             python=self.system.python,
             cwd=job.task.cwd or "work",
-            probe=payload_files.path_of(job_spec.PROBE),
             nodes=self._nodes(job),
             grace_s=self.system.grace,
             start_timeout_s=job_spec.START_TIMEOUT_S,
