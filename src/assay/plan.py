@@ -19,7 +19,7 @@ from typing import Any
 from assay.digests import Place, named_files, plan_digest, point_digests, suite_digest, where_shape
 from assay.errors import InputError, Problem
 from assay.records import Job, Plan, Shape, Task, Trial, digest_of
-from assay.redact import Numbers, redacted
+from assay.redact import NumberedMarks, redacted
 from assay.suite import Benchmark, Suite, SweepPoint, System, Systems, requirements
 from assay.suite.findings import in_order, unknown
 from assay.suite.requirements import MetricsOf
@@ -159,7 +159,7 @@ def _too_many(suite: Suite, chosen: Sequence[str]) -> list[Problem]:
 
 def _templates(suite: Suite, systems: Systems, tasks: Mapping[Place, str]) -> list[Trial]:
     """Each point on each system as a trial that is in no block yet; its id lacks the block."""
-    marks = Numbers()
+    marks = NumberedMarks()
     templates = [
         _template(suite, benchmark, point, shape, systems.by_name[name], tasks[benchmark.name, index, shape])
         for benchmark in suite.benchmarks
@@ -178,7 +178,7 @@ def _templates(suite: Suite, systems: Systems, tasks: Mapping[Place, str]) -> li
     return templates
 
 
-def _shown(point: SweepPoint, marks: Numbers) -> SweepPoint:
+def _shown(point: SweepPoint, marks: NumberedMarks) -> SweepPoint:
     """The point as ids and tables name it: what is swept without its secrets, of which each has its mark."""
     return replace(point, varied=redacted(point.varied, marks))
 

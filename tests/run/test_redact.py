@@ -11,7 +11,15 @@ import time
 import pytest
 
 from assay import redact
-from assay.redact import REDACTED, Numbers, is_secret_name, redacted, redacted_json, redacted_yaml, secrets_in
+from assay.redact import (
+    REDACTED,
+    NumberedMarks,
+    is_secret_name,
+    redacted,
+    redacted_json,
+    redacted_yaml,
+    secrets_in,
+)
 from assay.redact.shapes import hidden
 from conftest import ROOT
 
@@ -258,7 +266,7 @@ def test_what_was_hidden_once_stays_as_it_is() -> None:
 
 
 def test_marks_with_numbers_tell_secrets_apart_and_stay() -> None:
-    marks = Numbers()
+    marks = NumberedMarks()
     data = {"env": {"TOKEN": "hunter2"}, "argv": ["x", "--password", "hunter3"], "url": "https://u:hunter2@h"}
     shown = redacted(data, marks)
     assert shown == {

@@ -11,13 +11,13 @@ from typing import Any
 
 from assay.redact.data import parted, redacted, redacted_json, redacted_yaml, secrets_in
 from assay.redact.known_secrets import forget, forms, known_values, learn_values, secrets_in_text, text
-from assay.redact.marks import MARK, REDACTED, Numbers, numbered
+from assay.redact.marks import MARK, REDACTED, NumberedMarks, numbered
 from assay.redact.names import is_secret_name
 
 __all__ = [
     "MARK",
     "REDACTED",
-    "Numbers",
+    "NumberedMarks",
     "forget",
     "forms",
     "is_secret_name",

@@ -25,7 +25,7 @@ def numbered(number: int) -> str:
     return f"(redacted-{number})"
 
 
-class Numbers:
+class NumberedMarks:
     """Marks with numbers from 1, in the order in which the secrets come."""
 
     def __init__(self) -> None:
