@@ -88,6 +88,17 @@ def test_a_number_is_not_given_twice_where_an_attempt_was_removed(tmp_path: Path
     assert len(later) == 2
 
 
+def test_damage_elsewhere_in_the_session_takes_no_number_away(tmp_path: Path) -> None:
+    argv = json.dumps([["{python}", "program.py", token] for token in TOKENS[:2]])
+    session = ran(tmp_path, argv)
+    marks = dict(who(tmp_path))
+    first, second = session.glob("*/attempt-1")
+    (first / "run.json").write_text("{")
+    (session / "plan.json").unlink()
+    reading = read.result(rundir.Attempt(second)).reading
+    assert {m.labels["who"] for m in reading.measurements} < set(marks)
+
+
 def test_a_damaged_file_of_numbers_is_an_error_that_says_so(tmp_path: Path) -> None:
     session = ran(tmp_path, f'["{{python}}", program.py, "{TOKENS[0]}"]')
     (session / FILE).write_text("{")

@@ -14,7 +14,7 @@ from pathlib import Path
 from assay.durable import locked, position, write_atomic
 from assay.errors import HostError, InputError, Problem
 from assay.inputs import open_plain, read_whole
-from assay.records import Run, from_json
+from assay.records import Run
 from assay.redact import MARK, forms
 from assay.rundir.files import SCHEMA, read_record, record_json, safe_name
 from assay.rundir.session import Attempt
@@ -58,15 +58,16 @@ def secret_numbers(attempt: Attempt, secrets: Sequence[str]) -> dict[str, int]:
         return {}
     session = attempt.path.parents[1]
     known = _numbers(session, _read(session), secrets)
-    if len(known) == len(secrets):
+    new = [secret for secret in secrets if secret not in known]
+    found = {secret: place for secret in new if (place := _place(attempt, secret)) is not None}
+    if not found:
         return known
-    found = {secret: place for secret in secrets if (place := _place(attempt, secret)) is not None}
     try:
         with locked(session / ".secrets.lock", f"{session / FILE}", wait_s=_LONGEST_WAIT_S):
             noted = _read(session)
             known = _numbers(session, noted, secrets)
-            new = tuple(place for secret, place in found.items() if secret not in known)
-            noted = _Numbered(SCHEMA, noted.first, (*noted.places, *new))
+            places = [place for secret, place in found.items() if secret not in known]
+            noted = _Numbered(SCHEMA, noted.first, (*noted.places, *places))
             write_atomic(session / FILE, record_json(noted))
     except HostError as error:
         what = f"the labels of {attempt.run_id} hold secrets, whose numbers can't be kept: {error}"
@@ -77,7 +78,8 @@ def secret_numbers(attempt: Attempt, secrets: Sequence[str]) -> dict[str, int]:
 def _read(session: Path) -> _Numbered:
     if (session / FILE).exists():
         return read_record(session / FILE, _Numbered)
-    swept = MARK.finditer(read_whole(session / "plan.json").decode(errors="replace"))
+    plan = session / "plan.json"
+    swept = MARK.finditer(read_whole(plan).decode(errors="replace")) if plan.exists() else ()
     return _Numbered(SCHEMA, 1 + max((int(mark["number"] or 0) for mark in swept), default=0))
 
 
@@ -95,7 +97,7 @@ def _number(secret: str, of_value: Mapping[str, int]) -> int | None:
 def _place(attempt: Attempt, secret: str) -> _Place | None:
     """Where a log of the attempt first holds the secret."""
     token = attempt.run().token
-    for form in sorted({secret, *forms(secret)}, key=lambda form: form != secret):
+    for form in sorted({secret, *forms(secret)}, key=lambda form: (form != secret, form)):
         for name, path in attempt.logs().items():
             if (at := position(path, form.encode())) is not None:
                 trial = attempt.path.parent.name
@@ -108,7 +110,11 @@ def _value(session: Path, place: _Place) -> str:
     """What the log holds there; "" where it is another one now, or gone."""
     attempt = session / safe_name(place.trial) / f"attempt-{place.attempt}"
     log = attempt / "logs" / safe_name(place.log)
-    if not log.is_file() or from_json(Run, read_whole(attempt / "run.json")).token != place.token:
+    try:
+        same = read_record(attempt / "run.json", Run).token == place.token
+    except InputError:  # that attempt is gone or damaged, which is an error where it is read itself
+        return ""
+    if not same or not log.is_file():
         return ""
     with open_plain(log) as file:
         file.seek(place.offset)
