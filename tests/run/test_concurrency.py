@@ -151,7 +151,7 @@ def states(folder: Path) -> list[str]:
 @pytest.mark.slow
 def test_jobs_of_a_killed_assay_are_all_taken_over(tmp_path: Path) -> None:
     suite = written(tmp_path, seconds=3.0)
-    program = "import sys, test_together as t; from pathlib import Path; t.ran(Path(sys.argv[1]))"
+    program = "import sys, test_concurrency as t; from pathlib import Path; t.ran(Path(sys.argv[1]))"
     here = str(Path(__file__).parent)
     with subprocess.Popen([sys.executable, "-c", program, str(suite)], cwd=here) as assay:
         give_up = time.monotonic() + 60
