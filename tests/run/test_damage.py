@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from assay import store
 from assay.cli import assay
 from assay.errors import AssayError
 from assay.workloads import WORKLOADS
@@ -175,6 +176,76 @@ def test_a_run_of_which_no_file_tells_what_it_was_is_an_error(session: Path) -> 
     assert "script-1x1-here-r01/attempt-1/run.json:1: not JSON" in str(said.exception)
 
 
+LISTING = (("index",), ("list",), ("list", "--trials"), ("show", "demo"), ("export", "demo", "--json"))
+
+
+@pytest.mark.parametrize("words", LISTING)
+@pytest.mark.parametrize("lost", ["session.json", "plan.json"])
+def test_a_file_that_a_session_lost_is_named_with_what_to_do(
+    session: Path, words: tuple[str, ...], lost: str
+) -> None:
+    (session / lost).unlink()
+    said = call(*words)
+    assert f"{session}: {lost} is missing: its runs count" in said.stderr
+    assert ("remove the directory" if lost == "session.json" else "`assay run`") in said.stderr
+    assert said.exit_code == (words == ("index",))
+
+
+def test_a_session_without_any_of_its_files_is_named(session: Path) -> None:
+    empty = session.with_name("2030-01-01T000000Z")
+    empty.mkdir()
+    for words in LISTING:
+        said = call(*words)
+        assert f"{empty}: session.json and plan.json are missing, and there is no run" in said.stderr
+    said = call("show", f"demo/{empty.name}")
+    assert f"{empty}: session.json and plan.json are missing" in said.stderr
+    assert isinstance(said.exception, AssayError)
+
+
+def test_a_report_without_session_json_says_what_to_do(session: Path) -> None:
+    (session / "session.json").unlink()
+    said = call("report", "demo", "-o", "page.html")
+    assert "session.json: is missing: restore the file" in str(said.exception)
+
+
+def unfinished(session: Path) -> None:
+    header = json.loads((session / "session.json").read_text())
+    (session / "session.json").write_text(json.dumps({**header, "finished_at": None}))
+    shutil.rmtree(session / "script-1x1-here-r03")
+
+
+@pytest.fixture
+def suite_here(session: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The suite that the session was made from."""
+    monkeypatch.setitem(WORKLOADS, "script", SCRIPT)
+    for name in ("suite.yaml", "systems.yaml"):
+        shutil.copyfile(whole / name, name)
+    unfinished(session)
+
+
+@pytest.mark.usefixtures("suite_here")
+def test_a_session_without_session_json_is_not_resumed_and_that_is_said(session: Path) -> None:
+    (session / "session.json").unlink()
+    said = call("run", "suite.yaml", "--failed")
+    assert "session.json is missing" in str(said.exception)
+    assert "It may be the one to repeat" in str(said.exception)
+    said = call("run", "suite.yaml")
+    assert said.exit_code == 0
+    assert f"{session}: session.json is missing" in said.stderr
+    assert "This is a new session" in said.stderr
+    assert len([*session.parent.glob("2*")]) == 2
+
+
+@pytest.mark.usefixtures("suite_here")
+def test_a_session_without_plan_json_is_resumed_and_has_it_again(session: Path) -> None:
+    plan = (session / "plan.json").read_text()
+    (session / "plan.json").unlink()
+    assert call("run", "suite.yaml").exit_code == 0
+    assert [*session.parent.glob("2*")] == [session]
+    assert (session / "plan.json").read_text() == plan
+    assert (session / "script-1x1-here-r03").is_dir()
+
+
 @pytest.mark.parametrize("name", ["index.duckdb", ".index.lock", ".index.duckdb.new"])
 def test_a_directory_in_place_of_a_file_of_the_index_is_an_error_that_names_it(
     session: Path, name: str
@@ -201,3 +272,70 @@ def test_no_command_breaks_on_a_damaged_file(session: Path, name: str) -> None:
             accounted(session, words, call(*words))
         shutil.rmtree(session)
         kept.rename(session)
+
+
+QUESTIONS = (
+    ("list",),
+    ("list", "--trials"),
+    ("show", "demo"),
+    ("export", "demo", "--json"),
+    ("history", "v"),
+    ("diff", "demo:here", "demo:there"),
+    ("index",),
+    ("run", "suite.yaml", "--quiet"),
+)
+
+
+def with_a_damaged_block(whole: bytes) -> Iterator[bytes]:
+    """The index with each of its blocks overwritten in the middle in turn."""
+    for block in range(3 * 4096, len(whole), 256 * 1024):  # after the headers of DuckDB's format
+        at = block + 100 * 1024
+        yield whole[:at] + b"damage" + whole[at + 6 :]
+
+
+@pytest.mark.usefixtures("suite_here")
+@pytest.mark.parametrize("words", QUESTIONS, ids=" ".join)
+def test_an_index_that_is_damaged_inside_is_made_again_with_one_line_that_says_so(
+    words: tuple[str, ...],
+) -> None:
+    index = Path("runs/index.duckdb")
+    call("index", "--rebuild")
+    for damaged in with_a_damaged_block(index.read_bytes()):
+        index.write_bytes(damaged)
+        if store.trouble(Path("runs")) is not None:
+            continue  # found as it is opened
+        try:
+            store.find(Path("runs"), "demo")
+        except store.DamagedIndexError:
+            break
+    else:
+        pytest.fail("no question reads the damage")
+    said = call(*words)
+    assert said.exception is None or isinstance(said.exception, SystemExit), said.exception
+    assert said.exit_code in (0, 3), said.stderr
+    assert said.stderr.count("it is made again from the run directories") <= 1
+    assert "--rebuild" not in said.stderr
+    if words == ("show", "demo"):
+        assert "index.duckdb: damaged (Corrupt database file" in said.stderr
+        assert "made again" not in call(*words).stderr
+
+
+def test_damage_that_only_a_writer_reads_is_no_traceback(session: Path) -> None:
+    index = Path("runs/index.duckdb")
+    call("index", "--rebuild")
+    for damaged in with_a_damaged_block(index.read_bytes()):
+        index.write_bytes(damaged)
+        (session / "script-1x1-here-r01/attempt-1/run.json").touch()
+        assert call("index").exit_code == 0
+
+
+def test_an_empty_variable_names_no_runs_and_a_list_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for runs in ("", "."):
+        monkeypatch.setenv("ASSAY_RUNS", runs)
+        for words in (("list",), ("list", "--json"), ("show", "demo"), ("history", "v"), ("diff", "a", "b")):
+            said = call(*words)
+            assert f"{runs or 'runs'}: there are no runs here" in str(said.exception)
+    assert [*tmp_path.iterdir()] == []

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from assay.api.evidence import runs_directory
+from assay.api.evidence import ready, runs_directory
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -57,11 +57,13 @@ def diff(a: str, b: str, *, runs: str | PathLike[str] | None = None) -> Differen
 
     Raises InputError where a name fits nothing.
     """
+    from assay.run.answered import answered
     from assay.run.index import update_index
 
     directory = runs_directory(runs)
+    ready(directory)
     update_index(directory)
-    return Differences(_machines(directory, a), _machines(directory, b))
+    return answered(directory, lambda: Differences(_machines(directory, a), _machines(directory, b)))
 
 
 def _machines(runs_dir: Path, reference: str) -> RunMachines:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from assay.errors import BusyError, HostError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from assay.analyse.comparison.groups import Metrics
     from assay.errors import Problem
@@ -26,7 +26,7 @@ _log = logging.getLogger("assay")
 
 def runs_directory(path: str | os.PathLike[str] | None = None) -> Path:
     """Where runs are kept: the path, else $ASSAY_RUNS, else `runs/` here."""
-    return Path(os.environ.get("ASSAY_RUNS", "runs") if path is None else path)
+    return Path((os.environ.get("ASSAY_RUNS") or "runs") if path is None else path)
 
 
 def each(*given: Names) -> list[str]:
@@ -46,14 +46,16 @@ def each(*given: Names) -> list[str]:
 def ready(runs_dir: Path) -> None:
     """Make sure that the index can be read, making it again where it can't, and logging so.
 
-    Raises InputError where there is no runs directory.
+    Raises InputError where there are no runs; nothing is written there.
     """
     from assay import store
 
     why = store.trouble(runs_dir)
     if why is None:
         return
-    if not runs_dir.is_dir():
+    from assay.rundir.session import sessions
+
+    if not store.index_path(runs_dir).exists() and next(sessions(runs_dir), None) is None:
         raise InputError(
             f"{runs_dir}: there are no runs here; `assay run SUITE` makes some, --runs names others"
         )
@@ -77,6 +79,7 @@ def up_to_date(runs_dir: Path, suite: str | None, session: str | None = None) ->
     def concerned(name: str) -> bool:
         return name == f"{suite}/{session}" if session else suite in (None, name.partition("/")[0])
 
+    warn_of_lost_files(runs_dir, concerned)
     changed = outdated(runs_dir, concerned, read.VERSIONS)
     problems = _taken_in(runs_dir, changed)
     if problems is None:
@@ -87,6 +90,18 @@ def up_to_date(runs_dir: Path, suite: str | None, session: str | None = None) ->
         raise InputError(problems or left)
     for problem in problems:
         _log.warning("%s", problem)
+
+
+def warn_of_lost_files(runs_dir: Path, concerned: Callable[[str], bool]) -> None:
+    """Log which sessions lack a file of their own, and what to do.
+
+    concerned  whether a session matters, by `suite/session`
+    """
+    from assay.rundir import session as rundir
+
+    for session in rundir.sessions(runs_dir):
+        if concerned(session.id) and (problem := session.loss) is not None:
+            _log.warning("%s", problem)
 
 
 def catch_up(runs_dir: Path, changed: Sequence[str]) -> bool:
@@ -167,9 +182,12 @@ def run_sets(runs_dir: Path, references: Iterable[str]) -> list[RunSet]:
             raise InputError(
                 f"found {reference!r}; expected a name of runs, like quickstart or quickstart:here"
             )
-    if named:
-        ready(runs_dir)
-    return [_run_set(runs_dir, reference) for reference in named]
+    if not named:
+        return []
+    from assay.run.answered import answered
+
+    ready(runs_dir)
+    return answered(runs_dir, lambda: [_run_set(runs_dir, reference) for reference in named])
 
 
 def run_set(runs_dir: Path, reference: str) -> RunSet:

@@ -39,11 +39,13 @@ def export(
     Raises InputError where a name fits nothing, HostError where the file can't be written.
     """
     from assay import store
+    from assay.run.answered import answered
 
     directory = runs_directory(runs)
     found = run_sets(directory, each(run, *more))
     ids = dict.fromkeys(result.run.id for one in found for result in one.results)
-    written = store.export(directory, list(ids), Path(output), format, _declared(found))
+    declared = _declared(found)
+    written = answered(directory, lambda: store.export(directory, list(ids), Path(output), format, declared))
     return ExportCount(written, len(ids))
 
 

@@ -36,12 +36,18 @@ def history(
     from assay.analyse.history import histories
     from assay.read import metrics
     from assay.report.sentences.history import told
+    from assay.run.answered import answered
     from assay.store import Filter, reporting
 
     directory = runs_directory(runs)
     ready(directory)
-    up_to_date(directory, suite)
-    results = reporting(directory, metric, Filter(suite=suite, benchmark=benchmark, system=system))
+    only = Filter(suite=suite, benchmark=benchmark, system=system)
+
+    def reported() -> list[Result]:
+        up_to_date(directory, suite)
+        return reporting(directory, metric, only)
+
+    results = answered(directory, reported)
     if since is not None:
         results = _begun_since(results, since)
     return tuple(told(one, _changes) for one in histories(results, metric, metrics=metrics))

@@ -22,7 +22,7 @@ class IndexUpdate:
     path       of the index
     runs       that it has now; of them `read` anew, and `gone` since it was made
     made_anew  why it was made from nothing; None where it was not
-    problems   run directories that could not be read
+    problems   run directories that could not be read, sessions that lack a file
     """
 
     path: Path
@@ -43,13 +43,18 @@ def index(*, rebuild: bool = False, runs: str | PathLike[str] | None = None) -> 
     """
     from assay import store
     from assay.run.index import update_index
+    from assay.rundir.session import sessions
 
     directory = runs_directory(runs)
     if not directory.is_dir():
         raise InputError(f"{directory}: there is no such directory; name one with --runs")
     why = "--rebuild" if rebuild else store.trouble(directory)
-    before = {} if why else store.known(directory)
-    problems = update_index(directory, rebuild=rebuild)
+    try:
+        before = {} if why else store.known(directory)
+    except store.DamagedIndexError as damaged:
+        why, before = str(damaged), {}
+    lost = [problem for session in sessions(directory) if (problem := session.loss) is not None]
+    problems = (*lost, *update_index(directory, rebuild=why is not None))
     after = store.known(directory)
     return IndexUpdate(
         path=store.index_path(directory),
@@ -57,5 +62,5 @@ def index(*, rebuild: bool = False, runs: str | PathLike[str] | None = None) -> 
         read=sum(before.get(run) != stamp for run, stamp in after.items()),
         gone=len(before.keys() - after.keys()),
         made_anew=why,
-        problems=tuple(problems),
+        problems=problems,
     )

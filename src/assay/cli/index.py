@@ -27,7 +27,8 @@ def command(rebuild: bool, runs_dir: Path, as_json: bool) -> None:
       assay index
       assay index --rebuild
 
-    Exits with 1 when a run directory could not be read; it is named, and left out.
+    Exits with 1 when a run directory could not be read, or a session lacks a file; each is named, with what
+    to do.
     """
     from assay.api.indexes import index
 

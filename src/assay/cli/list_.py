@@ -8,12 +8,15 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.api.evidence import catch_up, ready
+from assay.api.evidence import catch_up, ready, warn_of_lost_files
 from assay.cli.options import JSON, RUNS, SINCE, echo_json
+
+if TYPE_CHECKING:
+    from assay.store import Filter
 
 
 @click.command()
@@ -49,18 +52,13 @@ def command(
       assay list --suite resnet50-scaling --since 7d
       assay list --trials --state failed
     """
-    from assay.run.index_stamps import outdated
-    from assay.store import Filter, known, listed_runs, listed_sets
+    from assay.run.answered import answered
+    from assay.store import Filter
 
     ready(runs_dir)
     only = Filter(suite, system, workload, benchmark, state, since)
-    listed = listed_runs if trials else listed_sets
-    rows = listed(runs_dir, only, limit)
-    shown = {f"{row['suite']}/{row['session']}" for row in rows}
-    indexed = {run.rpartition("/")[0] for run in known(runs_dir)}
-    changed = outdated(runs_dir, lambda session: session in shown or session not in indexed)
-    if catch_up(runs_dir, changed):
-        rows, changed = listed(runs_dir, only, limit), []
+    rows, changed = answered(runs_dir, lambda: _listed(runs_dir, only, limit, trials=trials))
+    warn_of_lost_files(runs_dir, lambda session: suite in (None, session.partition("/")[0]))
     if as_json:
         named = "runs" if trials else "sets"
         echo_json({"schema": "assay.list/1", named: rows, "changed_since": changed})
@@ -73,6 +71,23 @@ def command(
         click.echo(line)
     if len(rows) == limit:
         click.echo(f"The newest {limit}; --limit shows more.", err=True)
+
+
+def _listed(
+    runs_dir: Path, only: Filter, limit: int, *, trials: bool
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows, and the runs that changed since the index was made, where it can't be written."""
+    from assay.run.index_stamps import outdated
+    from assay.store import known, listed_runs, listed_sets
+
+    listed = listed_runs if trials else listed_sets
+    rows = listed(runs_dir, only, limit)
+    shown = {f"{row['suite']}/{row['session']}" for row in rows}
+    indexed = {run.rpartition("/")[0] for run in known(runs_dir)}
+    changed = outdated(runs_dir, lambda session: session in shown or session not in indexed)
+    if catch_up(runs_dir, changed):
+        return listed(runs_dir, only, limit), []
+    return rows, changed
 
 
 _NARROW = 24  # columns; a last cell with fewer is put below its row

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from assay import store
 from assay.records import Plan, Trial
+from assay.run.answered import answered
 from assay.units import rough_seconds
 from assay.workloads import WORKLOADS, Workload
 
@@ -73,7 +74,8 @@ def estimate(
 
 def estimates(planned: Plan, trials: Collection[Trial], runs_dir: Path) -> dict[str, DurationEstimate]:
     """The estimate of each system of the plan that has some of these trials."""
-    earlier = store.durations(runs_dir, {trial.digest for trial in trials})
+    digests = {trial.digest for trial in trials}
+    earlier = answered(runs_dir, lambda: store.durations(runs_dir, digests))
     of_systems = {name: [trial for trial in trials if trial.system == name] for name in planned.systems}
     return {name: estimate(own, earlier) for name, own in of_systems.items() if own}
 

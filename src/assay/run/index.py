@@ -8,6 +8,7 @@ from pathlib import Path
 from assay import read
 from assay.errors import InputError, Problem
 from assay.records import Reading, Result
+from assay.run.answered import answered
 from assay.run.index_stamps import DAMAGED
 from assay.rundir import session as rundir
 
@@ -16,9 +17,14 @@ def update_index(root: Path, *, rebuild: bool = False) -> tuple[Problem, ...]:
     """Bring the index up to date with the run directories: read what is new or changed, drop what is gone.
 
     Gives what could not be read. A damaged run stops nothing: it counts as failed, for that reason, and is
-    read again each time. Only one of which no file tells what it was is left out.
+    read again each time. Only one of which no file tells what it was is left out. An index that is damaged
+    inside is made from nothing, and that is logged.
     Raises HostError and BusyError as `store.update` does.
     """
+    return answered(root, lambda: _updated(root, rebuild=rebuild))
+
+
+def _updated(root: Path, *, rebuild: bool) -> tuple[Problem, ...]:
     from assay import store
 
     known = {} if rebuild else store.known(root)

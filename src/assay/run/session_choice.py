@@ -35,7 +35,7 @@ def held_session(run: PlannedRun) -> Iterator[Session]:
         with rundir.choosing(request.runs_dir, planned.suite):
             session = _to_repeat(request, planned) if request.failed else _to_resume(run)
             held.enter_context(session.lock())
-        if session.header.plan_digest != planned.digest:
+        if session.lost_files or session.header.plan_digest != planned.digest:
             rundir.replan(session, planned, _inputs(run))
         if request.failed and (failed := _failed(session, planned)):
             rundir.reopen(session, failed)
@@ -49,8 +49,10 @@ def _to_resume(run: PlannedRun) -> Session:
 
 
 def _to_repeat(request: RunRequest, planned: Plan) -> Session:
-    """The newest session of an equal plan. Raises InputError where there is none."""
-    for session in reversed(rundir.sessions_of(request.runs_dir, planned.suite)):
+    """The newest session of an equal plan. Raises InputError where there is none, or nobody can tell."""
+    for session in reversed(rundir.all_of(request.runs_dir, planned.suite)):
+        if "session.json" in session.lost_files and (problem := session.loss) is not None:
+            raise InputError([replace(problem, what=f"{problem.what}. It may be the one to repeat")])
         if _is_of(session, planned):
             return session
     raise InputError(
@@ -62,10 +64,12 @@ def _to_repeat(request: RunRequest, planned: Plan) -> Session:
 
 def left_unfinished(session: Session, planned: Plan) -> str:
     """Why the session begins anew although the one before it is unfinished; "" where it does not."""
-    earlier = [s for s in rundir.sessions_of(session.path.parents[1], planned.suite) if s.name < session.name]
+    earlier = [s for s in rundir.all_of(session.path.parents[1], planned.suite) if s.name < session.name]
     if not earlier or next(session.attempts(), None) is not None:
         return ""
     before = earlier[-1]
+    if (problem := before.loss) is not None:
+        return f"{problem}. This is a new session"
     if before.header.content or before.header.finished_at is not None:
         return ""
     if not (changed := _changed(before.plan(), from_json(Plan, record_json(planned)))):
@@ -122,7 +126,7 @@ def _is_of(session: Session, planned: Plan) -> bool:
 
 def _is_corrected(session: Session, planned: Plan) -> bool:
     """Whether the plan differs only in the options of systems that could not be used in the session."""
-    if session.header.finished_at is not None:
+    if session.header.finished_at is not None or session.lost_files:
         return False
     before, now = session.plan(), from_json(Plan, record_json(planned))
     digests = {trial.id: trial.digest for trial in now.trials}

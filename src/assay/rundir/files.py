@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from assay.inputs import json_value, read_whole
 from assay.records import Reading, RenderedJob, Scalar, Trial, from_json, to_plain
 
 SCHEMA = 1
+FIX = "restore the file, or remove its directory to have it done again"
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,199}")
 
@@ -85,6 +87,8 @@ def word(text: str) -> str:
 
 def read_record(path: Path, kind: type[T]) -> T:
     """The record that a file holds. Raises InputError when it is missing, damaged or of a newer Assay."""
+    if not os.path.lexists(path):
+        raise InputError([Problem(str(path), f"is missing: {FIX}")])
     text = read_whole(path)
     try:
         record = from_json(kind, text)
@@ -105,16 +109,15 @@ def _newer(path: Path, found: int) -> Problem:
 
 def _damage(path: Path, text: bytes, error: ValueError) -> Problem:
     """Why a record can't be read, and what to do."""
-    fix = "restore the file, or remove its directory to have it done again"
     try:
         plain = json_value(path, text)
     except InputError as wrong:
         [problem] = wrong.problems
-        return replace(problem, what=f"{problem.what}: {fix}")
+        return replace(problem, what=f"{problem.what}: {FIX}")
     if isinstance(plain, dict) and isinstance(plain.get("schema"), int) and plain["schema"] > SCHEMA:
         return _newer(path, plain["schema"])
     first = str(error).split("\n")[1:3]
-    return Problem(str(path), f"not what Assay writes ({' '.join(line.strip() for line in first)}): {fix}")
+    return Problem(str(path), f"not what Assay writes ({' '.join(line.strip() for line in first)}): {FIX}")
 
 
 def without_secrets(record: Any) -> Any:

@@ -46,6 +46,9 @@ from assay.records import (
 )
 from assay.rundir.files import SCHEMA, AttemptPlan, CachedReading, Header, read_record, record_json, safe_name
 
+_OWN_FILES = ("session.json", "plan.json")
+_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z(\.\d+)?")  # that `create` gives
+
 
 class Attempt:
     """One try at a trial: its record, its logs, and what was made of them."""
@@ -207,6 +210,30 @@ class Session:
     def systems(self) -> Path:
         """The systems' file as it was, without secrets; an import has none."""
         return self.path / "systems.yaml"
+
+    @property
+    def lost_files(self) -> tuple[str, ...]:
+        """Which of its own files are missing."""
+        return tuple(name for name in _OWN_FILES if not os.path.lexists(self.path / name))
+
+    @property
+    def loss(self) -> Problem | None:
+        """What its missing files mean, and what to do; None where it has them."""
+        lost = self.lost_files
+        if not lost:
+            return None
+        what = " and ".join(lost) + (" are missing" if len(lost) > 1 else " is missing")
+        if not any(self.path.glob("*/attempt-*")):
+            return Problem(
+                str(self.path), f"{what}, and there is no run: restore them, or remove the directory"
+            )
+        if lost == ("plan.json",):
+            means = (
+                "its runs count, without what the suite says of them; `assay run` of the same plan writes it"
+            )
+            return Problem(str(self.path), f"{what}: {means}")
+        means = "its runs count, but it can't be resumed or reported"
+        return Problem(str(self.path), f"{what}: {means}; restore it, or remove the directory")
 
     @cached_property
     def header(self) -> Header:
@@ -409,21 +436,31 @@ def reopen(session: Session, repeated: Mapping[str, int]) -> None:
 
 def sessions(root: Path) -> Iterator[Session]:
     """Every session below the runs directory, by suite, oldest first; one that lost a file as well."""
-    for path in sorted(root.glob("*/*/")):
+    yield from _sessions_at(root.glob("*/*/"))
+
+
+def all_of(root: Path, suite: str) -> list[Session]:
+    """One suite's sessions, oldest first; one that lost a file as well."""
+    return list(_sessions_at((root / suite).glob("*/")))
+
+
+def _sessions_at(paths: Iterable[Path]) -> Iterator[Session]:
+    for path in sorted(paths):
         if not path.name.startswith(".") and _is_session(path):
             yield Session(path)
 
 
 def sessions_of(root: Path, suite: str) -> list[Session]:
-    """One suite's sessions, oldest first."""
+    """One suite's sessions that have their header, oldest first."""
     return [
         Session(p.parent) for p in sorted((root / suite).glob("*/session.json")) if p.parent.name[0] != "."
     ]
 
 
 def _is_session(path: Path) -> bool:
-    files = (path / "session.json", path / "plan.json")
-    return any(map(os.path.lexists, files)) or any(path.glob("*/attempt-*"))
+    files = (path / name for name in _OWN_FILES)
+    named = _NAME.fullmatch(path.name) is not None
+    return named or any(map(os.path.lexists, files)) or any(path.glob("*/attempt-*"))
 
 
 def _free_name(suite: Path, stem: str) -> Path:

@@ -7,12 +7,13 @@ DuckDB and the records are imported where they are used, so that a list of runs 
 
 from __future__ import annotations
 
-from assay.store.layout import index_path, trouble
+from assay.store.layout import DamagedIndexError, index_path, trouble
 from assay.store.query import DeclaredMetric, Filter, export, listed_runs, listed_sets
 from assay.store.references import durations, find, parse, reporting
 from assay.store.writer import Update, known, update
 
 __all__ = [
+    "DamagedIndexError",
     "DeclaredMetric",
     "Filter",
     "Update",

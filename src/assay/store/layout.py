@@ -33,6 +33,13 @@ CREATE TABLE provenances (digest VARCHAR, provenance_json VARCHAR);
 """
 
 
+class DamagedIndexError(HostError):
+    """The index can be opened, and what is inside it can't be read: it is to be made again."""
+
+    def __init__(self, path: Path, error: Exception) -> None:
+        super().__init__(f"{path}: damaged ({str(error).splitlines()[0]})")
+
+
 def index_path(root: Path) -> Path:
     """Where the index of a runs directory is."""
     return root / "index.duckdb"
@@ -64,7 +71,7 @@ def trouble(root: Path) -> str | None:
 def reading(root: Path) -> Iterator[DuckDBPyConnection]:
     """The index, to be read; it stays as it is now, whatever is written meanwhile.
 
-    Raises HostError where there is none or it is damaged.
+    Raises HostError where there is none, DamagedIndexError where it is damaged.
     """
     import duckdb
 
@@ -75,15 +82,14 @@ def reading(root: Path) -> Iterator[DuckDBPyConnection]:
         with closing(_attached(path, read_only=True)) as connection:
             yield connection
     except duckdb.Error as error:  # whatever is wrong with it, it can be made again
-        what = str(error).splitlines()[0]
-        raise HostError(f"{path}: damaged ({what}); make it again with `assay index --rebuild`") from error
+        raise DamagedIndexError(path, error) from error
 
 
 @contextmanager
 def writing_at(path: Path) -> Iterator[DuckDBPyConnection]:
     """An index that nobody else knows yet, made where there is none; the file is whole when this ends.
 
-    Raises HostError when there is no space or no permission.
+    Raises HostError when there is no space or no permission, DamagedIndexError where its content is damaged.
     """
     import duckdb
 
@@ -102,6 +108,8 @@ def writing_at(path: Path) -> Iterator[DuckDBPyConnection]:
             f"{path}: the index can't be written ({what}); the old one stays. Free some space or give "
             "yourself write access, then run `assay index`"
         ) from error
+    except duckdb.Error as error:
+        raise DamagedIndexError(path, error) from error
 
 
 def _attached(path: Path, *, read_only: bool) -> DuckDBPyConnection:

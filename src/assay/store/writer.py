@@ -63,7 +63,7 @@ def update(
     rebuild  begin with an empty index
 
     Raises HostError when there is no space or no permission; the old index stays. Raises BusyError when
-    another writer does not finish.
+    another writer does not finish, DamagedIndexError where the old index is damaged inside.
     """
     make_directory(root)
     path, made = index_path(root), root / ".index.duckdb.new"
