@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import subprocess
 from pathlib import Path
@@ -17,11 +16,12 @@ from assay.errors import InputError
 from assay.launch.lsf.doctor import examine
 from assay.launch.lsf.options import LsfSystem
 from assay.launch.nodes import Member
-from assay.records import Scalar
+from batch_doctor_contract import JOB_RAN, BatchChecksContract, BatchDoctorContract, Facts
 from lsf_cluster import HOSTS, lsf_commands  # noqa: F401  (a fixture)
 from lsf_stand_in import Cluster
 
-FINE: dict[str, Scalar] = {
+FINE: Facts = {
+    **JOB_RAN,
     "lsf.version": "10.1.0.14",
     "lsf.cluster": "power",
     "lsf.history": True,
@@ -32,66 +32,35 @@ FINE: dict[str, Scalar] = {
     "hosts.free": 2,
     "hosts.states": "2 ok",
     "hosts.unusable": "",
-    "job.directory": "/runs",
-    "job.nodes": 2,
-    "job.hosts": "n1, n2",
-    "job.python": "3.11.7",
-    "job.torch": True,
 }
 
 
-def test_a_cluster_that_lacks_nothing_is_fine() -> None:
-    assert {check.state for check in examine(FINE)} == {"ok"}
-
-
-@pytest.mark.parametrize(
-    ("facts", "name", "state", "words"),
-    [
+class TestLsfChecks(BatchChecksContract):
+    examine = staticmethod(examine)
+    fine = FINE
+    wrong = (
         ({"lsf.missing": "bsub"}, "commands", "fail", "profile.lsf"),
         ({"lsf.silent": "LIM is down"}, "cluster", "fail", "badmin showstatus"),
         ({"lsf.cluster": "old", "lsf.json_error": "Illegal option"}, "cluster", "fail", "Fix Pack 2"),
-        (FINE | {"queue.name": None}, "queue", "ok", "default among gpu, normal"),
-        (FINE | {"queue.status": None}, "queue", "fail", "choose from gpu, normal"),
-        (FINE | {"queue.status": "Closed:Active"}, "queue", "fail", "open and active"),
-        (FINE | {"hosts.count": 0}, "hosts", "fail", "`resources`"),
-        (FINE | {"hosts.free": 0}, "hosts", "warn", "bjobs -u all"),
-        (FINE | {"hosts.unusable": "n2 unavail"}, "hosts", "warn", "badmin hopen"),
-        (FINE | {"lsf.history": False}, "history", "ok", "CLEAN_PERIOD"),
-        (FINE | {"job.waits": "pend: New job"}, "test job", "unknown", "New job"),
-        (FINE | {"job.error": "exited 127: /no/python"}, "test job", "fail", "`python`"),
-        (FINE | {"job.torch": False}, "python", "warn", "without torch"),
-    ],
-)
-def test_what_is_wrong_is_told_with_what_fixes_it(
-    facts: dict[str, Scalar], name: str, state: str, words: str
-) -> None:
-    found = {check.name: check for check in examine(facts)}
-    assert found[name].state == state
-    assert words in f"{found[name].evidence} {found[name].remedy}"
+        ({**FINE, "queue.name": None}, "queue", "ok", "default among gpu, normal"),
+        ({**FINE, "queue.status": None}, "queue", "fail", "choose from gpu, normal"),
+        ({**FINE, "queue.status": "Closed:Active"}, "queue", "fail", "open and active"),
+        ({**FINE, "hosts.count": 0}, "hosts", "fail", "`resources`"),
+        ({**FINE, "hosts.free": 0}, "hosts", "warn", "bjobs -u all"),
+        ({**FINE, "hosts.unusable": "n2 unavail"}, "hosts", "warn", "badmin hopen"),
+        ({**FINE, "lsf.history": False}, "history", "ok", "CLEAN_PERIOD"),
+    )
 
 
 @pytest.mark.usefixtures("lsf")
-@pytest.mark.parametrize(
-    ("options", "exit_code", "failing"),
-    [
-        (", queue: gpu", 0, set()),
-        (", queue: old", 5, {"queue", "test job"}),
-        (", queue: nope", 5, {"queue", "hosts", "test job"}),
-        (", python: /no/python, startup: 5s", 5, {"test job"}),
-    ],
-)
-def test_doctor_of_a_cluster(tmp_path: Path, options: str, exit_code: int, failing: set[str]) -> None:
-    systems = tmp_path / "systems.yaml"
-    systems.write_text(f"cluster: {{launcher: lsf{options}}}\n")
-    asked = ["doctor", "cluster", "--systems", str(systems), "--runs", str(tmp_path), "--json"]
-    result = CliRunner().invoke(assay, asked)
-    assert result.exit_code == exit_code, result.output
-    found = {check["name"]: check for check in json.loads(result.stdout)["checks"]}
-    assert {name for name, check in found.items() if check["state"] == "fail"} == failing
-    if not failing:
-        assert "reached each other" in found["test job"]["evidence"]
-        assert found["memory"]["state"] == "ok"
-    assert [path.name for path in tmp_path.iterdir()] == ["systems.yaml"]
+class TestLsfDoctor(BatchDoctorContract):
+    launcher_name = "lsf"
+    found = (
+        (", queue: gpu", 0, ()),
+        (", queue: old", 5, ("queue", "test job")),
+        (", queue: nope", 5, ("queue", "hosts", "test job")),
+        (", python: /no/python, startup: 5s", 5, ("test job",)),
+    )
 
 
 def test_doctor_of_an_lsf_that_is_down(tmp_path: Path, lsf: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

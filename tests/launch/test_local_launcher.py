@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,8 +28,10 @@ from launcher_contract import (
     END_WELL,
     IGNORE_TERM,
     LauncherContract,
+    eventually,
     follow_to_end,
     job,
+    left_here,
     python,
     run,
     wait_for_output,
@@ -47,8 +48,7 @@ class TestLocalLauncher(LauncherContract):
         return launch.make("local", LocalSystem(grace=grace_s), spool=spool)
 
     def left(self, token: str) -> list[str]:
-        left = processes.with_variable("ASSAY_TOKEN", token)
-        return [Path(f"/proc/{pid}/cmdline").read_text() for pid in left]
+        return left_here(token)
 
     def end_as_somebody_else(self, handle: Handle) -> None:
         os.kill(int(str(handle.data["pid"])), signal.SIGTERM)
@@ -64,13 +64,6 @@ def environment(launcher: Launcher, **asked: object) -> dict[str, str]:
     assert status.state is JobState.SUCCEEDED, (status, streams)
     env: dict[str, str] = json.loads(streams["rank-0"])
     return env
-
-
-def eventually(fact: Callable[[], bool], patience_s: float = 5.0) -> bool:
-    give_up = time.monotonic() + patience_s
-    while not fact() and time.monotonic() < give_up:
-        time.sleep(0.01)
-    return fact()
 
 
 # The keeper's death

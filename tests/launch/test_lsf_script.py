@@ -1,31 +1,18 @@
-"""LSF without an LSF: the script that is sent, what may be asked, what its answers mean."""
+"""LSF without an LSF: the contract, and what else its answers mean."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
-import pytest
-from pydantic import ValidationError
-
-from assay import shell
-from assay.launch.batch.job_state import of_ended, without_word
+from assay.launch.batch.job_state import of_ended
 from assay.launch.batch.life import QueueAnswer
-from assay.launch.batch.queue import QueueSilentError
 from assay.launch.batch.shared_directory import SharedJobDirectory
 from assay.launch.lsf.commands import Lsf, LsfJob, from_history
-from assay.launch.lsf.launcher import LsfLauncher
-from assay.launch.lsf.options import LsfSystem
-from assay.launch.lsf.script import batch_script
-from assay.records import Job, JobState, JobStatus, Shape
-from conftest import GOLDEN, ROOT
-from launcher_contract import job, python
+from assay.records import JobState, JobStatus
+from batch_script_contract import TOKEN, BatchScriptContract
 
-GOLDEN = GOLDEN
-TOKEN = "0123456789abcdef0123456789abcdef"
 EVERY_OPTION = {
     "python": "/opt/my-env/bin/python",
     "queue": "gpu",
@@ -43,82 +30,6 @@ EVERY_OPTION = {
     "bsub": ["-sla gold", "-H"],
     "before": ["module load cuda/12.8", 'source "$HOME/env.sh"'],
 }
-
-
-def wide(shape: str) -> Job:
-    return replace(job(python("print(1)"), trial_id="training-2x8-größe r01"), shape=Shape.parse(shape))
-
-
-@pytest.mark.parametrize(
-    ("golden", "shape", "options"),
-    [
-        ("lsf_plain.sh", "1x1", {"python": "python3"}),
-        ("lsf_two_hosts.sh", "2x8", {"python": "python3", "gpu": "-"}),
-        ("lsf_every_option.sh", "8x1x2", EVERY_OPTION),
-    ],
-)
-def test_the_script_is_what_it_was_byte_for_byte(
-    golden: str, shape: str, options: dict[str, object], tmp_path: Path
-) -> None:
-    launcher = LsfLauncher(LsfSystem.model_validate(options), tmp_path)
-    script = launcher.render(wide(shape)).command.partition("\n\n#")[0] + "\n"
-    assert script == (GOLDEN / golden).read_text()
-    checked = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
-    assert checked.returncode == 0, checked.stderr
-
-
-@pytest.mark.parametrize(
-    ("placement", "shape", "slots", "per_host", "gpus"),
-    [("spread", "4x2", 24, 6, 2), ("pack", "4x2", 24, 24, 8), ("spread", "4x2x2", 24, 12, 4)],
-)
-def test_the_shape_says_how_many_slots_and_how_many_on_each_host(
-    placement: str, shape: str, slots: int, per_host: int, gpus: int
-) -> None:
-    system = LsfSystem.model_validate({"placement": placement, "gpu": "mode=shared", "cpus_per_rank": 3})
-    script = batch_script(wide(shape), system, "python3", "assay-x")
-    assert f"#BSUB -n {slots}\n" in script
-    assert f'#BSUB -R "span[ptile={per_host}]"\n' in script
-    assert f'#BSUB -gpu "num={gpus}:mode=shared"\n' in script
-
-
-def test_lsfs_run_limit_leaves_room_for_the_trials_own() -> None:
-    system = LsfSystem.model_validate({"startup": "2min", "grace": 30})
-    asked = replace(job(python("")), timeout_s=61)
-    assert "#BSUB -W 4\n" in batch_script(asked, system, "python3", "assay-x")
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"queue": "gpu; rm -rf /"}, "not a value that LSF takes"),
-        ({"queue": "gpu\n#BSUB -u root"}, "not a value"),
-        ({"mem": "64 G"}, "not a value"),
-        ({"hosts": ['a"b']}, "not a value"),
-        ({"resources": ["select[$(id)]"]}, "not a resource requirement"),
-        ({"resources": ['select[a"b]']}, "not a resource requirement"),
-        ({"resources": ["span[hosts=1]"]}, "span is set by the launcher"),
-        ({"gpu": "num=4:mode=shared"}, "num is set by the launcher"),
-        ({"bsub": ["-o x"]}, "set by the launcher"),
-        ({"bsub": ["-n 4"]}, "set by the launcher"),
-        ({"bsub": ["-q x"]}, "option `queue`"),
-        ({"bsub": ["-R select[x]"]}, "option `resources`"),
-        ({"bsub": ["echo hello"]}, "not an option of bsub"),
-        ({"bsub": ["-sla a\nrm"]}, "one line"),
-        ({"before": ["module load a\nrm -rf /"]}, "one line"),
-        ({"directory": "relative"}, "absolute"),
-        ({"cpus_per_rank": 0}, "greater than or equal to 1"),
-        ({"env": {"RANK": "1"}}, "set by the launcher"),
-        ({"partition": "x"}, "Extra inputs"),
-    ],
-)
-def test_options_that_can_not_be_sent_are_refused(options: dict[str, object], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
-        LsfSystem.model_validate(options)
-
-
-def test_every_option_stands_in_the_document() -> None:
-    page = (ROOT / "docs" / "launchers" / "lsf.md").read_text()
-    assert [name for name in LsfSystem.model_fields if f"`{name}`" not in page] == []
 
 
 # What LSF's commands print, in the forms of LSF 10.1's documentation
@@ -154,24 +65,48 @@ Summary of time in seconds spent in various states by  Mon Nov 23 07:10:01
 """
 
 
-@pytest.fixture
-def prints(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, str, str]]], None]:
-    """Sets what each command prints; one that is not named is not installed."""
-
-    def fake(commands: dict[str, tuple[int, str, str]]) -> None:
-        def run(argv: tuple[str, ...], **_: object) -> shell.CompletedCommand:
-            if argv[0] not in commands:
-                raise shell.ProgramMissingError(f"{argv[0]}: No such file or directory")
-            return shell.CompletedCommand(argv, *commands[argv[0]], 0.0)
-
-        monkeypatch.setattr(shell, "run", run)
-
-    return fake
-
-
-@pytest.mark.parametrize(
-    ("commands", "found"),
-    [
+class TestLsfScript(BatchScriptContract):
+    launcher_name = "lsf"
+    queue = Lsf()
+    goldens = (
+        ("lsf_plain.sh", "1x1", {"python": "python3"}),
+        ("lsf_two_hosts.sh", "2x8", {"python": "python3", "gpu": "-"}),
+        ("lsf_every_option.sh", "8x1x2", EVERY_OPTION),
+    )
+    shapes: ClassVar = [
+        (
+            placement,
+            shape,
+            {"gpu": "mode=shared"},
+            [
+                f"#BSUB -n {slots}",
+                f'#BSUB -R "span[ptile={on_each}]"',
+                f'#BSUB -gpu "num={gpus}:mode=shared"',
+            ],
+        )
+        for placement, shape, slots, on_each, gpus in (
+            ("spread", "4x2", 24, 6, 2),
+            ("pack", "4x2", 24, 24, 8),
+            ("spread", "4x2x2", 24, 12, 4),
+        )
+    ]
+    time_limit = "#BSUB -W 4"
+    refused = (
+        ({"queue": "gpu; rm -rf /"}, "not a value that LSF takes"),
+        ({"queue": "gpu\n#BSUB -u root"}, "not a value"),
+        ({"hosts": ['a"b']}, "not a value"),
+        ({"resources": ["select[$(id)]"]}, "not a resource requirement"),
+        ({"resources": ['select[a"b]']}, "not a resource requirement"),
+        ({"resources": ["span[hosts=1]"]}, "span is set by the launcher"),
+        ({"gpu": "num=4:mode=shared"}, "num is set by the launcher"),
+        ({"bsub": ["-o x"]}, "set by the launcher"),
+        ({"bsub": ["-n 4"]}, "set by the launcher"),
+        ({"bsub": ["-q x"]}, "option `queue`"),
+        ({"bsub": ["-R select[x]"]}, "option `resources`"),
+        ({"bsub": ["echo hello"]}, "not an option of bsub"),
+        ({"bsub": ["-sla a\nrm"]}, "one line"),
+    )
+    answers = (
         (
             {"bjobs": told(STAT="RUN", EXEC_HOST="16*hostA:16*hostB")},
             LsfJob("RUN", "", "hostA, hostB"),
@@ -195,46 +130,14 @@ def prints(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, st
         ),
         ({"bjobs": NOT_FOUND, "bhist": (255, "", "No matching job found\n")}, None),
         ({"bjobs": NOT_FOUND}, None),
-    ],
-)
-def test_the_first_command_that_knows_the_job_tells(
-    prints: Callable[[dict[str, tuple[int, str, str]]], None],
-    commands: dict[str, tuple[int, str, str]],
-    found: LsfJob | None,
-) -> None:
-    prints(commands)
-    assert Lsf().ask(7, TOKEN) == found
-
-
-@pytest.mark.parametrize(
-    "commands",
-    [
-        {"bjobs": (255, "", "batch system daemon not responding ... still trying\n")},
-        {"bjobs": (255, "", "-json: Illegal option\n")},
-        {"bjobs": (0, '{"COMMAND": "bjobs", "RECO', "")},
-        {"bjobs": NOT_FOUND, "bhist": (255, "", "Failed in an LSF library call: LIM is down\n")},
-    ],
-)
-def test_no_answer_is_not_taken_for_a_job_that_is_gone(
-    prints: Callable[[dict[str, tuple[int, str, str]]], None], commands: dict[str, tuple[int, str, str]]
-) -> None:
-    prints(commands)
-    with pytest.raises(QueueSilentError, match="LSF does not answer"):
-        Lsf().ask(7, TOKEN)
-
-
-def test_a_history_of_the_same_number_with_another_name_is_another_jobs() -> None:
-    assert from_history(HISTORY, 7, "f" * 32) is None
-    assert from_history(HISTORY, 70, TOKEN) is None
-    assert from_history(HISTORY[: HISTORY.index("Mon Nov 23 07:10")], 7, TOKEN) is None
-
-
-# What an end without the keepers' word means
-
-
-@pytest.mark.parametrize(
-    ("told", "state", "words"),
-    [
+    )
+    silences = (
+        ({"bjobs": (255, "", "batch system daemon not responding ... still trying\n")},),
+        ({"bjobs": (255, "", "-json: Illegal option\n")},),
+        ({"bjobs": (0, '{"COMMAND": "bjobs", "RECO', "")},),
+        ({"bjobs": NOT_FOUND, "bhist": (255, "", "Failed in an LSF library call: LIM is down\n")},),
+    )
+    ends = (
         (None, JobState.LOST, "LSF does not know the job"),
         (LsfJob("PEND", "New job is waiting for scheduling", ""), JobState.PENDING, "pend: New job"),
         (LsfJob("PEND", "There are no suitable hosts for the job", ""), JobState.PENDING, "resources, gpu"),
@@ -251,17 +154,14 @@ def test_a_history_of_the_same_number_with_another_name_is_another_jobs() -> Non
         (LsfJob("EXIT", "", "n1", "74"), JobState.FAILED, "set the system's `directory`"),
         (LsfJob("EXIT", "", "n1", "75"), JobState.LOST, "LSF requeued it"),
         (LsfJob("EXIT", "", "n1", "76"), JobState.FAILED, "other hosts than its shape"),
-    ],
-)
-def test_each_end_that_lsf_tells_has_its_cause(
-    tmp_path: Path, told: LsfJob | None, state: JobState, words: str
-) -> None:
-    (tmp_path / "spec.json").write_text('{"nodes": 1}')
-    status = without_word(
-        SharedJobDirectory(tmp_path), QueueAnswer(0.0, False, told), ["n2 (unavail)"], "LSF"
     )
-    assert status.state is state, status
-    assert words in status.cause
+    failed_node = "n2 (unavail)"
+
+
+def test_a_history_of_the_same_number_with_another_name_is_another_jobs() -> None:
+    assert from_history(HISTORY, 7, "f" * 32) is None
+    assert from_history(HISTORY, 70, TOKEN) is None
+    assert from_history(HISTORY[: HISTORY.index("Mon Nov 23 07:10")], 7, TOKEN) is None
 
 
 def test_what_lsf_did_counts_whatever_the_ranks_made_of_it(tmp_path: Path) -> None:

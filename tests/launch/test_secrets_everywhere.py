@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_local_launcher import eventually
 from test_secret_reference import assay, holding, value, write  # noqa: F401  (a fixture)
 
 import kubernetes_cluster as cluster
 from containers import need_podman, this_machine
+from launcher_contract import eventually
 from lsf_cluster import lsf_commands  # noqa: F401  (a fixture)
 from slurm_cluster import slurm_cluster  # noqa: F401  (a fixture)
 from ssh_hosts import hosts

@@ -24,7 +24,7 @@ from assay.launch.ssh.launcher import SshLauncher
 from assay.launch.ssh.options import SshSystem
 from assay.records import Handle, JobState, Shape
 from cli_contract import CliContract
-from launcher_contract import LauncherContract, follow_to_end, job, python, run, wait_for_output
+from launcher_contract import LauncherContract, follow_to_end, job, left_here, python, run, wait_for_output
 from ssh_hosts import Hosts, hosts
 
 pytestmark = [pytest.mark.ssh, pytest.mark.usefixtures("servers")]
@@ -60,7 +60,7 @@ class TestSshLauncher(LauncherContract):
         return launch.make("ssh", system(spool / "remote", grace=grace_s), spool=spool)
 
     def left(self, token: str) -> list[str]:
-        return [str(pid) for pid in processes.with_variable("ASSAY_TOKEN", token)]
+        return left_here(token)
 
     def end_as_somebody_else(self, handle: Handle) -> None:
         (claim,) = self.spool.glob(f"remote/{handle.token}.1/node-1/claim.json")

@@ -14,7 +14,8 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import ClassVar
@@ -22,6 +23,7 @@ from typing import ClassVar
 import pytest
 
 from assay.errors import InputError, LaunchError
+from assay.launch import processes
 from assay.launch.launcher import Launcher
 from assay.records import Handle, Job, JobState, JobStatus, RankExit, Shape, Task, TaskFile
 from conftest import long_but
@@ -106,6 +108,22 @@ def wait_for_output(launcher: Launcher, handle: Handle, stream: str = "rank-0", 
             if printed >= size:
                 return
     pytest.fail(f"the job ended and {stream} had printed {printed} bytes")
+
+
+def eventually(fact: Callable[[], bool], patience_s: float = 20.0) -> bool:
+    give_up = time.monotonic() + patience_s
+    while not fact() and time.monotonic() < give_up:
+        time.sleep(0.02)
+    return fact()
+
+
+def left_here(token: str) -> list[str]:
+    """The processes of a job that run on this machine, by their command lines."""
+    left = []
+    for pid in processes.with_variable("ASSAY_TOKEN", token):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            left.append(Path(f"/proc/{pid}/cmdline").read_text())
+    return left
 
 
 class RanksContract(ABC):
