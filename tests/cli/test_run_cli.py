@@ -140,6 +140,8 @@ def test_the_figures_of_one_system_have_their_doubts_beside_them(suite: Path) ->
     assert said.exit_code == 0, said.output
     figure, doubt = said.stdout.index("local script 1 worker v: "), said.stdout.index("! too-few-runs")
     assert figure < doubt
+    document = json.loads(run("--new", "--json").stdout)
+    assert "too-few-runs" in [doubt["code"] for doubt in document["doubts"]]
     write(suite, expect={"v": ">= 50 x/s"})
     assert run("--new").stdout.count("! too-few-runs") == 1
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from assay import cli
+from assay import cli, errors
 from assay.cli import COMMANDS, assay
 
 
@@ -58,3 +60,11 @@ def test_what_can_not_be_meant_is_refused_with_what_to_write(words: list[str], s
 def test_no_help_shows_a_marker_of_its_layout() -> None:
     for name in COMMANDS:
         assert "\\b" not in CliRunner().invoke(assay, [name, "--help"]).output
+
+
+def test_the_help_and_the_readme_name_every_exit_code() -> None:
+    codes = {value for name, value in vars(errors).items() if name.startswith("EXIT_")}
+    readme = (Path(errors.__file__).parents[2] / "README.md").read_text()
+    for text in (CliRunner().invoke(assay, ["--help"]).output, readme):
+        listed = text.partition("Exit codes:")[2].partition(".")[0]
+        assert {int(word) for word in re.findall(r"(?:^|; *)\s*(\d+) ", listed)} == codes

@@ -392,3 +392,19 @@ def test_a_damaged_export_is_refused_with_its_line(tmp_path: Path) -> None:
         (tmp_path / "e.csv").write_text(whole.replace(right, wrong, 1))
         with pytest.raises(InputError, match=words):
             load(tmp_path / "e.csv")
+
+
+@pytest.mark.parametrize("sides", [("a", "b"), ("b", "a")])
+def test_values_too_far_apart_for_a_ratio_are_told_and_never_a_traceback(
+    tmp_path: Path, sides: tuple[str, str]
+) -> None:
+    size = {"a": "e-160", "b": "e160"}
+    rows = [f"{system},throughput,{run},1.0{run}{size[system]}" for system in "ab" for run in range(1, 6)]
+    take(sheet(tmp_path / "n.csv", *rows, header="system,metric,run,value"), tmp_path / "runs")
+    one, other = (f"numbers:{side}" for side in sides)
+    for words in (("compare", one, other), ("gate", "--baseline", one, other)):
+        said = command(*words, "--runs", tmp_path / "runs")
+        assert isinstance(said.exception, InputError)
+        assert "too far apart for a ratio; look at the units" in str(said.exception)
+    page = command("report", "numbers", "-o", tmp_path / "page.html", "--runs", tmp_path / "runs")
+    assert page.exit_code == 0

@@ -100,7 +100,7 @@ def assay(context: click.Context) -> None:
     \b
     Exit codes: 0 fine; 1 the answer is no (a trial failed, a requirement does not hold);
     2 wrong usage; 3 undecided; 4 input can't be used; 5 this machine can't do it; 6 busy;
-    130 interrupted.
+    130 interrupted; 141 whatever reads the output has gone, as after `| head`.
     """
     from assay.cli.messages import messages
 

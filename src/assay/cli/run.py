@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from assay.api.runs import Outcome, RunResult
-    from assay.records import Comparison, Result
+    from assay.records import Comparison, Doubt, Result
     from assay.report.contents.contents import Contents
     from assay.run.drive import CompletedSession
     from assay.run.interim_looks import Look
@@ -156,15 +156,10 @@ def _show(found: RunResult) -> None:
     if contents.curves:
         console.print(terminal.scaling(contents.curves, doubted=False))
         console.print()
-    doubted = [d for c in primary for d in c.doubts]
-    doubted += [d for curve in contents.curves for point in curve.points for d in point.doubts]
-    doubted += [d for study in contents.studies for d in study.doubts]
-    required = {d.code for requirement in contents.requirements for d in requirement.doubts}  # shown there
-    doubted += [d for _, alone in contents.alone for d in alone if d.code not in required]
     if not (contents.comparisons or contents.curves or contents.requirements):
         for line in _alone(contents):
             console.print(line, markup=False, soft_wrap=True)
-    if doubted:
+    if doubted := _doubts(found):
         console.print(terminal.doubts_in_short(doubted))
     if contents.requirements:
         console.print(terminal.requirements(contents.requirements))
@@ -180,6 +175,17 @@ def _show(found: RunResult) -> None:
     console.print(f"\nKept in {session.path}", markup=False, soft_wrap=True)
     for line in _next_commands(completed):
         console.print(f"  {line}", markup=False, soft_wrap=True)
+
+
+def _doubts(found: RunResult) -> list[Doubt]:
+    """The doubts of all figures, each once, less those that stand beside a requirement."""
+    contents = found.contents
+    doubted = [d for c in found.primary for d in c.doubts]
+    doubted += [d for curve in contents.curves for point in curve.points for d in point.doubts]
+    doubted += [d for study in contents.studies for d in study.doubts]
+    required = {d.code for requirement in contents.requirements for d in requirement.doubts}
+    doubted += [d for _, alone in contents.alone for d in alone if d.code not in required]
+    return list(dict.fromkeys(doubted))
 
 
 def _failed(completed: CompletedSession) -> Iterator[str]:
@@ -285,6 +291,7 @@ def _document(found: RunResult) -> dict[str, Any]:
         "slower": why_words.plain(found.primary, contents.sides, contents.margin),
         "scaling": [to_plain(curve) for curve in contents.curves],
         "requirements": [to_plain(requirement) for requirement in contents.requirements],
+        "doubts": [to_plain(doubt) for doubt in _doubts(found)],
     }
 
 

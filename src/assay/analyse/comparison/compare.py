@@ -18,7 +18,7 @@ from assay.analyse.comparison.lost_time import NOTHING_LOST, Lost, allowing_for
 from assay.analyse.doubts import percent
 from assay.analyse.statistics import bands, power, rank
 from assay.analyse.statistics.intervals import LogInterval, ratio_end
-from assay.analyse.statistics.ratio import Ratio, has_ratio, looks_of, ratio
+from assay.analyse.statistics.ratio import Ratio, looks_of, ratio, why_no_ratio
 from assay.analyse.statistics.sequential import allowance
 from assay.errors import InputError
 from assay.records import Better, Comparison, Doubt, Estimate, Point, Result, RunsNeeded, Shape, Verdict
@@ -81,7 +81,7 @@ def hold_against(
     if layouts:
         side_b = _laid_out_as(side_a, side_b)
     about_runs: dict[doubts.Runs, tuple[Doubt, ...]] = {}
-    found = [ratio(*sides, confidence) for sides in _shared(side_a, side_b) if has_ratio(*sides)]
+    found = [ratio(*sides, confidence) for sides in _shared(side_a, side_b) if not why_no_ratio(*sides)]
     comparisons = [_compare_point(r, margin, _with_shapes(names, r.a, r.b), about_runs) for r in found]
     return Outcome(tuple(_along_curves(comparisons, found)), _left_out(side_a, side_b, names))
 
@@ -138,11 +138,7 @@ def _left_out(a: Groups, b: Groups, names: tuple[str, str]) -> tuple[tuple[Point
     return (
         *((a[key].point, f"no run of {names[1]} has it") for key in a if key not in b),
         *((b[key].point, f"no run of {names[0]} has it") for key in b if key not in a),
-        *(
-            (sides[0].point, "a mean that is not above 0 has no ratio")
-            for sides in _shared(a, b)
-            if not has_ratio(*sides)
-        ),
+        *((sides[0].point, why) for sides in _shared(a, b) if (why := why_no_ratio(*sides))),
     )
 
 

@@ -17,6 +17,8 @@ from assay.analyse.statistics.sequential import looks, nominal_p
 from assay.errors import InputError
 from assay.records import Estimate
 
+LARGEST_LOG = 690.0  # of a ratio: exp of 700 and more is beyond what a float holds to all its digits
+
 
 @dataclass(frozen=True)
 class Ratio:
@@ -61,9 +63,14 @@ class Ratio:
         return math.exp(math.fsum(a) / len(a)), math.exp(math.fsum(b) / len(b))
 
 
-def has_ratio(a: Group, b: Group) -> bool:
-    """Whether both means are above 0."""
-    return all(min(found.values) > 0 or math.fsum(found.values) > 0 for found in (a, b))
+def why_no_ratio(a: Group, b: Group) -> str:
+    """Why B over A is no number; "" where it is one."""
+    if not all(min(found.values) > 0 or math.fsum(found.values) > 0 for found in (a, b)):
+        return "a mean that is not above 0 has no ratio"
+    means = alike(a.values, b.values)
+    if abs(math.log(means[1]) - math.log(means[0])) > LARGEST_LOG:
+        return f"means of {means[0]:.3g} and {means[1]:.3g} are too far apart for a ratio; look at the units"
+    return ""
 
 
 def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
@@ -71,8 +78,10 @@ def ratio(a: Group, b: Group, confidence: float = 0.95) -> Ratio:
 
     Of runs that were looked at before all were in, the interval is as much surer as the looks ask for.
     Which method is used, and whether runs or sessions are replicated, depends on how the sides were run and
-    never on what any would give. Raises ValueError where `has_ratio` is false.
+    never on what any would give. Raises InputError where there is none (`why_no_ratio`).
     """
+    if why := why_no_ratio(a, b):
+        raise InputError(f"{a.point.metric}: {why}")
     design = pairing(a.samples, b.samples)
     if design is not None and design.pairs:
         a = replace(a, samples=tuple(pair[0] for pair in design.pairs))
