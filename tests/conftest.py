@@ -8,6 +8,7 @@ import sys
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from assay import redact
 from assay.analyse.doubts import kernel_counts
 from assay_payloads.keeping import cgroups
 from assay_payloads.keeping.file_tree import FileTree
+from payload_processes import Forks
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
@@ -125,6 +127,14 @@ def namespace() -> Iterator[str]:
 def torch_here() -> None:
     """Training programs and their parts can be imported."""
     pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """Starts programs from a process that has imported torch; one for all tests of this worker."""
+    require("torch", find_spec("torchvision") is not None, "the payloads import torch and torchvision")
+    with Forks() as server:
+        yield server
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from assay import payload_files
 from assay.records import Reading
 from assay.workloads import WORKLOADS
 from conftest import require
-from payload_processes import end, free_port, run_workload, start, torchrun
+from payload_processes import Forks, end, free_port, run_workload, torchrun
 
 PROGRAMS = {
     "resnet50": "assay_payloads.training.resnet50",
@@ -30,6 +30,8 @@ PROGRAMS = {
     "collectives": "assay_payloads.exchange.collectives",
 }
 NAMES = ("resnet50", "digits", "matmul", "membw", "allreduce")
+Run = Callable[..., Reading]
+Fail = Callable[..., tuple[int, str, str]]
 SMALL: Mapping[str, dict[str, Any]] = {
     "resnet50": {"batch_size": 2, "image_size": 32, "steps": 3, "warmup": 1, "window": 2},
     "digits": {"target": 0.9},
@@ -39,30 +41,34 @@ SMALL: Mapping[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def _torch() -> None:
-    require("torch", find_spec("torchvision") is not None, "the payloads import torch and torchvision")
-
-
 @pytest.fixture
-def load(_torch: None) -> Callable[[str], Any]:
+def load() -> Callable[[str], Any]:
     """Loader of a program as a module."""
+    require("torch", find_spec("torchvision") is not None, "the payloads import torch and torchvision")
     return import_module
 
 
-def run(tmp_path: Path, name: str, ranks: int = 1, seed: int = 1, **params: Any) -> Reading:
-    """Run the workload in its small form; the job must end well."""
-    return run_workload(tmp_path, name, ranks, seed, SMALL[name] | {"device": "cpu"} | params)
+@pytest.fixture
+def run(tmp_path: Path, forks: Forks) -> Run:
+    """Runs a workload in its small form; the job must end well."""
+
+    def run(name: str, ranks: int = 1, seed: int = 1, **params: Any) -> Reading:
+        asked = SMALL[name] | {"device": "cpu"} | params
+        return run_workload(tmp_path, name, ranks, seed, asked, forks.start)
+
+    return run
 
 
-def fail(
-    tmp_path: Path, name: str, *options: str, env: Mapping[str, str] | None = None
-) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of a program that is expected not to end well."""
-    log = tmp_path / "out.log"
-    argv = ["{python}", "-m", PROGRAMS[name], *options]
-    code, errors = end(start(argv, tmp_path, env or {}, log))
-    return code, log.read_text(), errors
+@pytest.fixture
+def fail(tmp_path: Path, forks: Forks) -> Fail:
+    """Runs a program that is expected not to end well: exit code, standard output and standard error."""
+
+    def fail(name: str, *options: str) -> tuple[int, str, str]:
+        log = tmp_path / "out.log"
+        code, errors = end(forks.start(["{python}", "-m", PROGRAMS[name], *options], tmp_path, {}, log))
+        return code, log.read_text(), errors
+
+    return fail
 
 
 # Each travels with what it imports from its directory ----------------------------------------------------
@@ -96,14 +102,13 @@ RANKS = [(name, ranks) for name in NAMES for ranks in (1, 2) if (name, ranks) !=
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_torch")
 @pytest.mark.parametrize(
     ("name", "ranks"), [pytest.param(*of, marks=[pytest.mark.long] if of[1] == 1 else []) for of in RANKS]
 )
 def test_a_program_runs_on_one_and_two_ranks_and_its_log_is_a_whole_result(
-    tmp_path: Path, name: str, ranks: int
+    run: Run, name: str, ranks: int
 ) -> None:
-    reading = run(tmp_path, name, ranks)
+    reading = run(name, ranks)
     assert reading.problems == ()
     assert reading.skipped_lines == 0
     workload = WORKLOADS[name]
@@ -117,11 +122,10 @@ def test_a_program_runs_on_one_and_two_ranks_and_its_log_is_a_whole_result(
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_torch")
 def test_output_is_log_lines_alone_and_each_size_and_format_of_matmul_is_a_point(
-    tmp_path: Path,
+    run: Run, tmp_path: Path
 ) -> None:
-    reading = run(tmp_path, "matmul")
+    reading = run("matmul")
     points = [(m.labels["size"], m.labels["dtype"]) for m in reading.measurements if m.metric == "flop_rate"]
     assert points == [(64, "fp32"), (96, "fp32"), (64, "bf16"), (96, "bf16")]
     lines = (tmp_path / "rank-0.log").read_text().splitlines()
@@ -132,9 +136,8 @@ def test_output_is_log_lines_alone_and_each_size_and_format_of_matmul_is_a_point
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_torch")
-def test_bandwidths_of_an_allreduce_follow_from_its_time(tmp_path: Path) -> None:
-    reading = run(tmp_path, "allreduce", 2)
+def test_bandwidths_of_an_allreduce_follow_from_its_time(run: Run) -> None:
+    reading = run("allreduce", 2)
     found = {(m.metric, m.labels["payload_bytes"]): m.value for m in reading.measurements}
     for size in (8, 4096):
         assert found["algbw", size] == pytest.approx(size / found["latency", size])
@@ -143,10 +146,9 @@ def test_bandwidths_of_an_allreduce_follow_from_its_time(tmp_path: Path) -> None
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.usefixtures("_torch")
 @pytest.mark.long
-def test_resnet50_states_what_it_trained_and_each_window(tmp_path: Path) -> None:
-    reading = run(tmp_path, "resnet50", 2, precision="bf16")
+def test_resnet50_states_what_it_trained_and_each_window(run: Run) -> None:
+    reading = run("resnet50", 2, precision="bf16")
     stated = {"global_batch_size": 4, "batch_size": 2, "image_size": 32, "precision": "bf16", "seed": 1}
     assert stated.items() <= reading.facts.items()
     assert {
@@ -164,10 +166,9 @@ def test_resnet50_states_what_it_trained_and_each_window(tmp_path: Path) -> None
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.usefixtures("_torch")
 @pytest.mark.long
-def test_half_precision_trains_too(tmp_path: Path) -> None:
-    assert run(tmp_path, "resnet50", precision="fp16").problems == ()
+def test_half_precision_trains_too(run: Run) -> None:
+    assert run("resnet50", precision="fp16").problems == ()
 
 
 # digits: a real training ---------------------------------------------------------------------------------
@@ -179,19 +180,19 @@ def accuracies(reading: Reading) -> tuple[float, ...]:
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.usefixtures("_torch")
 @pytest.mark.long
-def test_the_seed_decides_the_course_of_the_training_and_not_the_number_of_ranks(tmp_path: Path) -> None:
-    one, two, other = (run(tmp_path, "digits", ranks, seed) for ranks, seed in ((1, 3), (2, 3), (1, 4)))
+def test_the_seed_decides_the_course_of_the_training_and_not_the_number_of_ranks(
+    run: Run,
+) -> None:
+    one, two, other = (run("digits", ranks, seed) for ranks, seed in ((1, 3), (2, 3), (1, 4)))
     assert accuracies(one)[:3] == pytest.approx(accuracies(two)[:3], abs=0.01)
     assert accuracies(one) != accuracies(other)
-    assert accuracies(run(tmp_path, "digits", 1, 3)) == accuracies(one)
+    assert accuracies(run("digits", 1, 3)) == accuracies(one)
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_torch")
-def test_a_training_logs_what_mlperfs_rules_ask_for(tmp_path: Path) -> None:
-    reading = run(tmp_path, "digits")
+def test_a_training_logs_what_mlperfs_rules_ask_for(run: Run, tmp_path: Path) -> None:
+    reading = run("digits")
     assert reading.training is not None
     assert reading.training.status == "success"
     assert reading.training.benchmark == "digits"
@@ -218,9 +219,8 @@ def test_a_training_logs_what_mlperfs_rules_ask_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_torch")
-def test_a_training_that_gives_up_ends_well_and_is_no_result(tmp_path: Path) -> None:
-    reading = run(tmp_path, "digits", target=1.0, max_epochs=1)
+def test_a_training_that_gives_up_ends_well_and_is_no_result(run: Run) -> None:
+    reading = run("digits", target=1.0, max_epochs=1)
     assert reading.problems[0].startswith("target accuracy 1 was not reached: aborted")
     assert {m.metric for m in reading.measurements} == {"time_per_epoch", "throughput"}
 
@@ -229,31 +229,34 @@ def test_a_training_that_gives_up_ends_well_and_is_no_result(tmp_path: Path) -> 
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_torch")
-def test_a_training_that_diverges_fails_and_gives_no_figure(tmp_path: Path) -> None:
+def test_a_training_that_diverges_fails_and_gives_no_figure(
+    fail: Fail,
+) -> None:
     options = ["--batch-size=2", "--image-size=32", "--steps=3", "--warmup=0", "--window=3", "--device=cpu"]
-    code, out, errors = fail(tmp_path, "resnet50", *options, "--learning-rate=1e30")
+    code, out, errors = fail("resnet50", *options, "--learning-rate=1e30")
     assert code == 1
     assert "not finite" in errors
     assert '"unit"' not in out
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_torch")
-def test_arrays_that_the_cache_holds_are_refused(tmp_path: Path) -> None:
+def test_arrays_that_the_cache_holds_are_refused(fail: Fail) -> None:
     require(
         "last-level-cache",
         any(Path("/sys/devices/system/cpu").glob("cpu0/cache/index*")),
         "the system doesn't say how large its caches are",
     )
-    code, out, errors = fail(tmp_path, "membw", "--array-bytes", "4096", "--device=cpu")
+    code, out, errors = fail("membw", "--array-bytes", "4096", "--device=cpu")
     assert code == 1
     assert "would measure the cache; give --array-bytes" in errors
     assert '"unit"' not in out
 
 
-def test_arrays_that_memory_does_not_hold_are_refused_before_they_are_made(tmp_path: Path) -> None:
-    code, out, errors = fail(tmp_path, "membw", "--array-bytes", str(10**15), "--device=cpu")
+@pytest.mark.torch
+def test_arrays_that_memory_does_not_hold_are_refused_before_they_are_made(
+    fail: Fail,
+) -> None:
+    code, out, errors = fail("membw", "--array-bytes", str(10**15), "--device=cpu")
     assert (code, "bandwidth" in out) == (1, False)
     assert "take 3000000536870912 bytes; the job may use" in errors
     assert "give it more memory" in errors
@@ -296,9 +299,8 @@ def test_ranks_that_can_not_meet_say_why(
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_torch")
-def test_an_allreduce_of_one_rank_fails_with_a_message(tmp_path: Path) -> None:
-    code, out, errors = fail(tmp_path, "collectives", "--device=cpu")
+def test_an_allreduce_of_one_rank_fails_with_a_message(fail: Fail) -> None:
+    code, out, errors = fail("collectives", "--device=cpu")
     assert code == 1
     assert errors == (
         "collectives.py: rank 0: an exchange needs at least 2 ranks: start it with torchrun, srun or mpirun\n"
@@ -307,18 +309,18 @@ def test_an_allreduce_of_one_rank_fails_with_a_message(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_torch")
-def test_wrong_options_are_usage_errors(tmp_path: Path) -> None:
+def test_wrong_options_are_usage_errors(fail: Fail) -> None:
     for name, option in [("collectives", "--payload-bytes=6"), ("digits", "--global-batch-size=60")]:
-        code, out, errors = fail(tmp_path, name, option)
+        code, out, errors = fail(name, option)
         assert (code, out) == (2, "")
         assert "multiples of 4" in errors or "must divide" in errors
 
 
 @pytest.mark.torch
-@pytest.mark.usefixtures("_torch")
 @pytest.mark.parametrize("names", [tuple(SLURM), tuple(OPEN_MPI)])
-def test_ranks_started_by_slurm_or_open_mpi_meet_as_well(tmp_path: Path, names: tuple[str, str, str]) -> None:
+def test_ranks_started_by_slurm_or_open_mpi_meet_as_well(
+    tmp_path: Path, forks: Forks, names: tuple[str, str, str]
+) -> None:
     argv = [
         "{python}",
         "-m",
@@ -330,7 +332,7 @@ def test_ranks_started_by_slurm_or_open_mpi_meet_as_well(tmp_path: Path, names: 
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     logs = {f"rank-{rank}.log": tmp_path / f"rank-{rank}.log" for rank in (0, 1)}
     started = [
-        start(argv, tmp_path, meeting | dict(zip(names, (str(rank), "2", str(rank)), strict=True)), log)
+        forks.start(argv, tmp_path, meeting | dict(zip(names, (str(rank), "2", str(rank)), strict=True)), log)
         for rank, log in enumerate(logs.values())
     ]
     assert [end(process)[0] for process in started] == [0, 0]
@@ -389,14 +391,14 @@ rank.leave()
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.usefixtures("_torch")
-def test_every_exchange_between_three_ranks_is_right_and_counted_as_nccl_tests_do(tmp_path: Path) -> None:
+def test_every_exchange_between_three_ranks_is_right_and_counted_as_nccl_tests_do(
+    tmp_path: Path, forks: Forks
+) -> None:
     payload_files.lay_out(tmp_path, payload_files.files(PROGRAMS["collectives"]))
-    (tmp_path / "every.py").write_text(EVERY_OPERATION)
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
     started = [
-        start(
-            ["{python}", "every.py"],
+        forks.start(
+            ["{python}", "-c", EVERY_OPERATION],
             tmp_path,
             meeting | {"RANK": str(rank), "WORLD_SIZE": "3", "LOCAL_RANK": str(rank)},
             tmp_path / f"rank-{rank}.log",

@@ -1,11 +1,13 @@
 """Starts programs of assay_payloads from one process that has imported their libraries.
 
-    python fork_server.py MODULE
+    python fork_server.py
 
 A program's start costs seconds of CPU time, nearly all of them to import torch and what lies on top of it.
-This process imports once what the program and what travels with it import of others, then forks for each run.
-What runs is the program's own file from its own directory, under the name `__main__`, with the arguments,
-directory, environment and streams that it was asked to have; it ends as an interpreter ends.
+This process imports torch at once, and what else a program and what travels with it import of others when the
+program is asked for the first time, then forks for each run. What runs is the program's own file from its own
+directory, under the name `__main__`, with the arguments, directory, environment and streams that it was asked
+to have. It ends as an interpreter ends, but leaves its memory to the kernel: to take down what was imported
+costs a second. Scripts and `-c` are run in the same way.
 
 Asked on standard input and answered on standard output by a line of JSON each:
 
@@ -19,6 +21,8 @@ It ends when its input does, and its runs with it.
 from __future__ import annotations
 
 import ast
+import atexit
+import contextlib
 import io
 import json
 import os
@@ -26,9 +30,11 @@ import runpy
 import select
 import signal
 import sys
+import threading
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from assay import payload_files
 
@@ -45,12 +51,13 @@ def imports(program: str) -> Iterator[ast.stmt]:
                 yield node
 
 
+@cache
 def load(program: str) -> None:
-    """Import what it will import, and what torch's optimisers import at their first step."""
-    head = ast.Module([*imports(program)], type_ignores=[])
-    exec(compile(head, "imports", "exec"), {})
-    if "torch" in sys.modules:
-        pass
+    """Import what it will import."""
+    for statement in imports(program):
+        # RuntimeError: mpi4py without a library, which few runs of a program need
+        with contextlib.suppress(ImportError, RuntimeError):
+            exec(compile(ast.Module([statement], type_ignores=[]), "imports", "exec"), {})
     threads = len(list(Path("/proc/self/task").iterdir()))
     assert threads == 1, f"{threads} threads: a fork would lack all but one of them"
 
@@ -66,6 +73,8 @@ def serve() -> dict[str, Any] | None:
             if not line:
                 break
             asked = json.loads(line)
+            if asked["argv"][0] == "-m":
+                load(asked["argv"][1])
             pid = os.fork()
             if pid == 0:
                 return dict(asked)
@@ -93,13 +102,41 @@ def become(asked: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(asked["env"])
     os.chdir(asked["directory"])
-    option, program, *arguments = asked["argv"]
-    assert option == "-m"
-    sys.argv, sys.path[0] = [program, *arguments], asked["directory"]
-    runpy.run_module(program, run_name="__main__", alter_sys=True)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "assay_payloads"]:
+        del sys.modules[name]  # the run takes its own
+    match asked["argv"]:
+        case ["-m", program, *arguments]:
+            sys.argv, sys.path[0] = [program, *arguments], asked["directory"]
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        case ["-c", code, *arguments]:
+            sys.argv, sys.path[0] = ["-c", *arguments], asked["directory"]
+            exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
+        case [script, *arguments]:
+            sys.argv, sys.path[0] = [script, *arguments], str(Path(script).parent)
+            runpy.run_path(script, run_name="__main__")
+
+
+def end(code: object) -> NoReturn:
+    """End this process with the code of a SystemExit."""
+    if not isinstance(code, int | None):
+        print(code, file=sys.stderr)
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else code is not None)
 
 
 if __name__ == "__main__":
-    load(sys.argv[1])
-    if (run := serve()) is not None:
-        become(run)
+    load("assay_payloads.training.resnet50")
+    try:
+        if (run := serve()) is not None:
+            become(run)
+    except SystemExit as ended:
+        end(ended.code)
+    except BaseException:  # noqa: BLE001  (what an interpreter does with it)
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        end(1)
+    end(0)

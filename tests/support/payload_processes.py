@@ -61,13 +61,13 @@ def end(process: subprocess.Popen[str] | Forked) -> tuple[int, str]:
 
 
 class Forks:
-    """Starts runs of one program without importing its libraries for each: see fork_server.py."""
+    """Starts programs that use torch without importing it for each: see fork_server.py."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self) -> None:
         self.codes: dict[int, int] = {}
         self._pids: dict[int, int] = {}
         self._server = subprocess.Popen(
-            [sys.executable, fork_server.__file__, program],
+            [sys.executable, fork_server.__file__],
             env=environment({}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -82,7 +82,7 @@ class Forks:
             pass
 
     def start(self, argv: list[str], directory: Path, env: Mapping[str, str], log: Path) -> Forked:
-        """As `start`, of this program."""
+        """As `start`."""
         run, (python, *rest) = len(self._pids), argv
         assert python == "{python}"
         errors = log.with_suffix(".errors")

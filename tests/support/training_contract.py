@@ -6,8 +6,7 @@ import json
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,7 +17,6 @@ from assay.cli import assay
 from assay.payload_files import lay_out
 from assay.records import Reading, Shape
 from assay.workloads import WORKLOADS
-from conftest import require
 from payload_processes import Forks, end, run_workload
 
 STEPS, KEPT_AT = 4, 3  # of the trainings that are compared step by step
@@ -60,19 +58,14 @@ class TrainingContract(ABC):
     @classmethod
     def data(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
         """The data set, made once."""
-        require("torch", find_spec("torch") is not None, "the payloads import torch")
         directory = tmp_path_factory.mktemp("data")
         cls.make_data(directory)
         return directory
 
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
-    def forks(cls, data: Path) -> Iterator[None]:
-        """One import of the libraries for all runs of the class but that by the launcher."""
-        workload = WORKLOADS[cls.workload]
-        program = workload.task(workload.params(), Shape(1, 1), 1).argv[2]
-        with Forks(program) as cls._forks:
-            yield
+    def _keep_forks(cls, forks: Forks) -> None:
+        cls._forks = forks
 
     def run(self, directory: Path, params: Mapping[str, Any], ranks: int = 1) -> Reading:
         """Run it on the CPU; it must end well."""

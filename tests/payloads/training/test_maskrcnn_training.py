@@ -14,7 +14,7 @@ import pytest
 import made_coco
 from assay.readers.image_flops import OBJECTS
 from assay.workloads.maskrcnn import MASKRCNN, MaskRcnnParams
-from payload_processes import end, free_port, start, torchrun
+from payload_processes import Forks, end, free_port, torchrun
 from training_contract import TrainingContract
 
 SMALL: dict[str, Any] = {"min_size": 64, "max_size": 96, "blocks": (1, 1, 1, 1), "width": 32, "regions": 32}
@@ -161,12 +161,14 @@ print("none", average_precision(rank, coco, [], ["bbox", "segm"]))
 
 @pytest.mark.slow
 @pytest.mark.torch
-def test_ranks_that_find_all_in_their_share_of_the_images_have_a_precision_of_one(tmp_path: Path) -> None:
+def test_ranks_that_find_all_in_their_share_of_the_images_have_a_precision_of_one(
+    tmp_path: Path, forks: Forks
+) -> None:
     made_coco.make(tmp_path, train=1, validation=5)
     port, logs = free_port(), [tmp_path / f"rank-{rank}.log" for rank in range(2)]
     argv = ["{python}", "-c", FINDS_ALL, str(tmp_path)]
     envs = [torchrun(rank, 2, port) for rank in range(2)]
-    started = [start(argv, tmp_path, env, log) for env, log in zip(envs, logs, strict=True)]
+    started = [forks.start(argv, tmp_path, env, log) for env, log in zip(envs, logs, strict=True)]
     assert [end(process)[0] for process in started] == [0, 0]
     for log in logs:
         said = dict(re.findall(r"^(AP|half|none) \[(.*)\]$", log.read_text(), re.MULTILINE))

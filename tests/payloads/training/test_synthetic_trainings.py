@@ -1,4 +1,4 @@
-"""Every training workload, as a user starts it, on one synthetic batch."""
+"""Every training workload on one synthetic batch: its program, and the command that a user starts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import made_translations
 import made_wikipedia
 from assay.workloads import WORKLOADS
 from conftest import long_but, require
+from payload_processes import Forks, run_workload
 from training_contract import run_by_command
 
 TRANSLATION = {"width": 16, "vocabulary_size": made_translations.ROWS, "length": 8, "batch_size": 4}
@@ -45,18 +46,31 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
+STEPS = {"device": "cpu", "steps": 3, "warmup": 1, "window": 2}
+
+
 @pytest.mark.torch
-@pytest.mark.parametrize("name", long_but(2, list(SMALL)))
-def test_a_training_on_one_synthetic_batch_gives_its_figures(
+@pytest.mark.parametrize("name", SMALL)
+def test_a_training_on_one_synthetic_batch_gives_its_figures(name: str, tmp_path: Path, forks: Forks) -> None:
+    workload, params = WORKLOADS[name], SMALL[name] | STEPS
+    reading = run_workload(tmp_path, name, 1, 1, params, forks.start)
+    assert reading.problems == ()
+    expected = workload.metrics(workload.params(**params))
+    assert {m.metric for m in reading.measurements} == {metric.name for metric in expected}
+    assert all(m.value > 0 for m in reading.measurements)
+    assert reading.facts["data"] == "synthetic"
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", long_but(1, ["ncf", *(name for name in SMALL if name != "ncf")]))
+def test_the_command_runs_it_and_shows_the_figures(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require("torch", find_spec("torch") is not None, "the payloads import torch")
     monkeypatch.chdir(tmp_path)
-    params = SMALL[name] | {"device": "cpu", "steps": 3, "warmup": 1, "window": 2}
+    params = SMALL[name] | STEPS
     run = run_by_command(name, params)
     assert (run["state"], run["cause"]) == ("finished", "")
     workload = WORKLOADS[name]
     expected = workload.reader.metrics(workload.params(**params))
     assert {m["metric"] for m in run["measurements"]} == {metric.name for metric in expected}
-    assert all(m["value"] > 0 for m in run["measurements"])
-    assert run["facts"]["data"] == "synthetic"

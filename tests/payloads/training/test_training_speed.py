@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, require
+from payload_processes import Forks, end
 
 BENCHMARKS = ROOT / "benchmarks"
 LARGE = 40 << 20  # bytes; above the most that glibc keeps by itself, 32 MB
@@ -53,17 +54,14 @@ def test_memory_that_is_kept_is_not_cleared_page_by_page_at_each_use() -> None:
         (("--mode", "data-only", "--data", "."), "--cuda-graphs replays one batch of --mode synthetic"),
     ],
 )
-def test_cuda_graphs_are_refused_where_they_can_not_be(argv: tuple[str, ...], words: str) -> None:
-    require("torch", find_spec("torch") is not None, "the payloads import torch")
+def test_cuda_graphs_are_refused_where_they_can_not_be(
+    tmp_path: Path, forks: Forks, argv: tuple[str, ...], words: str
+) -> None:
     small = ["--model", "resnet18", "--image-size", "33", "--batch-size", "1", "--warmup", "0"]
-    ran = subprocess.run(
-        [sys.executable, "-m", "assay_payloads.training.resnet50", "--cuda-graphs", *small, *argv],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 1
-    assert words in ran.stderr
+    program = ["{python}", "-m", "assay_payloads.training.resnet50", "--cuda-graphs", *small, *argv]
+    code, errors = end(forks.start(program, tmp_path, {}, tmp_path / "log"))
+    assert code == 1
+    assert words in errors
 
 
 # The benchmark -------------------------------------------------------------------------------------------
