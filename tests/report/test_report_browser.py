@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from click.testing import CliRunner
@@ -30,7 +30,7 @@ from made_results import all_reduce, by_system, failed, nightly, quickstart
 from made_sweeps import sweep
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, ViewportSize
 
 pytestmark = pytest.mark.browser
 
@@ -104,29 +104,64 @@ class Seen:
 
 
 Opened = Callable[..., tuple["Page", Seen]]
+DESK: ViewportSize = {"width": 1280, "height": 900}
+
+
+def open_page(
+    browser: Browser, path: Path, width: int = DESK["width"], **options: str | bool
+) -> tuple[Page, Seen]:
+    """The page in a context of its own, offline, its charts drawn: seconds of CPU time."""
+    context = browser.new_context(viewport={**DESK, "width": width}, offline=True, **options)
+    shown = context.new_page()
+    seen = Seen(shown, path.as_uri())
+    shown.goto(path.as_uri())
+    shown.wait_for_selector(DRAWN, timeout=30_000)
+    return shown, seen
 
 
 @pytest.fixture
 def opened(browser: Browser, report: Path) -> Iterator[Opened]:
-    """Opens the report (or another) offline, and waits until its charts are drawn."""
-    contexts = []
+    """Opens the report (or another) afresh."""
+    pages = []
 
-    def open_page(path: Path = report, width: int = 1280, **options: str | bool) -> tuple[Page, Seen]:
-        context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
-        contexts.append(context)
-        shown = context.new_page()
-        seen = Seen(shown, path.as_uri())
-        shown.goto(path.as_uri())
-        shown.wait_for_selector(DRAWN, timeout=30_000)
-        return shown, seen
+    def fresh(path: Path = report, **options: Any) -> tuple[Page, Seen]:
+        pages.append(open_page(browser, path, **options))
+        return pages[-1]
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    yield fresh
+    for shown, _ in pages:
+        shown.context.close()
 
 
-def test_every_figure_draws_its_marks_and_asks_no_network(opened: Opened) -> None:
-    shown, seen = opened()
+@pytest.fixture(scope="module")
+def one_page(browser: Browser, report: Path) -> Iterator[tuple[Page, Seen]]:
+    """The report, opened once."""
+    shown, seen = open_page(browser, report, color_scheme="light")
+    yield shown, seen
+    shown.context.close()
+
+
+@pytest.fixture
+def desk(one_page: tuple[Page, Seen]) -> Iterator[tuple[Page, Seen]]:
+    """The report on a desk in the light, for tests that leave it as it is but for its window and media."""
+    shown, _ = one_page
+    yield one_page
+    shown.set_viewport_size(DESK)
+    shown.emulate_media(color_scheme="light", media="screen")
+
+
+@pytest.fixture
+def without_scripts(browser: Browser, report: Path) -> Iterator[Page]:
+    """The report where scripts don't run."""
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    shown = context.new_page()
+    shown.goto(report.as_uri())
+    yield shown
+    context.close()
+
+
+def test_every_figure_draws_its_marks_and_asks_no_network(desk: tuple[Page, Seen]) -> None:
+    shown, seen = desk
     figures = shown.locator("figure")
     assert figures.count() == 23
     for at in range(figures.count()):
@@ -139,8 +174,8 @@ def test_every_figure_draws_its_marks_and_asks_no_network(opened: Opened) -> Non
     assert seen.console == []
 
 
-def test_nothing_that_a_log_says_runs(opened: Opened) -> None:
-    shown, seen = opened()
+def test_nothing_that_a_log_says_runs(desk: tuple[Page, Seen]) -> None:
+    shown, seen = desk
     assert shown.evaluate("window.caught") is None
     assert seen.console == []
 
@@ -158,8 +193,8 @@ def test_a_tooltip_shows_a_hostile_name_as_text(opened: Opened, tmp_path: Path) 
     assert seen.console == []
 
 
-def test_the_page_has_its_landmarks_and_headings_in_order(opened: Opened) -> None:
-    shown, _ = opened()
+def test_the_page_has_its_landmarks_and_headings_in_order(desk: tuple[Page, Seen]) -> None:
+    shown, _ = desk
     for landmark in ("header", "nav", "main", "footer"):
         assert shown.locator(landmark).count() == 1
     assert shown.locator("h1").all_inner_texts() == ["quickstart"]
@@ -180,8 +215,8 @@ def test_the_page_has_its_landmarks_and_headings_in_order(opened: Opened) -> Non
     assert shown.locator("thead th:not([scope]), tbody th:not([scope])").count() == 0
 
 
-def test_every_chart_is_described_for_who_can_not_see_it(opened: Opened) -> None:
-    shown, _ = opened()
+def test_every_chart_is_described_for_who_can_not_see_it(desk: tuple[Page, Seen]) -> None:
+    shown, _ = desk
     for plot in shown.locator(".plot").all():
         assert plot.get_attribute("role")
         assert plot.get_attribute("aria-label")
@@ -190,8 +225,8 @@ def test_every_chart_is_described_for_who_can_not_see_it(opened: Opened) -> None
         assert re.search(r"\d", words)
 
 
-def test_dark_and_light_differ_and_charts_follow_without_being_drawn_again(opened: Opened) -> None:
-    shown, _ = opened(color_scheme="light")
+def test_dark_and_light_differ_and_charts_follow_without_being_drawn_again(desk: tuple[Page, Seen]) -> None:
+    shown, _ = desk
     look = """() => [getComputedStyle(document.body).backgroundColor,
         getComputedStyle(document.querySelector('figure.runs .mark-symbol path')).fill,
         getComputedStyle(document.querySelector('figure.runs .mark-text text')).fill]"""
@@ -218,8 +253,11 @@ CONTRASTS = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_text_has_a_contrast_of_four_and_a_half(opened: Opened, scheme: str) -> None:
-    shown, _ = opened(color_scheme=scheme)
+def test_all_text_has_a_contrast_of_four_and_a_half(
+    desk: tuple[Page, Seen], scheme: Literal["light", "dark"]
+) -> None:
+    shown, _ = desk
+    shown.emulate_media(color_scheme=scheme)
     assert shown.evaluate(CONTRASTS) == []
 
 
@@ -247,24 +285,24 @@ def fits_and_reads_well(opened: Opened, path: Path) -> None:
     [
         (375, "dark"),
         (1280, "light"),
-        *(pytest.param(*other, marks=pytest.mark.long) for other in ((375, "light"), (1280, "dark"))),
+        *(
+            pytest.param(*other, marks=pytest.mark.long)
+            for other in ((375, "light"), (768, "light"), (1280, "dark"))
+        ),
     ],
 )
-def test_axe_finds_nothing_to_mend(opened: Opened, scheme: str, width: int) -> None:
+def test_the_page_never_scrolls_sideways_and_axe_finds_nothing_to_mend(
+    opened: Opened, scheme: str, width: int
+) -> None:
     shown, _ = opened(width=width, color_scheme=scheme, bypass_csp=True)  # axe itself is a script
-    assert axe_finds(shown) == []
-
-
-@pytest.mark.parametrize("width", [375, 768, 1280])
-def test_the_page_never_scrolls_sideways(opened: Opened, width: int) -> None:
-    shown, _ = opened(width=width)
     assert shown.evaluate("document.documentElement.scrollWidth") <= width
     wider = "es => es.filter(e => e.getBoundingClientRect().right > innerWidth + 1).length"
     assert shown.eval_on_selector_all("figure svg", wider) == 0
+    assert axe_finds(shown) == []
 
 
-def test_charts_fit_a_window_made_smaller_after_they_were_drawn(opened: Opened) -> None:
-    shown, _ = opened(width=1280)
+def test_charts_fit_a_window_made_smaller_after_they_were_drawn(desk: tuple[Page, Seen]) -> None:
+    shown, _ = desk
     shown.set_viewport_size({"width": 400, "height": 900})
     shown.wait_for_function(
         "[...document.querySelectorAll('figure svg')].every(e => e.getBoundingClientRect().right <= 401)"
@@ -272,8 +310,8 @@ def test_charts_fit_a_window_made_smaller_after_they_were_drawn(opened: Opened) 
     assert shown.evaluate("document.documentElement.scrollWidth") <= 400
 
 
-def test_everything_is_reached_with_the_keyboard(opened: Opened) -> None:
-    shown, _ = opened()
+def test_everything_is_reached_with_the_keyboard(desk: tuple[Page, Seen]) -> None:
+    shown, _ = desk
     reached = set()
     for _ in range(200):
         shown.keyboard.press("Tab")
@@ -286,15 +324,14 @@ def test_everything_is_reached_with_the_keyboard(opened: Opened) -> None:
     assert {"A.skip", "A.", "A.doubt", "DIV.scroll", "SUMMARY.", "PRE."} <= reached
 
 
-def test_the_skip_link_leads_to_the_verdicts(opened: Opened) -> None:
-    shown, _ = opened()
-    shown.keyboard.press("Tab")
-    shown.keyboard.press("Enter")
-    shown.wait_for_url("**#verdicts", timeout=5_000)
+def test_the_skip_link_leads_to_the_verdicts(without_scripts: Page) -> None:
+    without_scripts.keyboard.press("Tab")
+    without_scripts.keyboard.press("Enter")
+    without_scripts.wait_for_url("**#verdicts", timeout=5_000)
 
 
-def test_print_has_pages_and_no_chart_wider_than_the_paper(opened: Opened) -> None:
-    shown, _ = opened()
+def test_print_has_pages_and_no_chart_wider_than_the_paper(desk: tuple[Page, Seen]) -> None:
+    shown, _ = desk
     pdf = shown.pdf(format="A4")
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) >= 3
     shown.emulate_media(media="print")
@@ -392,8 +429,9 @@ def test_the_clock_of_a_timeline_has_24_hours_and_a_date_at_midnight(opened: Ope
     assert all(re.fullmatch(r"\d\d:\d\d(:\d\d)?|Mar 02", label) for label in times)
 
 
+@pytest.mark.parametrize("width", [375, pytest.param(690, marks=pytest.mark.long)])
 def test_two_real_sets_draw_their_waterfall_and_no_layer_is_without_a_name(
-    opened: Opened, mlperf_logs: Path, tmp_path: Path
+    opened: Opened, mlperf_logs: Path, tmp_path: Path, width: int
 ) -> None:
     sets = {
         "ubuntu": mlperf_logs / "v3.0",
@@ -413,23 +451,19 @@ def test_two_real_sets_draw_their_waterfall_and_no_layer_is_without_a_name(
     figure = shown.locator("figure.waterfall")
     assert figure.locator("svg .mark-rect path").count() == 8  # six causes between the two sides
     assert (seen.requests, seen.console) == ([], [])
-    for width in (375, 690):
-        shown, _ = opened(path, width=width, bypass_csp=True)
-        assert shown.locator("figure.forest g[role=graphics-symbol]:empty").count() > 0  # no interval is cut
-        assert axe_finds(shown) == []
-        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+    shown, _ = opened(path, width=width, bypass_csp=True)
+    assert shown.locator("figure.forest g[role=graphics-symbol]:empty").count() > 0  # no interval is cut
+    assert axe_finds(shown) == []
+    assert shown.evaluate("document.documentElement.scrollWidth") <= width
     shown.emulate_media(media="print")
+    shown.set_viewport_size({"width": 690, "height": 900})
     assert shown.evaluate("document.documentElement.scrollWidth") <= 690
 
 
-def test_without_scripts_the_page_still_says_everything(browser: Browser, report: Path) -> None:
-    context = browser.new_context(java_script_enabled=False, offline=True)
-    shown = context.new_page()
-    shown.goto(report.as_uri())
-    assert shown.locator(".sentence").count() >= 5
-    assert shown.locator("tbody td").count() > 50
-    assert shown.locator("noscript .warning").is_visible()
-    context.close()
+def test_without_scripts_the_page_still_says_everything(without_scripts: Page) -> None:
+    assert without_scripts.locator(".sentence").count() >= 5
+    assert without_scripts.locator("tbody td").count() > 50
+    assert without_scripts.locator("noscript .warning").is_visible()
 
 
 def test_curves_of_inference_draw_their_marks(opened: Opened, tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """Several runs of loadgen.py in one process, so that torch is imported once.
 
-python inference_runs.py FOLDER…     each folder: argv.json in; rank-0.log, and LoadGen's logs out
+python inference_runs.py [--whole] FOLDER…     each folder: argv.json in; rank-0.log, and LoadGen's logs out
 
-A network that was exported to ONNX is not exported again, and ResNet-34 has fewer blocks: both are for speed.
+For speed a network that was exported to ONNX is not exported again, and ResNet-34 and, but with --whole,
+MobileNet have fewer blocks.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torchvision import models
 
 from assay_payloads.inference import loadgen, loadgen_backends, loadgen_models
 
+FEW_BLOCKS = [[1, 16, 1, 1], [6, 24, 1, 2], [6, 32, 1, 2]]  # expansion, channels, blocks, stride
 export = loadgen_backends.export
 exported: dict[tuple[Any, ...], Path] = {}
 
@@ -38,10 +41,20 @@ def once(network: Any, model: Any, size: int, kind: Any) -> None:
             shutil.copy(path, ".")
 
 
+def mobilenet(_name: str, *, weights: None) -> models.MobileNetV2:
+    assert weights is None
+    return models.MobileNetV2(inverted_residual_setting=FEW_BLOCKS)
+
+
 loadgen_models.RESNET34, loadgen_backends.export = (1, 1, 1), once
+folders = sys.argv[1:]
+if folders[0] == "--whole":
+    folders.pop(0)
+else:
+    models.get_model = mobilenet
 
 predictors = loadgen.predictors
-for name in sys.argv[1:]:
+for name in folders:
     folder = Path(name)
     loadgen.predictors = (lambda *_: [sleeping]) if folder.name.startswith("sleeping") else predictors
     sys.argv = json.loads((folder / "argv.json").read_text())

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from assay.store import find
 from assay.workloads import WORKLOADS
 from assay_payloads.inference.loadgen_search import highest
 from conftest import ROOT, SUPPORT, require
+from payload_processes import Forks, end
 
 RUNS = SUPPORT / "inference_runs.py"
 INFERENCE = WORKLOADS["inference"]
@@ -75,16 +75,11 @@ def directory(folder: Path, params: Mapping[str, Any], seed: int = 3) -> None:
     (folder / "argv.json").write_text(json.dumps([task.argv[0], *task.argv[3:]]))
 
 
-def run(*folders: Path) -> subprocess.CompletedProcess[str]:
+def run(forks: Forks, *folders: Path, options: Sequence[str] = ()) -> None:
     """Run these, one after the other, in one process with one thread."""
-    return subprocess.run(
-        [sys.executable, str(RUNS), *map(str, folders)],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    argv = ["{python}", str(RUNS), *options, *map(str, folders)]
+    code, errors = end(forks.start(argv, folders[0], {}, folders[0] / "runs.log"))
+    assert code == 0, errors
 
 
 def read(folder: Path, params: Mapping[str, Any]) -> Reading:
@@ -108,7 +103,7 @@ def _installed() -> None:
 
 
 @pytest.fixture(scope="module")
-def ran(_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ran(_installed: None, forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder a run, with what it left behind."""
     root = tmp_path_factory.mktemp("inference")
     images = 3 * np.random.default_rng(5).standard_normal((16, 3, 8, 8), dtype=np.float32)
@@ -116,8 +111,7 @@ def ran(_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     asked = PERFORMANCE | OTHERS | {"labelled": accuracy_of(root)}
     for name, params in asked.items():
         directory(root / name, params)
-    done = run(*(root / name for name in asked))
-    assert done.returncode == 0, done.stderr
+    run(forks, *(root / name for name in asked))
     return root
 
 
@@ -257,7 +251,9 @@ def answered(folder: Path) -> np.ndarray:
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_accuracy_is_the_share_of_right_answers_of_the_accuracy_log(ran: Path, tmp_path: Path) -> None:
+def test_accuracy_is_the_share_of_right_answers_of_the_accuracy_log(
+    ran: Path, forks: Forks, tmp_path: Path
+) -> None:
     """Labels are what ONNX Runtime answered but for 4 of 16, so that torch's accuracy is 0.75."""
     data, params = ran / "labelled.npz", accuracy_of(ran)
     labels = answered(ran / "labelled")
@@ -269,27 +265,30 @@ def test_accuracy_is_the_share_of_right_answers_of_the_accuracy_log(ran: Path, t
         np.savez(tmp_path / "labelled.npz", images=held["images"], labels=labels)
     again = params | {"data": str(tmp_path / "labelled.npz"), "backend": "torch"}
     directory(tmp_path / "torch", again)
-    done = run(tmp_path / "torch")
-    assert done.returncode == 0, done.stderr
+    run(forks, tmp_path / "torch")
     reading = read(tmp_path / "torch", again)
     (accuracy,) = reading.measurements
     assert (accuracy.metric, accuracy.value, reading.problems) == ("accuracy", 0.75, ())
     assert reading.facts["effective_test_mode"] == "AccuracyOnly"
-    script = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "assay_payloads.inference.loadgen_accuracy",
-            "mlperf_log_accuracy.json",
-            "--data",
-            again["data"],
-        ],
-        cwd=tmp_path / "torch",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert float(script.stdout) == 0.75
+    script = ["{python}", "-m", "assay_payloads.inference.loadgen_accuracy", "mlperf_log_accuracy.json"]
+    printed = tmp_path / "accuracy"
+    scored = forks.start([*script, "--data", again["data"]], tmp_path / "torch", {}, printed)
+    assert end(scored) == (0, "")
+    assert float(printed.read_text()) == 0.75
+
+
+@pytest.mark.usefixtures("_installed")
+@pytest.mark.torch
+@pytest.mark.long
+def test_the_whole_network_answers_alike_on_both_backends(forks: Forks, tmp_path: Path) -> None:
+    images = 3 * np.random.default_rng(5).standard_normal((16, 3, 8, 8), dtype=np.float32)
+    np.savez(tmp_path / "labelled.npz", images=images, labels=np.zeros(16))
+    for backend in ("torch", "onnxruntime"):
+        directory(tmp_path / backend, accuracy_of(tmp_path) | {"backend": backend})
+    run(forks, tmp_path / "torch", tmp_path / "onnxruntime", options=["--whole"])
+    by_torch, by_onnx = answered(tmp_path / "torch"), answered(tmp_path / "onnxruntime")
+    assert len({*by_torch}) > 4
+    assert by_torch.tolist() == by_onnx.tolist()
 
 
 @pytest.mark.usefixtures("_installed")

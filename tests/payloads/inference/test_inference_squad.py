@@ -5,8 +5,6 @@ from __future__ import annotations
 import doctest
 import importlib.util
 import json
-import subprocess
-import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from importlib import import_module
@@ -20,6 +18,7 @@ from test_inference import directory, read, run
 import made_squad
 from conftest import require
 from made_squad import document, question
+from payload_processes import Forks, end
 
 TOKENS = 48
 SMALL: Mapping[str, Any] = {
@@ -94,12 +93,11 @@ def ends_of(ids: list[int]) -> tuple[int, int]:
 
 
 @pytest.fixture(scope="module")
-def ran(trained: Path) -> Path:
+def ran(trained: Path, forks: Forks) -> Path:
     """A folder a run, with what it left behind."""
     for name, params in RUNS.items():
         directory(trained / name, of(trained, params))
-    done = run(*(trained / name for name in RUNS))
-    assert done.returncode == 0, done.stderr
+    run(forks, *(trained / name for name in RUNS))
     return trained
 
 
@@ -188,17 +186,14 @@ def test_questions_are_measured_in_performance_and_synthetic_ones_without_data(r
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_the_script_scores_a_log_again_whatever_the_length_of_its_samples(ran: Path) -> None:
+def test_the_script_scores_a_log_again_whatever_the_length_of_its_samples(
+    ran: Path, forks: Forks, tmp_path: Path
+) -> None:
     (accuracy,) = read(ran / "torch", of(ran, RUNS["torch"])).measurements
-    program = "assay_payloads.inference.loadgen_accuracy"
-    done = subprocess.run(
-        [sys.executable, "-m", program, "mlperf_log_accuracy.json", "--data", "../squad"],
-        cwd=ran / "torch",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert float(done.stdout) == accuracy.value
+    script = ["{python}", "-m", "assay_payloads.inference.loadgen_accuracy", "mlperf_log_accuracy.json"]
+    printed = tmp_path / "accuracy"
+    assert end(forks.start([*script, "--data", "../squad"], ran / "torch", {}, printed)) == (0, "")
+    assert float(printed.read_text()) == accuracy.value
 
 
 @pytest.mark.torch
