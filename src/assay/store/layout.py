@@ -50,6 +50,21 @@ def trouble(root: Path) -> str | None:
     path = index_path(root)
     if not path.is_file():
         return "there is no index"
+    status = path.stat()
+    stamp = (status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
+    if stamp in _seen_whole:
+        return None
+    why = _trouble_of(path)
+    if why is None:
+        _seen_whole.add(stamp)
+    return why
+
+
+# Index files that had no trouble: to open one takes 10 ms, and a command asks several times
+_seen_whole: set[tuple[int, int, int, int]] = set()
+
+
+def _trouble_of(path: Path) -> str | None:
     import duckdb
 
     try:
