@@ -19,8 +19,8 @@ from assay.rundir import session as rundir
 
 # PROGRAM's figure does not depend on load, so what others took while it ran must not decide here
 ASSAY_ALONE = """\
-from assay.analyse.doubts import meanwhile
-meanwhile.lost_to_others = lambda results, margin: 0.0
+from assay.analyse.doubts import kernel_counts
+kernel_counts.lost_to_others = lambda results, margin: 0.0
 from assay.cli import main; main()
 """
 UNDECIDED = 3  # a seed whose five blocks leave it open at a spread of 20 %
@@ -193,7 +193,7 @@ def test_a_load_that_forbids_verdicts_ends_it_at_the_first_look(tmp_path: Path) 
         "from assay.cli", "lost_time.lost_to_others = lambda *_: (0.5, 0.4)\nfrom assay.cli"
     )
     loaded = loaded.replace(
-        "import meanwhile", "import meanwhile\nfrom assay.analyse.comparison import lost_time"
+        "import kernel_counts", "import kernel_counts\nfrom assay.analyse.comparison import lost_time"
     )
     document, said = until(site(tmp_path, factor=0.8), code=loaded)
     assert said.returncode == 3, said.stderr

@@ -20,12 +20,12 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from assay.cli.progress import Screen
+from assay.cli.progress import ProgressScreen
 from assay.rundir import session as rundir
 from test_rundir import header, plan, trial
 
 session = rundir.create(Path(sys.argv[1]), header(), plan(), {})
-screen = Screen(session, plan(), [], stream=sys.stderr)
+screen = ProgressScreen(session, plan(), [], stream=sys.stderr)
 for number in range(8):
     screen.say(f"line {number}")
 long = replace(trial(), workload="matmul", params={}, id="training-batch_size32-image_size224-2x1-here-r01")
