@@ -183,9 +183,9 @@ def main() -> None:
     if options.critical:
         critical((LEVEL, LEVEL / 2), options.critical_sets)
         return
-    print("POWER: dict[str, Detection] = {")
+    print("POWER: dict[str, DetectionRates] = {")
     for code, row in ROWS.items():
-        print(f'    "{code}": Detection(\n        "{row.trouble[0]}",')
+        print(f'    "{code}": DetectionRates(\n        "{row.trouble[0]}",')
         print(f"        {by_runs(row.sees, row.trouble[1], options.sets)},")
         if row.slight is None:
             print("        None,")

@@ -59,7 +59,7 @@ def _present(cluster: Cluster, obj: Manifest) -> Check:
 def check(cluster: Cluster, required: Requirement, nodes: Sequence[Object]) -> Check:
     """One requirement, with what was found.
 
-    nodes  all of the cluster; asked only where the requirement is Labelled or Offers
+    nodes  all of the cluster; asked only where the requirement is a NodeLabel or a NodeResource
     """
     match required:
         case NodeLabel():

@@ -9,7 +9,7 @@ from assay.launch.kubernetes.client import Cluster
 
 @dataclass(frozen=True)
 class CreatableKinds:
-    """`("batch/v1", "jobs") in Offered(cluster)`: the cluster knows it, and this user may create it.
+    """`("batch/v1", "jobs") in CreatableKinds(cluster)`: the cluster knows it, and this user may create it.
 
     Raises ApiError where the cluster does not say.
     """
