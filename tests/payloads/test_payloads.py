@@ -373,10 +373,10 @@ def test_an_exchange_that_loses_one_element_is_found(
         receive[7] += lost
 
     changed = collectives.OPERATIONS[operation]._replace(exchange=alone)
-    collectives.Exchange(rank, operation, changed, 4000).check()
+    collectives.CollectiveExchange(rank, operation, changed, 4000).check()
     lost = 1
     with pytest.raises(SystemExit, match=f"1 of 1000 elements are not what {operation} gives"):
-        collectives.Exchange(rank, operation, changed, 4000).check()
+        collectives.CollectiveExchange(rank, operation, changed, 4000).check()
 
 
 EVERY_OPERATION = """
@@ -384,7 +384,7 @@ from assay_payloads.exchange import collectives
 rank = collectives.Rank()
 rank.join("cpu")
 for name in collectives.OPERATIONS:
-    collectives.Exchange(rank, name, collectives.OPERATIONS[name], 4096).measure(0.01)
+    collectives.CollectiveExchange(rank, name, collectives.OPERATIONS[name], 4096).measure(0.01)
 rank.leave()
 """
 

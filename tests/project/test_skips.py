@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import ROOT
+from conftest import ROOT, SUPPORT
 
 
 def test_skips_are_counted_by_reason_the_most_frequent_first(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_skips_are_counted_by_reason_the_most_frequent_first(tmp_path: Path) -> 
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "-p", "no:cacheprovider", tmp_path],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "tests"), "ASSAY_REQUIRE": ""},
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'tests'}:{SUPPORT}", "ASSAY_REQUIRE": ""},
         capture_output=True,
         text=True,
         check=False,

@@ -189,7 +189,7 @@ def test_its_learning_rate_falls_linearly_to_nothing_at_the_last_step(bert: Any)
 
 def test_samples_of_all_files_below_a_directory_are_found_in_order(masked_text: Any, tmp_path: Path) -> None:
     make_wikipedia(tmp_path, train=40)
-    data = masked_text.Shards(tmp_path / "training", LENGTH, MASKED, ROWS)
+    data = masked_text.MaskedTextShards(tmp_path / "training", LENGTH, MASKED, ROWS)
     assert (len(data), data.ends.tolist()) == (40, [30, 40]), "deeper/part_00001 comes first"
     assert data.where(30).endswith("part_00000.hdf5: sample 0")
     sizes = [path.stat().st_size for path in data.paths]
@@ -207,7 +207,7 @@ def test_an_epoch_mixes_few_files_at_a_time(
     for number in range(6):
         write(tmp_path / f"part_{number}.hdf5", 10 + number, seed=number)
     monkeypatch.setattr(masked_text, "TOGETHER", 2)
-    data = masked_text.Shards(tmp_path, LENGTH, MASKED, ROWS)
+    data = masked_text.MaskedTextShards(tmp_path, LENGTH, MASKED, ROWS)
     order = [7 * index % 75 for index in range(75)]
     arranged = data.arranged(order, 5)
     assert sorted(arranged) == list(range(75))
@@ -255,7 +255,7 @@ def test_a_file_that_is_not_as_it_should_be_is_named(
     damage(path, change)
 
     def read() -> None:
-        data = masked_text.Shards(tmp_path, LENGTH, MASKED, ROWS)
+        data = masked_text.MaskedTextShards(tmp_path, LENGTH, MASKED, ROWS)
         assert all(data[index] for index in range(8))
 
     with pytest.raises(
@@ -269,12 +269,12 @@ def test_a_file_that_was_cut_short_and_a_directory_without_files_are_named(
 ) -> None:
     unreadable = import_module("assay_payloads.datasets.feed").UnreadableSampleError
     with pytest.raises(unreadable, match=r"has no \*\.hdf5 files"):
-        masked_text.Shards(tmp_path, LENGTH, MASKED, ROWS)
+        masked_text.MaskedTextShards(tmp_path, LENGTH, MASKED, ROWS)
     path = tmp_path / "part.hdf5"
     write(path, 8, seed=1)
     path.write_bytes(path.read_bytes()[:900])
     with pytest.raises(unreadable, match=r"part\.hdf5 can't be read as HDF5: .*truncated"):
-        masked_text.Shards(tmp_path, LENGTH, MASKED, ROWS)
+        masked_text.MaskedTextShards(tmp_path, LENGTH, MASKED, ROWS)
 
 
 # The weights that it begins with -------------------------------------------------------------------------

@@ -122,7 +122,7 @@ def test_a_mirrored_image_has_its_boxes_and_masks_mirrored(tmp_path: Path) -> No
     import torch
 
     made_coco.make(tmp_path, train=1, validation=1)
-    data = import_module("assay_payloads.training.maskrcnn").Images(
+    data = import_module("assay_payloads.training.maskrcnn").MaskRcnnImages(
         import_module("assay_payloads.datasets.coco").Coco(tmp_path, "train2017", training=True),
         training=True,
     )

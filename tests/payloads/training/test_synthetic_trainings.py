@@ -55,7 +55,7 @@ def test_a_training_on_one_synthetic_batch_gives_its_figures(name: str, tmp_path
     workload, params = WORKLOADS[name], SMALL[name] | STEPS
     reading = run_workload(tmp_path, name, 1, 1, params, forks.start)
     assert reading.problems == ()
-    expected = workload.metrics(workload.params(**params))
+    expected = workload.reader.metrics(workload.params(**params))
     assert {m.metric for m in reading.measurements} == {metric.name for metric in expected}
     assert all(m.value > 0 for m in reading.measurements)
     assert reading.facts["data"] == "synthetic"

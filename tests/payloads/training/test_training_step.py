@@ -33,7 +33,7 @@ def line_benchmark(payload: Loader, rank: Any, *options: str) -> Any:
     """A straight line is fitted; the loss is a mean over as many terms as a batch has of weight."""
     torch, training = payload("torch"), payload("assay_payloads.training.training")
 
-    class Line(training.Benchmark):  # type: ignore[misc]
+    class Line(training.TrainingBenchmark):  # type: ignore[misc]
         name = "line"
 
         def model(self) -> Any:
@@ -61,7 +61,7 @@ def test_micro_batches_of_unequal_weight_give_the_gradient_of_the_whole(
     whole = {"x": x, "y": 2 * x + 1, "terms": terms}
     parts = [{key: value[cut] for key, value in whole.items()} for cut in (slice(0, 3), slice(3, 4))]
     losses, weights = [], []
-    for micros in ([feed.Micro(whole, 4)], [feed.Micro(part, len(part["x"])) for part in parts]):
+    for micros in ([feed.MicroBatch(whole, 4)], [feed.MicroBatch(part, len(part["x"])) for part in parts]):
         stepper = payload("assay_payloads.training.step").Stepper(
             line_benchmark(payload, rank, f"--precision={precision}")
         )
@@ -82,7 +82,7 @@ def test_a_micro_batch_that_only_keeps_the_others_company_changes_nothing(payloa
         .Stepper(line_benchmark(payload, rank))
         .take(0, micros, 4.0)
         .item()
-        for micros in ([feed.Micro(batch, 4)], [feed.Micro(batch, 4), feed.Micro(batch, 0)])
+        for micros in ([feed.MicroBatch(batch, 4)], [feed.MicroBatch(batch, 4), feed.MicroBatch(batch, 0)])
     )
     assert with_company == pytest.approx(alone)
 
@@ -103,9 +103,9 @@ def test_a_sample_that_is_random_is_the_same_whoever_reads_it(payload: Loader) -
             return float(torch.rand(()))
 
     torch.manual_seed(5)
-    drawn = [feed.Seeded(Chance(), 1)[i] for i in (0, 1, 0)]
+    drawn = [feed.SeededDataset(Chance(), 1)[i] for i in (0, 1, 0)]
     assert drawn[0] == drawn[2] != drawn[1]
-    assert feed.Seeded(Chance(), 2)[0] != drawn[0]
+    assert feed.SeededDataset(Chance(), 2)[0] != drawn[0]
     after = torch.rand(())
     torch.manual_seed(5)
     assert after == torch.rand(()), "the rank's own random numbers are untouched"
@@ -179,7 +179,7 @@ def test_failures_become_words(payload: Loader, rank: Any, tmp_path: Path) -> No
             def where(self, index: int) -> str:
                 return f"image {index}"
 
-        feed.Seeded(Folder(), 1)[7]
+        feed.SeededDataset(Folder(), 1)[7]
 
     def without_memory() -> None:
         raise torch.OutOfMemoryError("tried to allocate 2 GiB")

@@ -173,23 +173,23 @@ TEMPTING = {(): {4: 0.6, 5: 0.4}, (4,): {6: 0.55, 7: 0.45}, (5,): {6: 1.0}}
 
 
 def test_a_beam_finds_what_the_best_first_piece_hides(translation: Any) -> None:
-    greedy = translation.Search(beam=1, longest=5, length=0.0).translate(Told(TEMPTING), 1, "cpu")
+    greedy = translation.BeamSearch(beam=1, longest=5, length=0.0).translate(Told(TEMPTING), 1, "cpu")
     assert greedy[0][:2] == [4, 6]
-    beam = translation.Search(beam=2, longest=5, length=0.0).translate(Told(TEMPTING), 2, "cpu")
+    beam = translation.BeamSearch(beam=2, longest=5, length=0.0).translate(Told(TEMPTING), 2, "cpu")
     assert [row[:3] for row in beam] == [[5, 6, STOP]] * 2
 
 
 def test_a_hypothesis_that_stopped_is_kept_at_its_score(translation: Any) -> None:
     table = {(): {4: 0.7, STOP: 0.3}, (4,): {4: 0.4, 5: 0.3, 6: 0.3}, (4, 4): {4: 0.5, 5: 0.5}}
-    found = translation.Search(beam=2, longest=6, length=0.0).translate(Told(table), 1, "cpu")
+    found = translation.BeamSearch(beam=2, longest=6, length=0.0).translate(Told(table), 1, "cpu")
     assert found[0][0] == STOP, "0.3 is more than 0.7 · 0.4 · 0.5"
 
 
 def test_the_length_normalisation_favours_longer_translations(translation: Any) -> None:
     table = {(): {4: 0.5, STOP: 0.5}, (4,): {5: 0.9, 6: 0.1}, (4, 5): {6: 0.9, 5: 0.1}}
-    short = translation.Search(beam=2, longest=6, length=0.0).translate(Told(table), 1, "cpu")
+    short = translation.BeamSearch(beam=2, longest=6, length=0.0).translate(Told(table), 1, "cpu")
     assert short[0][0] == STOP
-    longer = translation.Search(beam=2, longest=6, length=1.0).translate(Told(table), 1, "cpu")
+    longer = translation.BeamSearch(beam=2, longest=6, length=1.0).translate(Told(table), 1, "cpu")
     assert longer[0][:4] == [4, 5, 6, STOP]
 
 
@@ -205,8 +205,8 @@ def test_the_coverage_penalty_prefers_what_attends_to_all_of_the_source(translat
             return super().next(prefix)[0], seen
 
     table = {(): {4: 0.55, 5: 0.45}}
-    plain = translation.Search(beam=2, longest=4, length=0.0).translate(Attending(table), 1, "cpu")
-    covering = translation.Search(beam=2, longest=4, length=0.0, coverage=1.0)
+    plain = translation.BeamSearch(beam=2, longest=4, length=0.0).translate(Attending(table), 1, "cpu")
+    covering = translation.BeamSearch(beam=2, longest=4, length=0.0, coverage=1.0)
     assert plain[0][0] == 4
     assert covering.translate(Attending(table), 1, "cpu")[0][0] == 5
 
