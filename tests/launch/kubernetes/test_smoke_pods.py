@@ -155,11 +155,12 @@ def announced(*resources: str) -> Iterator[None]:
     try:
         for resource in resources:
             patch("add", resource)
-        offered = f"{{.status.allocatable.{resources[0].replace('.', chr(92) + '.')}}}"
-        for _ in range(100):
-            if cluster.kubectl("get", "node", name, f"-o=jsonpath={offered}"):
-                break
-            time.sleep(0.1)
+        for resource in resources:  # each by itself: the kubelet may allot them one after the other
+            offered = f"{{.status.allocatable.{resource.replace('.', chr(92) + '.')}}}"
+            for _ in range(100):
+                if cluster.kubectl("get", "node", name, f"-o=jsonpath={offered}"):
+                    break
+                time.sleep(0.1)
         yield
     finally:
         for resource in resources:
