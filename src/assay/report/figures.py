@@ -34,7 +34,7 @@ def scale_of(values: Sequence[float], unit: str) -> DisplayUnit:
     """The scale under which these figures are one column; of far spread ones, the unit of their middle.
 
     >>> scale_of([9.2e10, 1.31e11], "FLOP/s")
-    Scale(unit='GFLOP/s', per_unit=1e-09, decimals=2)
+    DisplayUnit(unit='GFLOP/s', per_unit=1e-09, decimals=2)
     """
     sizes = [abs(v) for v in values if v and math.isfinite(v)]
     if not sizes:
