@@ -19,12 +19,8 @@ _RUN_COLUMNS = (
 _COUNTS = "state = 'finished' AND cause = ''"  # what analyse takes for a replication
 
 
-_CONDITIONS = (
-    "interleaved",
-    "outside_block",
-    "looks",
-    "nodes",
-)  # of a run, as `logs/export_rows.py` reads them
+# Of a run, as `logs/export_rows.py` reads them
+_CONDITIONS = ("interleaved", "outside_block", "looks", "nodes")
 _TEXTS = (
     *("system", "benchmark", "workload", "shape", "metric", "unit", "run", "suite", "session"),
     *("labels", "file", "better", "started_at", "conditions"),

@@ -11,9 +11,8 @@ from assay.launch.batch.queue import QueuedJob
 from assay.launch.batch.shared_directory import SharedJobDirectory
 from assay.records import JobState, JobStatus
 
-_KILLED = re.compile(
-    r"137(:0)?|0:9"
-)  # as a shell reports a program; Slurm's `code:signal` of the script itself
+# As a shell reports a program; Slurm's `code:signal` of the script itself
+_KILLED = re.compile(r"137(:0)?|0:9")
 
 
 def of_ended(job: SharedJobDirectory, end: JobStatus, asked: QueueAnswer, called: str) -> JobStatus:
